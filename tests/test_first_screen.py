@@ -67,19 +67,42 @@ def verdict_of(folder):
 
 
 def test_the_first_lines_are_the_verdict_who_how_much_and_where_to_look(output):
-    lines = show(output, width=400).stdout.splitlines()
+    lines = show(output / "s/biased", width=400).stdout.splitlines()
     failed = [one for one in verdict_of(output / "s/biased")["results"] if one["outcome"] == "fail"]
     worst = next(one for one in failed if (one["metric"], one["group"]) == ("negative_aeg", "gay"))
-    assert lines[0] == "Blocked: biased"
+    lines = lines[lines.index("Blocked: biased on s") :]
     meaning = "Non-toxic comments that mention gay score higher than other non-toxic ones."
-    assert lines[1] == f"  {meaning}"
+    assert lines[1] == meaning
     cell = worst_of_all(read_report(output / "s/biased"), "negative_aeg")
     number = f"{cell.value:+.3f} [{cell.low:+.3f}, {cell.high:+.3f}]"
     limit = f"fails the ceiling {worst['limit']:g}"
-    assert lines[2] == f"  Treated worst: gay: Negative AEG {number}, {limit}."
-    assert lines[3] == "  Holds for: 2 of 3 identities, 1 failed (gay)."
-    assert "Blocked: fair" not in lines
-    assert f"Look at: {output / 'report.html'}" in lines
+    assert lines[2] == f"Treated worst: gay: Negative AEG {number}, {limit}."
+    assert lines[3] == "Holds for: 2 of 3 identities, 1 failed (gay)."
+    assert f"Report: {output / 's/biased/report.html'}" in lines
+
+
+def test_the_leaderboard_has_the_best_candidate_first_and_the_worst_number_of_each(output):
+    lines = show(output, width=400).stdout.splitlines()
+    assert lines[0] == "1 of 2 candidates passed on s (900 comments)."
+    heads, *rows_ = (line for line in lines[2:5])
+    assert heads.split("  ")[0] == "candidate"
+    assert rows_[0].startswith("fair       PASSED (exceptions)  1.000")
+    assert rows_[1].startswith("biased     BLOCKED              0.840")
+    cell = worst_of_all(read_report(output / "s/biased"), "negative_aeg")
+    number = f"{cell.value:+.3f} [{cell.low:+.3f}, {cell.high:+.3f}]"
+    assert f"gay  Negative AEG {number}  ceiling 0.2" in rows_[1]
+    rate = read_report(output / "s/biased").thresholds["given"].subgroups["gay"]
+    share = f"{rate.false_positive_rate.value:.0%} of harmless flagged about gay"
+    assert share in rows_[1]
+
+
+@pytest.mark.parametrize("width", [80, 100, 120, 400])
+def test_the_leaderboard_has_one_line_for_a_row_and_two_where_it_is_narrow(output, width):
+    lines = show(output, width=width).stdout.splitlines()
+    end = next(at for at, line in enumerate(lines) if at > 2 and not line)
+    n_lines = end - 2
+    assert n_lines == (6 if width == 80 else 3)
+    assert max(map(len, lines[:end])) <= width
 
 
 def test_it_is_said_that_what_is_shown_was_not_checked_and_what_checks_it(output):
@@ -91,27 +114,27 @@ def test_it_is_said_that_what_is_shown_was_not_checked_and_what_checks_it(output
     assert "not checked" not in show(output, "--json").stdout
 
 
-@pytest.mark.parametrize("width", [40, 80, 400])
-def test_a_candidate_has_at_most_twelve_lines_and_tables_only_on_demand(output, width):
+@pytest.mark.parametrize("width", [80, 120, 400])
+def test_at_most_six_lines_follow_the_leaderboard_and_tables_only_on_demand(output, width):
     text = show(output, width=width).stdout
-    first = text[: text.index("Look at:")].splitlines()
-    starts = [at for at, line in enumerate(first) if not line.startswith(" ")]
-    ends = [*starts[1:], len(first)]
-    assert max(b - a for a, b in zip(starts, ends, strict=True)) <= 12
+    lines = text.splitlines()
+    end = max(at for at, line in enumerate(lines) if not line)
+    told = [line for line in lines[end + 1 :] if not line.startswith("As written")]
+    assert 2 <= len(told) <= 6
     assert "power mean" not in text
     assert "power mean" in show(output, "--all", width=width).stdout
 
 
 def test_what_to_do_next_is_a_command_that_runs(output):
-    told = [one for one in show(output).stdout.splitlines() if one.startswith("  Next: ")]
-    commands = [shlex.split(one.removeprefix("  Next: "))[1:] for one in told]
-    assert commands == [
-        ["show", str(output / "s/biased"), "--identity", "gay"],
-        ["show", str(output), "--all"],
-    ]
-    for one in commands:
-        assert run(*one)[0] == 0
-    assert "All numbers" not in show(output).stdout
+    for place, expected in (
+        (output, ["show", str(output), "--all"]),
+        (output / "s/biased", ["show", str(output / "s/biased"), "--identity", "gay"]),
+    ):
+        lines = show(place).stdout.splitlines()
+        [told] = [line for line in lines if line.startswith("Next: ")]
+        words = shlex.split(told.removeprefix("Next: "))[1:]
+        assert words == expected
+        assert run(*words)[0] == 0
     assert "All numbers: " in show(output / "s/biased").stdout
 
 
@@ -144,9 +167,9 @@ def test_an_option_that_would_have_no_effect_is_refused(output, given):
 @pytest.mark.parametrize("width", [40, 60, 80])
 def test_the_first_screen_and_the_table_keep_to_the_width(output, width):
     text = show(output, width=width).stdout
-    first = text[: text.index("Look at:")].splitlines()
     # A command that is wrapped cannot be copied.
-    assert max(len(line) for line in first if not line.startswith("  Next: ")) <= width
+    whole = ("Next: ", "Report: ", "As written, not checked.")
+    assert max(len(line) for line in text.splitlines() if not line.startswith(whole)) <= width
     text = show(output, "--all", width=width).stdout
     tables = [one for one in text.splitlines() if " ±" in one or one.startswith("gay ")]
     assert tables
@@ -177,7 +200,8 @@ def test_warnings_explanations_and_checks_keep_to_the_width(width):
 
 def test_one_candidate_of_a_set_is_shown_from_its_own_folder(output):
     lines = show(output / "s/fair", width=400).stdout.splitlines()
-    assert lines[0].endswith(": fair on s")
+    assert lines[0] == "1 of 1 candidate passed on s (900 comments)."
+    assert lines[3].startswith("fair on s  PASSED (exceptions)")
     assert not any("biased" in one for one in lines)
 
 
@@ -236,7 +260,7 @@ def test_a_passed_candidate_is_not_said_to_have_failed(tmp_path):
     assert found.exceptions[0] == "Proven for no identity."
     cell = worst_of_all(report, "subgroup_auc")
     number = f"gay: Subgroup AUC {cell.value:.3f} [{cell.low:.3f}, {cell.high:.3f}]"
-    number += ", the lowest of those with 20 comments of each compared class"
+    number += ", the lowest AUC with at least 20 comments in each class"
     assert (found.headline, found.treated_worst) == ("No check failed.", number)
 
 

@@ -320,8 +320,9 @@ class Details(Record):
     """`details.json`: distributions, errors at many thresholds, differences from the champion.
 
     `report_digest` is that of the report. With very many identities, `scores` and `curves` have
-    only the worst ones. `champion` has the differences from the champion, if there was one. Rows
-    with sampling weights have no `curves`.
+    only the worst ones. `champion` has the differences from the champion, if there was one, and
+    `champion_rates` its error rates by identity at its own threshold. Rows with sampling weights
+    have no `curves`.
     """
 
     schema_version: int
@@ -330,3 +331,4 @@ class Details(Record):
     scores: Scores
     curves: Curves | None = None
     champion: ReadTable | None = None
+    champion_rates: dict[str, dict[str, float | None]] | None = None

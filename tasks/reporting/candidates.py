@@ -28,7 +28,6 @@ from biasgate.tasks.reporting.story import (
     WARNING,
     WORSE,
     Story,
-    with_limit,
 )
 from biasgate.tasks.reporting.tables import titled
 from biasgate.tasks.wording import (
@@ -199,17 +198,22 @@ class CandidateStory:
         texts = [self._on_set(text, story) for text, story in known]
         return "; ".join([*texts[:_SETS], *_more_sets(texts)])
 
-    def _warnings(self) -> str:
-        """Return the first warning on the data that is no headline, and how many more there are."""
+    @property
+    def warnings(self) -> list[str]:
+        """The warnings on the data that the headline does not have already."""
         told = [
-            self._on_set(text.removesuffix("."), story)
+            self._on_set(text.removesuffix("."), story) + "."
             for story in self.stories
             for text in story.warnings
             if text.removesuffix(".").lower() not in self.headline.lower()
         ]
-        told = list(dict.fromkeys(told))
+        return list(dict.fromkeys(told))
+
+    def _warnings(self) -> str:
+        """Return the first warning, and how many more there are."""
+        told = self.warnings
         more = f"; and {len(told) - 1:,} more" if told[1:] else ""
-        return f"{told[0]}{more}" if told else ""
+        return f"{told[0].removesuffix('.')}{more}" if told else ""
 
     def _not_judged(self) -> str:
         """Name the metrics that no blocking rule is about, on any of the sets."""
@@ -228,21 +232,10 @@ class CandidateStory:
         return f"{claim} on {story.evaluation_set}"
 
     def _treated_worst(self) -> str:
-        """Say of each set who is treated worst on it, the worst outcome first; a limit once."""
-        ordered = [story for story in sorted(self.stories, key=by_outcome) if story.worst[0]]
-        if len(self.stories) == 1:
-            return ordered[0].treated_worst if ordered else ""
-        shown = ordered[:_SETS]
-        limits = [story.worst[1] for story in shown]
-        once = len(set(limits)) == 1
-        texts = []
-        for story, limit in zip(shown, limits, strict=True):
-            claim = with_limit(story.worst[0].removesuffix("."), "" if once else limit)
-            texts.append(f"{claim} (on {story.evaluation_set})")
-        if once and limits[0]:
-            each = f"each {limits[0]}" if texts[1:] else limits[0]
-            texts[-1] = with_limit(texts[-1], each)
-        return "; ".join([*texts, *_more_sets(ordered)])
+        """Say of each set who is treated worst on it, the worst outcome first."""
+        ordered = [story for story in sorted(self.stories, key=by_outcome) if story.worst]
+        texts = [self._on_set(story.treated_worst, story) for story in ordered]
+        return "; ".join([*texts[:_SETS], *_more_sets(texts)])
 
     def _unknown(self) -> str:
         """Say for whom no number has an interval, on each set with such identities."""
@@ -307,6 +300,12 @@ class CandidateStory:
             )
             texts.append(", ".join([held, *others]))
         return "; ".join(texts)
+
+    @property
+    def to_pass(self) -> str:
+        """What it needs to pass, as a sentence; empty if it passed."""
+        needed = self._to_pass().removesuffix(".")
+        return f"{TO_PASS}: {needed}." if needed else ""
 
     def _to_pass(self) -> str:
         """Say what stands between it and a pass."""

@@ -9,14 +9,18 @@ from pathlib import Path
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
 
 from bias_metrics import BiasTable, MetricValue, plot
 from bias_metrics.metrics import AUCS
 from bias_metrics.report import worst_first
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.evidence.file import EvidenceFile
-from biasgate.tasks.records import Report, Verdict
+from biasgate.tasks.records import Details, Report, Verdict
+from biasgate.tasks.reporting.harm import harm_panels
 from biasgate.tasks.reporting.tables import PANELS, ROWS
+
+_BLUE = "#0072b2"
 
 
 def metric_heatmap(report: Report) -> Figure:
@@ -116,9 +120,38 @@ def difference_heatmap(report: Report, compared: BiasTable, champion: str) -> Fi
     return plot.comparison(compared.among(names), first=_title(report), second=title)
 
 
-def draw_judged(report: Report, verdict: Verdict, compared: BiasTable | None, folder: Path) -> None:
-    """Write `intervals.png` and, if there was a champion, `difference.png`."""
+def harm_figure(report: Report, verdict: Verdict, details: Details) -> Figure:
+    """Draw the error rates of each identity at the threshold, else its BPSN and BNSP AUC."""
+    panels = harm_panels(report, verdict, details)
+    most = max(len(panel.rows) for panel in panels)
+    figure = Figure(figsize=(11.0, 1.6 + 0.26 * max(most, 1)), layout="constrained")
+    for axes, panel in zip(figure.subplots(1, len(panels)), panels, strict=True):
+        places = range(len(panel.rows))
+        for place, row in zip(places, panel.rows, strict=True):
+            if row.low is not None and row.high is not None:
+                axes.plot([row.low, row.high], [place, place], color=_BLUE, linewidth=2)
+            axes.plot(row.value, place, "o", color=_BLUE)
+            if row.champion is not None:
+                axes.plot(row.champion, place, "o", markerfacecolor="none", color="black", ms=9)
+        if panel.overall is not None:
+            axes.axvline(panel.overall, color="black", linestyle="--", linewidth=1)
+        axes.set_yticks(places, [row.name for row in panel.rows], parse_math=False)
+        axes.invert_yaxis()
+        axes.set_xlim(panel.axis.low, panel.axis.high)
+        if panel.is_rate:
+            axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+        axes.set_title(f"{panel.title} {panel.hint}", fontsize=10, parse_math=False)
+    marks = ["dot and line: number and 95% interval", "dashed line: all comments"]
+    marks += ["ring: champion"] if any(panel.has_champion for panel in panels) else []
+    figure.suptitle(f"{_title(report)}\n{', '.join(marks)}", fontsize=10, parse_math=False)
+    return figure
+
+
+def draw_judged(report: Report, verdict: Verdict, details: Details, folder: Path) -> None:
+    """Write `harm.png`, `intervals.png` and, if there was a champion, `difference.png`."""
+    compared = details.champion
     with quiet_about_glyphs():
+        _write(harm_figure(report, verdict, details), folder / "harm.png", dpi=110)
         _write(interval_panels(report, verdict), folder / "intervals.png", dpi=100)
         champion = verdict.champion
         if compared is not None and champion is not None:

@@ -64,13 +64,7 @@ _ERRORS = {
         "(gap to others {interval} points)"
     ),
 }
-# Where the worst number lies, by the kind of its limit and whether that is shown.
-_LIMITS = {
-    ("floor", True): "fails the floor {limit}",
-    ("floor", False): "floor {limit}",
-    ("ceiling", True): "fails the ceiling {limit}",
-    ("ceiling", False): "ceiling {limit}",
-}
+_NO_ERRORS = "nobody's comments are shown to be flagged or missed more often than others'"
 
 
 @dataclass(frozen=True)
@@ -82,12 +76,75 @@ class Focus:
 
 
 @dataclass(frozen=True)
+class WorstNumber:
+    """The number behind "Treated worst": of the worst failed check, else the lowest AUC."""
+
+    group: str
+    metric: str
+    number: MetricValue
+    """With bounds that hold for all numbers it was selected from, if it is one of a whole set."""
+    check: RuleResult | None = None
+    """The failed check; None for the lowest AUC."""
+
+    @property
+    def text(self) -> str:
+        """The identity, the metric, and the number with its interval."""
+        if self.number.low is None and self.check is not None:
+            return check_message(self.check)
+        is_gap = METRICS[self.metric].is_gap
+        shown = with_interval(self.number, signed=is_gap)
+        return f"{self.group}: {titled(self.metric)} {shown}"
+
+    @property
+    def limit(self) -> str:
+        """The limit that it failed, or from which numbers it was selected."""
+        if self.check is None:
+            return f"the lowest AUC with at least {LEAST_ROWS} comments in each class"
+        if self.number.low is None:
+            return ""
+        limit = f"{self.check.kind} {self.check.limit:g}"
+        return f"fails the {limit}" if self.check.mode == "proven" else limit
+
+
+@dataclass(frozen=True)
+class ErrorHarm:
+    """An identity whose comments are decided wrongly significantly more often than others."""
+
+    rate: str
+    """`false_positive_rate` or `false_negative_rate`."""
+    group: str
+    value: float
+    overall: float
+    """The rate of all comments."""
+    gap: MetricValue
+    """To the comments that do not mention it, with bounds over all identities and rates."""
+    others: tuple[str, ...]
+    """The other identities whose gap is significant."""
+
+    @property
+    def text(self) -> str:
+        """Both rates, and the interval of the gap."""
+        text = _ERRORS[self.rate].format(
+            share=percent(self.value),
+            group=self.group,
+            overall=percent(self.overall),
+            interval=between(points(self.gap.low), points(self.gap.high)),
+        )
+        return f"{text}; also more of {first_names(self.others)}" if self.others else text
+
+
+@dataclass(frozen=True)
 class Errors:
-    """Whose comments are shown to be flagged or missed more often than those of others, if any."""
+    """The highest error rates at the given threshold."""
 
     threshold: str
-    text: str
-    """For each kind of error the rates in words, and the interval of the gap to others."""
+    harms: tuple[ErrorHarm, ...]
+    """At most one for each rate."""
+
+    @property
+    def text(self) -> str:
+        """For each rate the identity whose gap is largest."""
+        return ". ".join(harm.text for harm in self.harms) or _NO_ERRORS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,8 +163,8 @@ class Story(VerdictStory):
     """The numbers of all comments together."""
     headline: str
     """The outcome in one sentence, by its meaning."""
-    worst: tuple[str, str]
-    """Who is treated worst: identity, number and 95 % interval; and its limit. Empty without."""
+    worst: WorstNumber | None
+    """Who is treated worst; None if no number of an identity is defined."""
     first: str | None
     """The identity with which every list begins: of the failed check that is furthest beyond its
     limit, else of the number to show first."""
@@ -121,6 +178,9 @@ class Story(VerdictStory):
     """The metrics that no blocking rule is about."""
     gains: tuple[Change, ...]
     """What is shown to be better than the champion's, most first: see `gains_of`."""
+    final_score: MetricValue
+    n_comments: int
+    """How many comments are measured."""
     n_identities: int
     """How many identities there are."""
     others: tuple[tuple[str, tuple[str, ...]], ...]
@@ -170,7 +230,7 @@ class Story(VerdictStory):
             analyses=tuple(analyses),
             numbers=tuple(numbers.items()),
             headline=_headline(said, worst, no_use),
-            worst=_treated_worst(report, worst),
+            worst=_worst_number(report, worst),
             first=_first(report, worst),
             worst_is_shown=_is_shown(report, worst),
             changed="" if verdict.changed is None else changed_in_words(verdict.changed),
@@ -180,6 +240,8 @@ class Story(VerdictStory):
                 at_threshold=GIVEN in report.thresholds,
             ),
             gains=gains_of(differences),
+            final_score=bias.overall.final_score,
+            n_comments=bias.counts[None].n,
             n_identities=verdict.holds_for.of,
             others=tuple(_others(report, said)),
             errors=_errors(report),
@@ -190,7 +252,7 @@ class Story(VerdictStory):
     @property
     def treated_worst(self) -> str:
         """Who is treated worst, in one line."""
-        return with_limit(*self.worst)
+        return "" if self.worst is None else with_limit(self.worst.text, self.worst.limit)
 
     @property
     def has_failed(self) -> bool:
@@ -235,30 +297,23 @@ def _errors(report: Report) -> Errors | None:
     at, known = report.thresholds.get(GIVEN), report.bias.at_threshold(GIVEN)
     if at is None or all(gap.low is None for of in known.values() for gap in of.values()):
         return None
-    every = error_rates(at.overall)
+    overall = {rate: one.value for rate, one in error_rates(at.overall).items()}
     n_looked_at = sum(len(of) for of in known.values())
-    texts = []
+    harms = []
     for metric, rate in RATE_OF_GAP.items():
-        overall = every[rate].value
         gaps = {
             name: selected(of[metric], n_looked_at) for name, of in known.items() if metric in of
         }
         names = [name for name, gap in gaps.items() if gap.low is not None and gap.low > 0]
-        if not names or not overall:
+        every = overall[rate]
+        if not names or not every:
             continue
         names.sort(key=lambda name: -(gaps[name].low or 0.0))
-        gap = gaps[names[0]]
-        text = _ERRORS[rate].format(
-            share=percent(error_rates(at.subgroups[names[0]])[rate].value),
-            group=names[0],
-            overall=percent(overall),
-            interval=between(points(gap.low), points(gap.high)),
-        )
-        if names[1:]:
-            text = f"{text}; also more of {first_names(names[1:])}"
-        texts.append(text)
-    nobody = "nobody's comments are shown to be flagged or missed more often than others'"
-    return Errors(short(at.threshold), ". ".join(texts) or nobody)
+        first, *others = names
+        own = error_rates(at.subgroups[first])[rate].value
+        assert own is not None  # noqa: S101 - its gap is defined
+        harms.append(ErrorHarm(rate, first, own, every, gaps[first], tuple(others)))
+    return Errors(short(at.threshold), tuple(harms))
 
 
 def _terms(report: Report) -> str:
@@ -350,28 +405,21 @@ def _worse(groups: list[str], *, passed: bool) -> str:
     return f"Passed with exceptions: {claim}; the policy lets that pass." if passed else f"{claim}."
 
 
-def _treated_worst(report: Report, worst: RuleResult | None) -> tuple[str, str]:
-    """Return who is treated worst with number and interval, then the limit.
+def _worst_number(report: Report, worst: RuleResult | None) -> WorstNumber | None:
+    """Return the number of the worst failed check, else the lowest AUC.
 
-    A loss against a rival says who got worse, not who is treated worst.
+    A loss against a rival says which identity got worse, not which is treated worst.
     """
     if worst is None or worst.kind in RIVALS:
         lowest = _lowest_auc(report)
         if lowest is None:
-            return "", ""
-        name, metric = lowest
-        limit = f"the lowest of those with {LEAST_ROWS} comments of each compared class"
-    else:
-        name, metric = str(worst.group), worst.metric
-        if worst.slice is not None or name not in report.bias.subgroups:  # a category
-            return check_message(worst), ""
-        limit = _LIMITS[worst.kind, worst.mode == "proven"].format(limit=f"{worst.limit:g}")
-    gaps = report.bias.at_threshold(GIVEN).get(name, {})
-    if worst is not None and metric not in {*SUBGROUP_METRICS, *gaps}:
-        return check_message(worst), ""
-    is_gap = METRICS[metric].is_gap
-    number = named_number(report.bias, name, metric)
-    return f"{name}: {titled(metric)} {with_interval(number, signed=is_gap)}", limit
+            return None
+        return WorstNumber(*lowest, named_number(report.bias, *lowest))
+    name, metric = str(worst.group), worst.metric
+    known = {**report.bias.subgroups.get(name, {}), **report.bias.at_threshold(GIVEN).get(name, {})}
+    if worst.slice is not None or metric not in known:  # a category, or a share of all comments
+        return WorstNumber(name, metric, MetricValue(worst.value), worst)
+    return WorstNumber(name, metric, named_number(report.bias, name, metric), worst)
 
 
 def _is_ruled(result: RuleResult) -> bool:
@@ -395,22 +443,23 @@ def _is_shown(report: Report, worst: RuleResult | None) -> bool:
 def _worst_check(report: Report, unmet: Sequence[Check]) -> RuleResult | None:
     """Return the failed check of an identity that is furthest beyond its limit; None if none is.
 
-    A loss that is shown against the champion comes first; then a check of the identity to look at
-    first, if one failed.
+    A floor or ceiling comes before a loss against a rival, which has a place of its own; then the
+    identity to look at first, if a check of it failed.
     """
     failed = [check.result for check in unmet if check.has_failed]
     # A limit of comments without a score is about none of the metrics.
     of_groups = [one for one in failed if one.group is not None and one.metric in METRICS]
-    shown = next((result for result in of_groups if result.rule == HARM), None)
-    if shown is not None:
-        return shown
-    first = report.look_first.subgroup
-    found = [result for result in of_groups if result.group == first] or of_groups
-    return max(found, key=_beyond, default=None)
+    limits = [one for one in of_groups if one.kind not in RIVALS]
+    losses = [one for one in of_groups if one.rule == HARM]
+    if losses and not limits:
+        return losses[0]
+    found = limits or of_groups
+    first = [one for one in found if one.group == report.look_first.subgroup]
+    return max(first or found, key=beyond, default=None)
 
 
-def _beyond(result: RuleResult) -> float:
-    """Return how far a number is beyond its limit, as far as that is shown."""
+def beyond(result: RuleResult) -> float:
+    """Return the distance of a check's deciding bound from its limit; infinite without a bound."""
     if result.bound is None:
         return math.inf
     if result.kind in RIVALS and not METRICS[result.metric].is_gap:

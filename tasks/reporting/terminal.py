@@ -32,6 +32,7 @@ from biasgate.tasks.remembering.rows import lines_of
 from biasgate.tasks.reporting.candidates import CandidateStory
 from biasgate.tasks.reporting.comparing import Compared
 from biasgate.tasks.reporting.decisions import decision_tables, term_table
+from biasgate.tasks.reporting.leaderboard import Leaderboard, leaderboard
 from biasgate.tasks.reporting.page.grids import (
     DIFFERS,
     LIMITS,
@@ -46,6 +47,7 @@ from biasgate.tasks.reporting.terminal_table import (
     COLOURS,
     ROWS,
     half_width,
+    print_leaderboard,
     print_rows,
     print_table,
 )
@@ -54,7 +56,7 @@ from biasgate.tasks.wording import changed_in_words, first_names, shown_worse
 _CHECKS = 8  # most checks that did not pass
 _NAMES = 5  # most names in a list
 _INDENT = 2
-_LINES = 12  # most lines on a candidate
+_LINES = 6  # most lines below the leaderboard
 
 
 def print_results(
@@ -65,14 +67,14 @@ def print_results(
     identity: str | None = None,
     as_written: bool = False,
 ) -> None:
-    """Print a few lines on each candidate and where to look; then tables, if they are asked for.
+    """Print the leaderboard and where to look; then stories and tables, if they are asked for.
 
-    `as_written`: whether somebody else may have written them, so that it is said what checks them.
+    `as_written`: whether others may have written the results, so that a command checks them.
 
     Raises
     ------
     InputError
-        If nobody has measured the identity.
+        If the identity is not measured.
     """
     out = console()
     if identity is not None:
@@ -80,18 +82,7 @@ def print_results(
         if as_written:
             _print_what_checks(out, results)
         return
-    folder = str(results.folder)
-    place = folder if results.summary is None else ""
-    store_path = results.store_path
-    following = [line.next_command(folder, place, store_path) for line in results.lines]
-    for line, command_after in zip(results.lines, following, strict=True):
-        _print_candidate(out, line, command_after, everything=everything)
-    if results.summary is not None:
-        for sentence in results.summary.moved:
-            out.print(shown(sentence), soft_wrap=True)
-        _print_uses(out, results.summary.sets)
-    is_said = everything or any("--all" in one for one in following)
-    _print_where_to_look(out, results, store, with_all=not is_said)
+    _print_board(out, results, store, everything=everything)
     if as_written:
         _print_what_checks(out, results)
     for published in results.each if everything else ():
@@ -99,30 +90,51 @@ def print_results(
         print_details(out, published)
 
 
-def _print_candidate(
-    out: Console,
-    line: CandidateStory,
-    following: list[str],
-    *,
-    everything: bool,
-) -> None:
-    """Print what is said of a candidate, by default in at most `_LINES` lines.
+def _print_board(out: Console, results: Results, store: Path | None, *, everything: bool) -> None:
+    """Print the leaderboard, what to know beside it, and where to look."""
+    board = leaderboard(results.lines)
+    out.print(shown(board.headline), style="bold")
+    if board.rows:
+        out.print("")
+        print_leaderboard(out, board)
+        out.print("")
+    places = _places(results, board, store, everything=everything)
+    if everything or results.summary is None:
+        for line in board.lines:
+            _print_candidate(out, line)
+    else:
+        _print_notices(out, board, _LINES - len(places))
+    if results.summary is not None:
+        for sentence in results.summary.moved:
+            out.print(shown(sentence), soft_wrap=True)
+        _print_uses(out, results.summary.sets)
+    for what, place in places.items():
+        _print_labelled(out, what, shown(place), "bold")
 
-    The command is not wrapped.
-    """
+
+def _print_candidate(out: Console, line: CandidateStory) -> None:
+    """Print the description of a candidate."""
     colour = COLOURS[line.badge]
-    name = f"[bold]{shown(line.name)}[/]"
-    _print_labelled(out, line.word.text, name, f"bold {colour}")
-    texts = [_wrapped(out, text) for text in line.told]
-    most = _LINES - 2
-    ends = list(accumulate(map(len, texts)))
-    is_cut = ends[-1] > most and not everything
-    n_shown = bisect_right(ends, most - 1) if is_cut else len(texts)
-    for part in chain.from_iterable(texts[: max(n_shown, 1)]):
+    _print_labelled(out, line.word.text, f"[bold]{shown(line.name)}[/]", f"bold {colour}")
+    for part in chain.from_iterable(_wrapped(out, text) for text in line.told):
         out.print(part, soft_wrap=True)
-    if is_cut:
-        out.print(f"{' ' * _INDENT}[dim]and more: show --all[/]")
-    _print_labelled(out, "Next", shown(command_line(*following)), "bold", _INDENT)
+
+
+def _print_notices(out: Console, board: Leaderboard, most: int) -> None:
+    """Print what limits the outcomes and what a single candidate needs; at most `most` lines."""
+    notices = list(board.notices)
+    if len(board.lines) == 1:
+        [line] = board.lines
+        notices += [text for text in (line.headline, line.to_pass) if text]
+    texts = [_wrapped(out, text) for text in notices]
+    ends = list(accumulate(map(len, texts)))
+    n_shown = len(texts)
+    if texts and ends[-1] > most:
+        n_shown = bisect_right(ends, most - 1)
+    for part in chain.from_iterable(texts[:n_shown]):
+        out.print(part, soft_wrap=True)
+    if n_shown < len(texts):
+        out.print(f"[dim]and {len(texts) - n_shown:,} more: show --all[/]")
 
 
 def _print_labelled(out: Console, label: str, markup: str, style: str, indent: int = 0) -> None:
@@ -131,11 +143,11 @@ def _print_labelled(out: Console, label: str, markup: str, style: str, indent: i
 
 
 def _wrapped(out: Console, text: str) -> list[Text]:
-    """Return a text in lines with an indent; what wraps is indented more."""
-    lines = Text(printable(text)).wrap(out, max(out.width - 2 * _INDENT, 1))
+    """Return a text in lines; what wraps is indented."""
+    lines = Text(printable(text)).wrap(out, max(out.width - _INDENT, 1))
     for line in lines:
         line.rstrip()
-    return [Text(" " * _INDENT * (1 + bool(at))) + line for at, line in enumerate(lines)]
+    return [Text(" " * _INDENT * bool(at)) + line for at, line in enumerate(lines)]
 
 
 def _print_identity(out: Console, results: Results, identity: str) -> None:
@@ -206,19 +218,22 @@ def _print_what_checks(out: Console, results: Results) -> None:
     _print_labelled(out, "As written, not checked. To check", shown(check), "bold")
 
 
-def _print_where_to_look(
-    out: Console, results: Results, store: Path | None, *, with_all: bool
-) -> None:
-    places = {"Look at": str(results.page)}
-    if with_all:
+def _places(
+    results: Results, board: Leaderboard, store: Path | None, *, everything: bool
+) -> dict[str, str]:
+    """Return the next command, the page and the tracking server, each by its label."""
+    folder = str(results.folder)
+    place = folder if results.summary is None else ""
+    following = board.lines[0].next_command(folder, place, results.store_path)
+    places = {"Next": command_line(*following), "Report": str(results.page)}
+    if results.summary is None and "--all" not in following and not everything:
         places["All numbers"] = command_line("show", results.folder, "--all")
     server = os.environ.get("MLFLOW_TRACKING_URI")
     if server:
         places["MLflow"] = masked(server)
     elif store is not None:
         places["MLflow"] = command_line("ui", "--store", store)
-    for what, place in places.items():
-        _print_labelled(out, what, shown(place), "bold")
+    return places
 
 
 def print_details(out: Console, published: Published) -> None:

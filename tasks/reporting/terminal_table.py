@@ -18,6 +18,7 @@ from biasgate.tasks.common.console import shown
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.records import Report, Verdict
 from biasgate.tasks.records.numbers import final_score_name
+from biasgate.tasks.reporting.leaderboard import Leaderboard, LeaderboardRow
 from biasgate.tasks.reporting.page.grids import (
     DIFFERS,
     LIMITS,
@@ -26,6 +27,7 @@ from biasgate.tasks.reporting.page.grids import (
     GridRow,
     metric_grid,
 )
+from biasgate.tasks.reporting.tables import with_interval
 
 COLOURS = {
     "pass": "green",
@@ -68,6 +70,63 @@ def print_table(out: Console, report: Report, verdict: Verdict) -> None:
     ]
     legend += [f"{', '.join(marks)} (see below)."] if marks else []
     out.print(f"[dim]{shown(' '.join(legend))}[/]")
+
+
+def print_leaderboard(out: Console, board: Leaderboard) -> None:
+    """Print a line for each row; two, or more if names are long, if it would not fit."""
+    for level in range(3):
+        table = [_board_headings(board), *(_board_line(board, row, level) for row in board.rows)]
+        widths = [max(text.cell_len for text in column) for column in zip(*table, strict=True)]
+        if sum(widths) + 2 * (len(widths) - 1) <= out.width:
+            for line in table:
+                out.print(_padded(line, widths), soft_wrap=True)
+            return
+    n_first = 3 + board.has_sets
+    table = [_board_headings(board), *(_board_line(board, row, 1) for row in board.rows)]
+    firsts = [line[:n_first] for line in table]
+    widths = [max(text.cell_len for text in column) for column in zip(*firsts, strict=True)]
+    for line, first in zip(table, firsts, strict=True):
+        out.print(_padded(first, widths), overflow="fold")
+        rest = Text("; ").join(text for text in line[n_first:] if text.plain not in {"", "-"})
+        for part in rest.wrap(out, max(out.width - 2, 1)):
+            part.rstrip()
+            out.print(Text("  ") + part, soft_wrap=True)
+
+
+def _padded(line: Sequence[Text], widths: Sequence[int]) -> Text:
+    padded = (
+        text + " " * (width - text.cell_len) for text, width in zip(line, widths, strict=True)
+    )
+    found = Text("  ").join(padded)
+    found.rstrip()
+    return found
+
+
+def _board_headings(board: Leaderboard) -> list[Text]:
+    titles = {
+        "candidate": True,
+        "set": board.has_sets,
+        "outcome": True,
+        "score": True,
+        "worst identity": True,
+        "vs champion": board.has_champion,
+        board.threshold: board.has_threshold,
+    }
+    return [Text(title, "bold") for title, is_shown in titles.items() if is_shown]
+
+
+def _board_line(board: Leaderboard, row: LeaderboardRow, level: int) -> list[Text]:
+    """Return the cells of a row; level 0 has most words."""
+    score = half_width(row.final_score, interval=level < 2)
+    if level == 0:
+        score = with_interval(row.final_score)
+    worst, change, decisions = (cell.at(level) for cell in (row.worst, row.change, row.decisions))
+    cells = [Text(printable(row.candidate), "bold")]
+    cells += [Text(printable(row.evaluation_set))] if board.has_sets else []
+    cells += [Text(row.outcome, f"bold {COLOURS[row.badge]}"), Text(score), Text(printable(worst))]
+    cells += [Text(printable(change))] if board.has_champion else []
+    cells += [Text(printable(decisions))] if board.has_threshold else []
+    return cells
 
 
 def title_of(report: Report) -> str:

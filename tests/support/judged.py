@@ -82,7 +82,7 @@ def judge(folder, columns, *, name="c", of_set="s", rules=RULES, threshold=0.9, 
     verdict = build_verdict(
         report, policy_of(*rules, **options), evidence, rivals, n_candidates=1, today=TODAY
     )
-    return report, verdict, measure_details(report, EvidenceFile(evidence.path))
+    return report, verdict, measure_details(report, verdict, EvidenceFile(evidence.path))
 
 
 def summary_of(judged, evaluation="models"):

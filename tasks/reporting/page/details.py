@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics import MetricValue
+from bias_metrics import MetricValue, threshold_report
 from bias_metrics.metrics import threshold_metrics
 from bias_metrics.parts import reaches
 from bias_metrics.report import worst_first
@@ -35,6 +35,7 @@ from biasgate.tasks.records import (
     Rates,
     Report,
     Scores,
+    Verdict,
     error_rates,
 )
 from biasgate.tasks.records.numbers import CONFIDENCE
@@ -55,7 +56,7 @@ Floats = npt.NDArray[np.floating]
 Places = npt.NDArray[np.intp]
 
 
-def measure_details(report: Report, evidence: EvidenceFile) -> Details:
+def measure_details(report: Report, verdict: Verdict, evidence: EvidenceFile) -> Details:
     """Measure what the page of a candidate shows beyond its report."""
     shown = worst_first(report.bias.subgroups)[:PANELS]
     rows = evidence.measured
@@ -66,7 +67,24 @@ def measure_details(report: Report, evidence: EvidenceFile) -> Details:
         scores=_scores(rows, evidence.background, shown),
         curves=_curves(report, rows, evidence.background, shown) if report.thresholds else None,
         champion=evidence.measure_set(CONFIDENCE).table.against("champion"),
+        champion_rates=_champion_rates(verdict, rows, shown),
     )
+
+
+def _champion_rates(
+    verdict: Verdict, rows: Rows, shown: Sequence[str]
+) -> dict[str, dict[str, float | None]] | None:
+    """Return the champion's error rates by identity at its own threshold, if it has one."""
+    rival = verdict.champion
+    if rival is None or rival.threshold is None or rows.weights is not None:
+        return None
+    found = threshold_report(
+        rows.labels, rows.scores["champion"], rows.members, threshold=rival.threshold
+    )
+    return {
+        name: {one: found.subgroups[name].rate(one).value for one in RATE_OF_GAP.values()}
+        for name in shown
+    }
 
 
 def write_details(details: Details, folder: Path) -> None:
@@ -76,13 +94,13 @@ def write_details(details: Details, folder: Path) -> None:
         temporary.write_text(text + "\n", "utf-8")
 
 
-def read_details(folder: Path, report: Report) -> Details:
+def read_details(folder: Path, report: Report, verdict: Verdict) -> Details:
     """Read `details.json`; measure again if it is missing, or of another report."""
     if (folder / FILE).exists():
         found = Details.read((folder / FILE).read_bytes())
         if found.report_digest == json_digest(report):
             return found
-    return measure_details(report, EvidenceFile(folder / EVIDENCE))
+    return measure_details(report, verdict, EvidenceFile(folder / EVIDENCE))
 
 
 def _scores(rows: Rows, among: str, shown: list[str]) -> Scores:

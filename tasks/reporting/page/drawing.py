@@ -34,10 +34,10 @@ class Axis:
     low: float
     high: float
 
-    def at(self, value: float) -> str:
-        """Return the place of a value from 0 to 100; values beyond an end are drawn there."""
+    def at(self, value: float, width: int = 100) -> str:
+        """Return the place of a value from 0 to `width`; values beyond an end are drawn there."""
         share = (value - self.low) / (self.high - self.low)
-        return f"{100 * min(max(share, 0.0), 1.0):.3g}"
+        return f"{width * min(max(share, 0.0), 1.0):.3g}"
 
     @property
     def ends(self) -> str:
@@ -66,18 +66,20 @@ def drawn(
     limits: Sequence[float] = (),
     rival: float | None = None,
     shape: Shape = "dot",
+    width: int = 100,
 ) -> Markup:
-    """Draw a value with its interval, limits and a rival's value, as SVG of 100 pixels.
+    """Draw a value with its interval, limits and a rival's value, as SVG of so many pixels.
 
     Only the rival is hollow.
     """
     value, low, high = ends
-    parts = [f'<path class=l d="M{axis.at(limit)} 0v10"/>' for limit in limits]
+    parts = [f'<path class=l d="M{axis.at(limit, width)} 0v10"/>' for limit in limits]
     if low is not None and high is not None:
-        parts.append(f'<path class=i d="M{axis.at(low)} 5H{axis.at(high)}"/>')
+        ends_at = axis.at(low, width), axis.at(high, width)
+        parts.append(f'<path class=i d="M{ends_at[0]} 5H{ends_at[1]}"/>')
     if rival is not None:
-        parts.append(f'<circle class=c cx="{axis.at(rival)}"/>')
-    parts.append(_SHAPES[shape].format(axis.at(value)))
+        parts.append(f'<circle class=c cx="{axis.at(rival, width)}"/>')
+    parts.append(_SHAPES[shape].format(axis.at(value, width)))
     inner = Markup("").join(map(Markup, parts))
     return Markup("<svg aria-hidden=true>{}</svg>").format(inner)
 

@@ -9,10 +9,10 @@ from types import MappingProxyType
 from markupsafe import Markup
 
 from bias_metrics import BiasTable, Difference, MetricValue
-from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
+from bias_metrics.metrics import AUCS, METRICS, SUBGROUP_METRICS
 from biasgate.tasks.records import Report, Verdict
 from biasgate.tasks.reporting.page.drawing import Axis, Shape, drawn
-from biasgate.tasks.reporting.story import focus_of, gains_of
+from biasgate.tasks.reporting.story import beyond, focus_of, gains_of
 from biasgate.tasks.reporting.tables import count, interval, number, shown_rows
 from biasgate.tasks.reporting.verdict_story import Check
 
@@ -160,7 +160,7 @@ def metric_grid(
     differences: BiasTable | None = None,
     axes: Mapping[str, Axis] = MappingProxyType({}),
 ) -> Grid:
-    """Return the five metrics by identity, the one that is called treated worst first.
+    """Return the five metrics by identity: those with failed checks first, then by lowest AUC.
 
     `kinds` of checks mark; with `differences` each number stands beside the champion's. Grids that
     are drawn together have the same `axes`, by metric.
@@ -168,7 +168,11 @@ def metric_grid(
     outcomes, subgroups = Outcomes(verdict, kinds), report.bias.subgroups
     known = axes or axes_of([(report, verdict)])
     focus = focus_of(report, verdict)
-    names, note = shown_rows(subgroups, most, None if focus is None else focus.group)
+    first = None if focus is None else focus.group
+    names, note = shown_rows(subgroups, most, first)
+    failed = _failed(verdict)
+    lowest = {name: _lowest(subgroups[name]) for name in names}
+    names.sort(key=lambda x: (x != first, x not in failed, -failed.get(x, 0.0), lowest[x]))
     changes = {(cell.group, cell.metric): "worse" for cell in verdict.worsened if not cell.without}
     changes |= {(gain.group, gain.metric): "better" for gain in gains_of(differences)}
 
@@ -198,6 +202,22 @@ def metric_grid(
         for one in SUBGROUP_METRICS
     )
     return Grid("Metrics by identity", columns, rows, note)
+
+
+def _failed(verdict: Verdict) -> dict[str, float]:
+    """Return the identities with a failed floor or ceiling, each with how far it is beyond it."""
+    found: dict[str, float] = {}
+    for result in verdict.results:
+        is_failed = result.outcome == "fail" and result.action == "block"
+        if is_failed and result.group is not None and result.kind in LIMITS:
+            found[result.group] = max(beyond(result), found.get(result.group, 0.0))
+    return found
+
+
+def _lowest(cells: Mapping[str, MetricValue]) -> float:
+    """Return the lowest AUC of an identity; one without any comes last."""
+    values = [cells[metric].value for metric in AUCS]
+    return min((value for value in values if value is not None), default=2.0)
 
 
 def difference(cell: Difference, status: str, confidence: float) -> GridCell:

@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
@@ -18,6 +19,7 @@ from biasgate.tasks.records.trend import Trend
 from biasgate.tasks.remembering.moved import Moved, find_moves
 from biasgate.tasks.remembering.rows import Lines, lines_of
 from biasgate.tasks.reporting.candidates import CandidateStory, by_outcome
+from biasgate.tasks.reporting.leaderboard import Leaderboard, leaderboard
 from biasgate.tasks.reporting.page.drawing import draw_line
 from biasgate.tasks.reporting.page.grids import axes_of
 from biasgate.tasks.reporting.page.parts import CHECKS, Part, describe
@@ -35,6 +37,7 @@ from biasgate.tasks.reporting.tables import (
 _WHOLE = 40
 _SECTIONS = (
     "verdict",
+    "harm",
     "nights",
     "metrics",
     "checks",
@@ -95,10 +98,10 @@ class Page:
     trend: TrendView | None = None
     """Tonight beside the nights before."""
 
-    @property
-    def n_passed(self) -> int:
-        """How many candidates passed."""
-        return sum(line.word.status == "pass" for line in self.lines)
+    @cached_property
+    def board(self) -> Leaderboard:
+        """One row per candidate and set, as on the terminal."""
+        return leaderboard(self.lines)
 
     @property
     def is_whole(self) -> bool:
@@ -135,11 +138,16 @@ class Page:
         found: dict[str, str] = {}
         for row in self.first.grid.rows if self.first is not None else ():
             plain = re.sub(r"\W+", "-", row.name).strip("-") or "identity"
-            taken = {*_SECTIONS, *found.values()}
+            taken = {*_SECTIONS, *found.values(), *self.places.values()}
             numbers = (f"{plain}-{at}" for at in itertools.count(2))
             names = itertools.chain([plain], numbers)
             found[row.name] = next(name for name in names if name not in taken)
         return found
+
+    @property
+    def places(self) -> dict[str, str]:
+        """A name for the place of each candidate's story."""
+        return {line.name: f"candidate-{at}" for at, line in enumerate(self.board.lines)}
 
     @property
     def shared(self) -> dict[str, str]:
@@ -149,31 +157,20 @@ class Page:
             return {}
         return {
             label: text
-            for label in (UNKNOWN, DECISION)
+            for label in (UNKNOWN,)
             if (text := told[0].get(label)) and all(one.get(label) == text for one in told)
         }
-
-    @property
-    def outcomes(self) -> list[tuple[str, str]]:
-        """Each outcome of several candidates, passes first, with whose it is."""
-        if len(self.lines) < 2:
-            return []
-        passes = [line for line in self.lines if line.word.status == "pass"]
-        others = [line for line in self.lines if line.word.status != "pass"]
-        found: dict[str, list[str]] = {} if passes else {"Passed": []}
-        for line in (*passes, *others):
-            found.setdefault(line.outcome, []).append(line.name)
-        return [(word, ", ".join(names) or "nobody") for word, names in found.items()]
 
     def facts(self, line: CandidateStory) -> list[tuple[str, str, bool]]:
         """Return what to know of a candidate, each with a label and whether it is a command.
 
         The command is for the folder where the evaluation was started.
         """
-        found = [(label, text, False) for label, text in line.facts if label not in self.shared]
+        aside = {*self.shared, DECISION}  # the decision is below the leaderboard
+        found = [(label, text, False) for label, text in line.facts if label not in aside]
         place = "" if self.of_evaluation else self.output
         command = shlex.join([NAME, *line.next_command(self.output, place, self.store)])
-        last = {TO_PASS, GAINED, DECISION}
+        last = {TO_PASS, GAINED}
         at = next((at for at, (label, _, _) in enumerate(found) if label in last), len(found))
         found.insert(at, ("Next", command, True))
         return found

@@ -25,6 +25,7 @@ from biasgate.tasks.records import (
     Verdict,
 )
 from biasgate.tasks.reporting.decisions import changed_table, term_table
+from biasgate.tasks.reporting.harm import HarmPanel, harm_panels
 from biasgate.tasks.reporting.page.drawing import (
     Axis,
     Histogram,
@@ -64,6 +65,8 @@ class Part:
     """The numbers of all comments together, with intervals."""
     lacks: tuple[tuple[str, str], ...]
     """Why some of them are undefined."""
+    harm: tuple[HarmPanel, ...]
+    """The picture of harm at the threshold."""
     grid: Grid
     panels: tuple[Panel, ...]
     everyone: Panel
@@ -111,6 +114,7 @@ def describe(
             for name, cell in story.numbers
             if cell.value is None
         ),
+        harm=harm_panels(report, verdict, details),
         grid=grid,
         panels=tuple(describe_scores(name, one, details) for name, one in scores.subgroups.items()),
         everyone=describe_scores("all comments", scores.overall, details),

@@ -37,7 +37,7 @@ def read_judged(output: Path, verdict: Verdict) -> Judged:
     """Read what was written about a candidate on a set."""
     folder = output / verdict.evaluation_set.name / verdict.candidate.name
     report = Report.read((folder / "report.json").read_bytes())
-    return report, verdict, read_details(folder, report)
+    return report, verdict, read_details(folder, report, verdict)
 
 
 @task(name="write page", task_run_name="write page of {measured.folder!m}")
@@ -49,13 +49,13 @@ def write_candidate_page(
     They will be published in a folder of `output`.
     """
     folder, report = Path(measured.folder), measured.report
-    details = measure_details(report, evidence)
+    details = measure_details(report, verdict, evidence)
     write_details(details, folder)
     if verdict.changed is not None:
         (folder / CHANGED_FILE).write_text(changed_csv(verdict.changed), "utf-8")
     place = f"{output}/{measured.source.name}/{measured.candidate.name}"
     write_page(candidate_page(report, verdict, details, place, store), folder / FILE)
-    draw_judged(report, verdict, details.champion, folder)
+    draw_judged(report, verdict, details, folder)
 
 
 @task(name="write evaluation page")

@@ -192,7 +192,9 @@ def test_hostile_terms_are_text_on_the_page(hostile):
         assert {printable(one) for one in NAMES} <= {one.text for one in read_back.find("bdi")}
         assert OVERRIDE not in html
         for one in read_back.find():
-            assert one.tag not in {"img", "a"} or "class" in one.attributes
+            assert one.tag != "img"
+            if one.tag == "a":  # the page has no links but to its own places
+                assert one.attributes["href"].startswith("#")
             assert not [name for name in one.attributes if name.startswith(("on", "src"))]
         assert not [one for one in read_back.find("script") if "alert" in str(one.content)]
 

@@ -4,19 +4,18 @@ import warnings
 
 import pytest
 from matplotlib.figure import Figure
-from support.made import number, report_with, verdict_of
+from support.judged import judge, rows
 
-from bias_metrics.metrics import AUCS
 from biasgate.tasks.reporting.figures import draw_judged, quiet_about_glyphs
 
 
 def test_a_name_with_an_emoji_is_drawn_without_a_warning(tmp_path):
-    aucs = dict.fromkeys(AUCS, number(0.9, 0.8, 0.95))
-    report = report_with({"\N{RAINBOW} \N{CJK UNIFIED IDEOGRAPH-4E2D}": aucs})
+    found = judge(tmp_path, rows(["\N{RAINBOW} \N{CJK UNIFIED IDEOGRAPH-4E2D}"], champion=True))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        draw_judged(report, verdict_of(), None, tmp_path)
-    assert (tmp_path / "intervals.png").exists()
+        draw_judged(*found, tmp_path)
+    names = {path.name for path in tmp_path.glob("*.png")}
+    assert names == {"harm.png", "intervals.png", "difference.png"}
 
 
 def test_other_warnings_of_drawing_are_heard():

@@ -27,7 +27,7 @@ from biasgate.tasks.outcomes import WORDS
 from biasgate.tasks.records import HoldsFor
 from biasgate.tasks.reporting.candidates import CandidateStory, _lacking
 from biasgate.tasks.reporting.page.grids import LIMITS, metric_grid
-from biasgate.tasks.reporting.story import Story, _headline
+from biasgate.tasks.reporting.story import Story, WorstNumber, _headline
 from biasgate.tasks.reporting.verdict_story import Change, VerdictStory
 from biasgate.tasks.wording import in_short
 
@@ -331,23 +331,21 @@ def test_a_pass_with_a_shown_loss_is_told_and_coloured_as_one_with_exceptions():
     assert told_of(blocked, outcome="fail").badge == "fail"
 
 
+def floored(group, value, low):
+    """The worst number of an identity, which fails a floor."""
+    return WorstNumber(group, "bpsn_auc", MetricValue(value, low=low, high=0.9), result("fail"))
+
+
 @pytest.mark.parametrize(
     ("worst", "said"),
     [
-        ([("", ""), ("", "")], None),
-        ([("a 0.7", "floor 0.8"), ("", "")], "a 0.7 (on s1), floor 0.8"),
+        ([None], None),
+        ([None, floored("a", 0.7, 0.6)], ["a: BPSN AUC 0.700 [0.600, 0.900]"]),
         (
-            [("a 0.7", "floor 0.8"), ("b 0.6", "floor 0.8")],
-            "a 0.7 (on s1); b 0.6 (on s2), each floor 0.8",
+            [floored("a", 0.7, 0.6), floored("b", 0.6, 0.5)],
+            ["a: BPSN AUC 0.700 [0.600, 0.900]", "b: BPSN AUC 0.600 [0.500, 0.900]"],
         ),
-        (
-            [("a 0.7", "floor 0.8"), ("b is worse.", "")],
-            "a 0.7, floor 0.8 (on s1); b is worse (on s2)",
-        ),
-        (
-            [("a 0.7", "")] * 5,
-            "a 0.7 (on s1); a 0.7 (on s2); a 0.7 (on s3); and on 2 more sets",
-        ),
+        ([floored("a", 0.7, 0.6)] * 5, ["a: BPSN AUC 0.700 [0.600, 0.900]"] * 3),
     ],
 )
 @pytest.mark.parametrize(("shown", "label"), [(True, "Treated worst"), (False, "Lowest AUC")])
@@ -357,8 +355,15 @@ def test_who_is_treated_worst_is_told_of_each_set(worst, said, shown, label):
         replace(story, evaluation_set=f"s{at}", worst=one, worst_is_shown=shown)
         for at, one in enumerate(worst, 1)
     ]
-    found = CandidateStory("c", WORDS["pass"], "X.", tuple(stories))
-    assert dict(found.facts).get(label) == said
+    told = dict(CandidateStory("c", WORDS["pass"], "X.", tuple(stories)).facts).get(label)
+    if said is None:
+        assert told is None
+        return
+    first = 1 if worst[0] else 2
+    limit = f"fails the floor {result('fail').limit:g}"
+    texts = [f"{one}, {limit} on s{at}" for at, one in enumerate(said, first)]
+    more = ["and on 2 more sets"] if len(worst) == 5 else []
+    assert told == "; ".join([*texts, *more])
 
 
 def test_a_headline_on_one_set_says_which_sets_ended_the_same():
@@ -400,8 +405,8 @@ def test_a_loss_against_the_champion_says_who_got_worse_not_who_is_treated_worst
     loss_of_b = check("X", "fail", rule=HARM, kind="champion", metric="bpsn_auc", group="b")
     story = Story.of(report, verdict_of(loss_of_b))
     assert story.treated_worst == (
-        "a: Subgroup AUC 0.700 [0.557, 0.843], the lowest of those with 20 comments of each "
-        "compared class"
+        "a: Subgroup AUC 0.700 [0.557, 0.843], the lowest AUC with at least 20 comments in each "
+        "class"
     )
     assert not story.worst_is_shown
     assert (story.focus.group, story.focus.metric) == ("a", "subgroup_auc")

@@ -109,12 +109,18 @@
     const other = document.getElementById(chosen);
     const known = new Map();
     if (other) other.querySelectorAll("tbody tr").forEach((row) => known.set(nameOf(row), row));
+    const ring = document.querySelector("#metrics .ring");
+    if (ring) {
+      ring.dataset.own ??= ring.textContent;
+      ring.textContent = chosen ? rows.querySelector(".rival").selectedOptions[0].text : ring.dataset.own;
+    }
     tables.forEach((table) => cells(table, (cell, head, row, at) => {
       cell.dataset.own ??= cell.dataset.r ?? "";
       const rival = known.get(nameOf(row))?.cells[at]?.querySelector("b");
-      cell.dataset.r = chosen ? rival?.textContent ?? "" : cell.dataset.own;
+      const isChosen = chosen && table === current();
+      cell.dataset.r = isChosen ? rival?.textContent ?? "" : cell.dataset.own;
       const change = cell.querySelector("em");
-      if (change) change.hidden = Boolean(chosen);
+      if (change) change.hidden = Boolean(isChosen);
       draw(cell, head);
     }));
   }
@@ -125,7 +131,6 @@
     [...rival.options].forEach((option) => {
       option.hidden = option.disabled = Boolean(option.value) && option.dataset.set !== set;
     });
-    if (!rival.selectedOptions[0].disabled) return;
     rival.value = "";
     beside();
   }

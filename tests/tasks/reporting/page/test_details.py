@@ -185,23 +185,23 @@ def test_scores_that_are_all_the_same_have_a_histogram(tmp_path, columns):
 
 
 def test_details_are_read_as_they_were_written(tmp_path, judged):
-    report, _, details = judged
+    report, verdict, details = judged
     write_details(details, tmp_path)
-    assert read_details(tmp_path, report) == details == Details.from_dict(plain(details))
+    assert read_details(tmp_path, report, verdict) == details == Details.from_dict(plain(details))
 
 
 @pytest.mark.parametrize("left", ["nothing", "those of another"])
 def test_missing_details_and_those_of_another_report_are_measured_again(tmp_path, columns, left):
-    report, _, details = judge(tmp_path, columns)
+    report, verdict, details = judge(tmp_path, columns)
     if left == "those of another":
         scores = replace(details.scores, subgroups={})
         write_details(replace(details, report_digest="of another", scores=scores), tmp_path)
-    assert read_details(tmp_path, report) == details
+    assert read_details(tmp_path, report, verdict) == details
 
 
 def test_thresholds_of_float32_scores_are_compared_in_float32(tmp_path, columns):
     score = np.where(columns["label"], 0.7, 0.2).astype(np.float32)
-    report, _, _ = judge(tmp_path, columns | {"score/candidate": score}, threshold=0.7)
-    found = measure_details(report, EvidenceFile(tmp_path / "evidence.parquet")).curves
+    report, verdict, _ = judge(tmp_path, columns | {"score/candidate": score}, threshold=0.7)
+    found = measure_details(report, verdict, EvidenceFile(tmp_path / "evidence.parquet")).curves
     at = found.thresholds.index(0.7)
     assert found.overall.false_negative_rate[at] == 0

@@ -1,0 +1,307 @@
+"""The leaderboard: one row per candidate and set, the same on the terminal and on pages.
+
+Names of candidates, sets and identities are in it: escape them where they are shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from bias_metrics import MetricValue
+from bias_metrics.gate import USEFUL, Lack, RuleResult
+from bias_metrics.gate.missing import RULE as MISSING
+from bias_metrics.metrics import METRICS
+from bias_metrics.parts import counted
+from biasgate.tasks.outcomes import EXCEPT
+from biasgate.tasks.reporting.candidates import CandidateStory
+from biasgate.tasks.reporting.story import ErrorHarm, Story
+from biasgate.tasks.reporting.tables import number, plus_minus, titled, with_interval
+from biasgate.tasks.reporting.verdict_story import Change
+from biasgate.tasks.wording import first_names
+
+OUTCOMES = {
+    "pass": "PASSED",
+    "reported": "REPORTED",
+    "insufficient": "UNDECIDED",
+    "fail": "BLOCKED",
+    "error": "ERROR",
+}
+"""The outcomes from the best to the worst, by status."""
+_NONE = "-"
+_CLASSES = {"positive": "toxic comments", "negative": "harmless comments", "cluster": "clusters"}
+_EVENTS = {
+    "newly_flagged": ("harmless flagged", "flagged"),
+    "newly_missed": ("toxic missed", "missed"),
+    "false_positive_rate": ("harmless flagged", "flagged"),
+    "false_negative_rate": ("toxic missed", "missed"),
+}
+
+
+class Cell(NamedTuple):
+    """A text, the same for a narrow screen, and for a very narrow one."""
+
+    text: str
+    short: str
+    shortest: str = ""
+
+    def at(self, level: int) -> str:
+        """Return the text of a level: 0 has most words."""
+        return (self.text, self.short, self.shortest or self.short)[level]
+
+
+@dataclass(frozen=True)
+class LeaderboardRow:
+    """A candidate on one set."""
+
+    candidate: str
+    evaluation_set: str
+    """Empty if the candidate could not be scored."""
+    outcome: str
+    badge: str
+    """The status, for colours: a key of `OUTCOMES`, or `except`."""
+    final_score: MetricValue
+    worst: Cell
+    """The worst failed check of an identity, what a verdict lacks, or the lowest AUC."""
+    change: Cell
+    """The largest significant loss against the champion."""
+    decisions: Cell
+    """Changed decisions at the threshold, or the highest error rate without a champion."""
+
+
+@dataclass(frozen=True)
+class Leaderboard:
+    """All candidates on all sets, the best first."""
+
+    headline: str
+    """How many candidates passed, on which sets."""
+    rows: tuple[LeaderboardRow, ...]
+    lines: tuple[CandidateStory, ...]
+    """The candidates, in the order of the rows."""
+    threshold: str
+    """What the column of decisions is about."""
+    notices: tuple[str, ...]
+    """What limits the outcomes, and what became of the candidates."""
+
+    @property
+    def has_sets(self) -> bool:
+        """Whether there are several sets."""
+        return len({row.evaluation_set for row in self.rows if row.evaluation_set}) > 1
+
+    @property
+    def has_champion(self) -> bool:
+        """Whether a row is compared with a champion."""
+        return any(row.change.text != _NONE for row in self.rows)
+
+    @property
+    def has_threshold(self) -> bool:
+        """Whether a row has error rates at a threshold."""
+        return any(row.decisions.text != _NONE for row in self.rows)
+
+
+def leaderboard(lines: Sequence[CandidateStory]) -> Leaderboard:
+    """Return the rows of all candidates: by outcome, then by final score, the best first."""
+    ordered = tuple(sorted(lines, key=_rank))
+    thresholds = {
+        story.errors.threshold for line in lines for story in line.stories if story.errors
+    }
+    return Leaderboard(
+        _headline(lines),
+        tuple(row for line in ordered for row in _rows(line)),
+        ordered,
+        f"at threshold {thresholds.pop()}" if len(thresholds) == 1 else "at its threshold",
+        tuple(_notices(ordered)),
+    )
+
+
+def _notices(lines: Sequence[CandidateStory]) -> Iterator[str]:
+    """Yield exceptions and warnings, then decisions; those of all candidates once, without name."""
+    limits = {line.name: [*line.exceptions, *line.warnings] for line in lines}
+    decisions = {line.name: [line.sentence] for line in lines if line.stories and line.sentence}
+    for told in (limits, decisions):
+        names_of: dict[str, list[str]] = {}
+        for name, texts in told.items():
+            for text in dict.fromkeys(texts):
+                names_of.setdefault(text, []).append(name)
+        for text, names in names_of.items():
+            is_named = len(names) < len(lines) and not any(name in text for name in names)
+            yield f"{first_names(names)}: {text}" if is_named else text
+
+
+def _rank(line: CandidateStory) -> tuple[int, float]:
+    scores = [story.final_score.value for story in line.stories]
+    known = [value for value in scores if value is not None]
+    return [*OUTCOMES].index(line.word.status), -min(known, default=0.0)
+
+
+def _headline(lines: Sequence[CandidateStory]) -> str:
+    """Say how many candidates passed, and on how many comments of which sets."""
+    n_comments = {
+        story.evaluation_set: story.n_comments for line in lines for story in line.stories
+    }
+    sets = [
+        f"{name} ({n:,}{'' if at else ' comments'})"
+        for at, (name, n) in enumerate(n_comments.items())
+    ]
+    where = f" on {first_names(sets)}" if sets else ""
+    if all(line.word.status == "reported" for line in lines):
+        return f"{counted(len(lines), 'candidate')} measured{where}; the policy only reports."
+    n_passed = sum(line.word.status == "pass" for line in lines)
+    return f"{n_passed:,} of {counted(len(lines), 'candidate')} passed{where}."
+
+
+def _rows(line: CandidateStory) -> list[LeaderboardRow]:
+    if not line.stories:
+        nothing = Cell(_NONE, _NONE)
+        why = Cell(line.sentence, line.sentence)
+        score = MetricValue(None, "it could not be scored")
+        return [LeaderboardRow(line.name, "", "ERROR", "error", score, why, nothing, nothing)]
+    return [
+        LeaderboardRow(
+            line.name,
+            story.evaluation_set,
+            _outcome(story),
+            CandidateStory.of(story).badge,
+            story.final_score,
+            _worst(story),
+            _change(story),
+            _decisions(story),
+        )
+        for story in line.stories
+    ]
+
+
+def _outcome(story: Story) -> str:
+    has_exceptions = story.word.text == EXCEPT or len(story.verdict.holds_for.identities) < (
+        story.n_identities
+    )
+    passed = story.word.status == "pass"
+    return OUTCOMES[story.word.status] + (" (exceptions)" if passed and has_exceptions else "")
+
+
+def _worst(story: Story) -> Cell:
+    """Return the worst number of an identity, or what the verdict lacks."""
+    useless = [check.result for check in story.unmet if check.result.rule == USEFUL]
+    if useless:
+        return _of_check(useless[0])
+    worst, failed = story.worst, [check.result for check in story.unmet if check.has_failed]
+    if failed and (worst is None or worst.check is None) and not story.losses:
+        return _of_check(failed[0])
+    lacking = [check.result for check in story.unmet if check.status == "insufficient"]
+    if story.word.status == "insufficient" and lacking:
+        return _of_check(lacking[0])
+    if worst is None:
+        return Cell(_NONE, _NONE)
+    limit, sign = "", ""
+    if worst.check is not None:
+        limit = f"  {worst.check.kind} {worst.check.limit:g}"
+        sign = f" {'<' if worst.check.kind == 'floor' else '>'} {worst.check.limit:g}"
+    is_gap = METRICS[worst.metric].is_gap
+    name = worst.group
+    if worst.check is not None and worst.check.slice is not None:
+        name = f"{name} (slice {worst.check.slice})"
+    value = worst.number.value
+    short = "" if value is None else number(value, signed=is_gap)
+    shown = with_interval(worst.number, signed=is_gap)
+    return Cell(
+        f"{name}  {titled(worst.metric)} {shown}{limit}",
+        f"{name} {_short_title(worst.metric)} {short}{sign}",
+    )
+
+
+def _short_title(metric: str) -> str:
+    return titled(metric).removesuffix(" AUC")
+
+
+def _of_check(result: RuleResult) -> Cell:
+    """Return why a check is not met, in a few words."""
+    who = result.group or "all comments"
+    if result.rule == MISSING and result.value is not None:
+        text = f"{who}: {100 * result.value:.1f}% of comments without a score"
+    elif result.lack is not None:
+        text = f"{who}: {_lack(result.lack)}"
+        short = f"{who}: {result.lack.n:,} of {result.lack.needed:,} {_CLASSES[result.lack.of]}"
+        return Cell(text, short.removesuffix(" comments"))
+    elif result.reason == "no_rival":
+        text = f"{who}: no {result.kind} to compare with"
+    elif result.value is not None and METRICS.get(result.metric) is not None:
+        is_gap = METRICS[result.metric].is_gap
+        value = number(result.value, signed=is_gap)
+        told = (
+            f"too close to the {result.kind}" if result.outcome == "insufficient" else result.kind
+        )
+        text = f"{who}: {_short_title(result.metric)} {value}, {told} {result.limit:g}"
+    else:
+        text = f"{who}: {_short_title(result.metric)} undefined"
+    return Cell(text, text)
+
+
+def _lack(lack: Lack) -> str:
+    where = " outside it" if lack.side else ""
+    effective = "effective " if lack.effective else ""
+    return f"{lack.n:,} {effective}{_CLASSES[lack.of]}{where}, {lack.needed:,} needed"
+
+
+def _change(story: Story) -> Cell:
+    """Return the largest significant loss against the champion, else the largest gain."""
+    if story.champion is None:
+        return Cell(_NONE, _NONE)
+    if story.is_champion:
+        return Cell("is the champion", "champion")
+    for word, changes in (("worse", story.losses), ("better", story.gains)):
+        if changes:
+            first, groups = changes[0], {change.group for change in changes}
+            more = f" and {len(groups) - 1:,} more" if groups - {first.group} else ""
+            return Cell(
+                f"{word}: {first.group} {_short_title(first.metric)} {_difference(first)}{more}",
+                f"{word}: {first.group} {_difference(first)}{more.replace('and ', '+')}",
+            )
+    return Cell("no significant loss", "no signif. loss", "not significant")
+
+
+def _difference(change: Change) -> str:
+    """Return the change of an AUC, or of the size of a gap."""
+    if METRICS[change.metric].is_gap:
+        return plus_minus(f"{abs(change.candidate) - abs(change.champion):+.3f}")
+    return plus_minus(f"{change.candidate - change.champion:+.3f}")
+
+
+def _decisions(story: Story) -> Cell:
+    """Return the changed decisions of the identity with the most, else the highest error rate."""
+
+    def is_named(name: str) -> bool:
+        """Whether the column of the worst identity has the same name."""
+        return story.worst is not None and story.worst.group == name
+
+    found = [
+        (one.low or 0.0, one.value or 0.0, name, metric, one)
+        for name, of_group in (story.verdict.changed or {}).items()
+        for metric, one in of_group.items()
+        if one.count and metric in _EVENTS
+    ]
+    if found and not story.is_champion:
+        *_, name, metric, one = max(found, key=lambda entry: entry[:2])
+        long, short = _EVENTS[metric]
+        return Cell(
+            f"+{one.count:,} {long} of {one.n:,} about {name}",
+            f"+{one.count:,} {short} ({name})",
+            f"+{one.count:,} {short}" if is_named(name) else "",
+        )
+    if story.verdict.changed and not story.is_champion:
+        return Cell("no changed decision", "none changed")
+    if story.errors is None:
+        return Cell(_NONE, _NONE)
+    if not story.errors.harms:
+        return Cell("no significant gap", "no signif. gap")
+    worst = max(story.errors.harms, key=_gap)
+    long, short = _EVENTS[worst.rate]
+    return Cell(
+        f"{worst.value:.0%} of {long} about {worst.group}, {worst.overall:.0%} of all",
+        f"{worst.value:.0%} {short} ({worst.group})",
+        f"{worst.value:.0%} {short}" if is_named(worst.group) else "",
+    )
+
+
+def _gap(harm: ErrorHarm) -> float:
+    return harm.gap.low or 0.0
