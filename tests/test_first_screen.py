@@ -168,7 +168,7 @@ def test_an_option_that_would_have_no_effect_is_refused(output, given):
 def test_the_first_screen_and_the_table_keep_to_the_width(output, width):
     text = show(output, width=width).stdout
     # A command that is wrapped cannot be copied.
-    whole = ("Next: ", "Report: ", "As written, not checked.")
+    whole = ("Next: ", "Report: ", "As written, not checked.", "and ")
     assert max(len(line) for line in text.splitlines() if not line.startswith(whole)) <= width
     text = show(output, "--all", width=width).stdout
     tables = [one for one in text.splitlines() if " ±" in one or one.startswith("gay ")]

@@ -133,30 +133,15 @@ def outputs(folder):
 
 
 def test_what_an_evaluation_prints_are_these_commands(started, folder):
-    night = outputs(folder)["night"]
+    del folder
     store = "--store 'my store'"
     ui = f"ui {store}"
     unsure = "'my unsure/my comments/new words"
-    next_place, night_place = "'my next/my comments/shifted words'", f"'{night}/my comments/"
     assert {name: commands_in(text) for name, (_, text) in started[1].items()} == {
-        "first": [f"verify 'my model' 1 {store}", "show 'my first' --all", ui],
-        "next": [
-            f"verify 'my model' 2 {store}",
-            f"""show {next_place} --identity 'o'"'"'neills'""",
-            "show 'my next' --all",
-            ui,
-        ],
-        "unsure": [
-            f"policy plan {unsure}/policy.json' {unsure}'",
-            "show 'my unsure' --all",
-            ui,
-        ],
-        "night": [
-            f"verify 'my model' 2 {store}",
-            f"""show {night_place}shifted words' --identity 'o'"'"'neills'""",
-            f"show '{night}' --all",
-            ui,
-        ],
+        "first": [f"verify 'my model' 1 {store}", ui],
+        "next": ["show 'my next' --all", f"verify 'my model' 2 {store}", ui],
+        "unsure": ["show 'my unsure' --all", f"policy plan {unsure}/policy.json' {unsure}'", ui],
+        "night": [f"verify 'my model' 2 {store}", ui],
         "counted": ["show 'my counts' --all"],
     }
 
@@ -178,7 +163,8 @@ def test_a_page_prints_what_the_terminal_does_and_how_to_repeat_it(started, fold
     assert repeat == f"{REPEATED[name]} --store 'my store'{more}"
     assert verify == f"verify './{output}'" if "/" not in output else f"verify '{output}'"
     assert following
-    assert set(following) <= {*commands_in(started[1][name][1])}
+    terminal = started[1][name][1]
+    assert commands_in(terminal[terminal.index("Next: ") :])[0] in following
 
 
 def pages(folder, output):
@@ -232,12 +218,12 @@ def test_every_command_that_is_printed_runs(started, folder, name, monkeypatch):
 
 # What each says that it did.
 SAYS = {
-    "show": "Look at: {folder}/report.html",
+    "show": "Report: {folder}/report.html",
     "verify": "holds",
     "policy plan": "comments drawn at random, all labelled",
     "ui": "MLflow starts on",
-    "evaluate": "Look at: {output}/report.html",
-    "nightly": "Look at: {output}/",
+    "evaluate": "Report: {output}/report.html",
+    "nightly": "Report: {output}/",
 }
 JUDGING = {"evaluate", "nightly"}
 # Each takes a while; of the others the command is only parsed.
@@ -329,8 +315,8 @@ def test_every_command_of_the_demo_runs(prefect_server, tmp_path, monkeypatch):
     page = commands_in_page((tmp_path / output / "report.html").read_text("utf-8"))
     repeat = f"evaluate demo --output 'my demo' {store}"
     verify = f"verify toxicity_demo 2 {store}"
-    assert page[1:] == [verify, repeat, "verify './my demo'"]
-    assert page[0] in terminal
+    blocked = "show 'my demo/templates/biased_labels' --identity gay"
+    assert page == [verify, blocked, repeat, "verify './my demo'"]
     assert verify in terminal
     for one in dict.fromkeys([*terminal, *page]):
         code, text = run_again(one, monkeypatch)

@@ -170,7 +170,9 @@ def test_without_scripts_tables_show_and_controls_do_not(opened):
     page = opened(java_script_enabled=False)
     assert page.locator("#metrics .controls").is_hidden()
     assert page.locator("#metrics table:visible").count()
-    assert page.locator("ul.verdicts dl").first.is_visible()
+    assert page.locator("table.board tbody tr").first.is_visible()
+    page.locator("table.board a").first.click()  # a link unfolds the place that it leads to
+    assert page.locator("details.story dl:visible").count()
 
 
 def shown_names(page):

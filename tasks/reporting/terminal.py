@@ -103,7 +103,7 @@ def _print_board(out: Console, results: Results, store: Path | None, *, everythi
         for line in board.lines:
             _print_candidate(out, line)
     else:
-        _print_notices(out, board, _LINES - len(places))
+        _print_notices(out, results, board, _LINES - len(places))
     if results.summary is not None:
         for sentence in results.summary.moved:
             out.print(shown(sentence), soft_wrap=True)
@@ -120,7 +120,7 @@ def _print_candidate(out: Console, line: CandidateStory) -> None:
         out.print(part, soft_wrap=True)
 
 
-def _print_notices(out: Console, board: Leaderboard, most: int) -> None:
+def _print_notices(out: Console, results: Results, board: Leaderboard, most: int) -> None:
     """Print what limits the outcomes and what a single candidate needs; at most `most` lines."""
     notices = list(board.notices)
     if len(board.lines) == 1:
@@ -134,7 +134,8 @@ def _print_notices(out: Console, board: Leaderboard, most: int) -> None:
     for part in chain.from_iterable(texts[:n_shown]):
         out.print(part, soft_wrap=True)
     if n_shown < len(texts):
-        out.print(f"[dim]and {len(texts) - n_shown:,} more: show --all[/]")
+        everything = shown(command_line("show", results.folder, "--all"))
+        out.print(f"[dim]and {len(texts) - n_shown:,} more: {everything}[/]", soft_wrap=True)
 
 
 def _print_labelled(out: Console, label: str, markup: str, style: str, indent: int = 0) -> None:

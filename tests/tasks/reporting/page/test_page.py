@@ -561,4 +561,4 @@ def test_what_a_sentence_has_in_backticks_is_code_and_a_name_with_backticks_is_n
 
 def test_what_is_the_same_of_several_candidates_is_said_once(five):
     found = page_of_all(five).one("section", id="verdict")
-    assert found.text.count("Decision") == 1
+    assert found.text.count("nothing to promote") == 1
