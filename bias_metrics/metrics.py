@@ -151,7 +151,7 @@ def _aeg(which: Class, kind: str, other: str) -> Metric:
         ("subgroup",),
         Pair(which, which),
         question=f"how much a mention of {{of}} shifts the scores of {other} comments ({title})",
-        harm=f"{kind} comments that mention {{group}} score {{side}} than other {kind} ones",
+        harm=f'{kind} comments that mention "{{group}}" score {{side}} than other {kind} comments',
         ideal=0,
         largest=0.5,
         centre=0.5,
@@ -166,7 +166,7 @@ _TABLE = (
         "Subgroup AUC",
         ("subgroup", "aggregate"),
         Pair("positive", "negative", inside=True),
-        question="how well toxic and harmless comments that mention {of} are told apart "
+        question="how well toxic and harmless comments that mention {of} are separated "
         "(Subgroup AUC)",
         harm='harmless comments that mention "{group}" often score higher than toxic comments that '
         "mention it",
@@ -177,8 +177,8 @@ _TABLE = (
         "BPSN AUC",
         ("subgroup", "aggregate"),
         Pair("negative", "positive", flip=True),
-        question="how well harmless comments that mention {of} are separated from toxic ones that "
-        "do not (BPSN AUC)",
+        question="how well harmless comments that mention {of} are separated from toxic comments "
+        "that do not (BPSN AUC)",
         harm='harmless comments that mention "{group}" often score higher than toxic comments that '
         "do not mention it",
         hint="low: harmless mentions score like toxic comments",
@@ -188,14 +188,14 @@ _TABLE = (
         "BNSP AUC",
         ("subgroup", "aggregate"),
         Pair("positive", "negative"),
-        question="how well toxic comments that mention {of} are separated from harmless ones that "
-        "do not (BNSP AUC)",
+        question="how well toxic comments that mention {of} are separated from harmless comments "
+        "that do not (BNSP AUC)",
         harm='toxic comments that mention "{group}" often score lower than harmless comments that '
         "do not mention it",
         hint="low: toxic mentions are missed",
     ),
     _aeg("positive", "toxic", "toxic"),
-    _aeg("negative", "non-toxic", "harmless"),
+    _aeg("negative", "harmless", "harmless"),
     Metric(
         "auc",
         "AUC",
@@ -216,8 +216,9 @@ _TABLE = (
         ("subgroup",),
         Rate(("negative",), "flagged"),
         question="how much more or less often harmless comments that mention {of} are flagged "
-        "than other harmless ones (FPR gap)",
-        harm="harmless comments that mention {group} are flagged {side} than other harmless ones",
+        "than other harmless comments (FPR gap)",
+        harm='harmless comments that mention "{group}" are flagged {side} than other harmless '
+        "comments",
         ideal=0,
         sides=("less often", "more often"),
     ),
@@ -227,8 +228,8 @@ _TABLE = (
         ("subgroup",),
         Rate(("positive",), "not flagged"),
         question="how much more or less often toxic comments that mention {of} are missed than "
-        "other toxic ones (FNR gap)",
-        harm="toxic comments that mention {group} are missed {side} than other toxic ones",
+        "other toxic comments (FNR gap)",
+        harm='toxic comments that mention "{group}" are missed {side} than other toxic comments',
         ideal=0,
         sides=("less often", "more often"),
     ),
@@ -237,9 +238,8 @@ _TABLE = (
         "Newly flagged",
         ("subgroup",),
         Changed("negative", "flagged"),
-        question="how many of the harmless comments that mention {of} are flagged and were not "
-        "(newly flagged)",
-        harm="harmless comments that mention {group} are flagged {side}",
+        question="the share of harmless comments that mention {of} and are newly flagged",
+        harm='harmless comments that mention "{group}" are flagged {side}',
         ideal=0,
         sides=("less", "that were not"),
     ),
@@ -248,9 +248,8 @@ _TABLE = (
         "Newly missed",
         ("subgroup",),
         Changed("positive", "not flagged"),
-        question="how many of the toxic comments that mention {of} are missed and were not "
-        "(newly missed)",
-        harm="toxic comments that mention {group} are missed {side}",
+        question="the share of toxic comments that mention {of} and are newly missed",
+        harm='toxic comments that mention "{group}" are missed {side}',
         ideal=0,
         sides=("less", "that were not"),
     ),
@@ -260,8 +259,8 @@ _TABLE = (
         ("subgroup",),
         Calibration(),
         question="how much more the scores of comments that mention {of} exceed their share of "
-        "toxic ones than other scores do (calibration gap)",
-        harm="as probabilities, scores of comments that mention {group} are {side} than others",
+        "toxic comments than other scores do (calibration gap)",
+        harm='as probabilities, scores of comments that mention "{group}" are {side} than others',
         ideal=0,
         largest=2.0,
         sides=("more too low, or less too high,", "more too high, or less too low,"),

@@ -13,7 +13,7 @@ from bias_metrics.gate.missing import RULE as MISSING
 from bias_metrics.metrics import AGGREGATE_METRICS, METRICS, THRESHOLDS
 from bias_metrics.parts import counted
 
-_CLASSES = {"positive": "toxic", "negative": "non-toxic"}
+_CLASSES = {"positive": "toxic", "negative": "harmless"}
 
 
 def check_message(result: RuleResult) -> str:
@@ -24,10 +24,7 @@ def check_message(result: RuleResult) -> str:
     units = result.dominated_by
     kind = "harmless" if units.label == "negative" else "toxic"
     whose = "" if units.subgroup is None else f" about {units.subgroup}"
-    return (
-        f"{text} That is not enough: of the {kind} comments{whose} {units}, so that its bound is "
-        "not proven."
-    )
+    return f"{text} The bound is not reliable: of the {kind} comments{whose}, {units}."
 
 
 def loss_message(loss: Loss) -> str:
@@ -46,20 +43,22 @@ def exception_message(exception: PassException) -> str:
     n = exception.n_checks
     checks = "1 check was" if n == 1 else f"{n:,} checks were"
     if exception.why == "estimate":
-        return f"{checks} decided by the estimate alone, however unsure it is (`mode: estimate`)."
+        return (
+            f"{checks} decided by the point estimate, whatever its uncertainty (`mode: estimate`)."
+        )
     if exception.why == "no_rival":
         return f"no {exception.kind} to compare with: {checks} skipped."
     if exception.why == "no_rule":
         groups = "any identity" if exception.groups is None else ", ".join(exception.groups)
-        return f"no blocking rule is about {groups}."
+        return f"no blocking rule covers {groups}."
     if exception.loss is not None:
         why = {
             "warning": "the policy only warns",
-            "no_rule": "the policy has no rule on that",
+            "no_rule": "no rule of the policy covers this",
         }.get(str(exception.allowed_by), f"the policy tolerates {exception.allowed_by}")
         doubt = _SHARED if exception.may_be_shared else ""
         return (
-            f"{exception.group}: shown to be worse than with the champion "
+            f"{exception.group}: significantly worse than under the champion "
             f"({loss_message(exception.loss)}); {why} (`{HARM}`).{doubt}"
         )
     return _small_exception(exception)
@@ -68,23 +67,21 @@ def exception_message(exception: PassException) -> str:
 def bounds_message(bounds: Bounds) -> str:
     """Return how many bounds were computed, and how many of them may be wrong."""
     if not bounds.alpha:
-        return "Values are of these rows alone: nothing is estimated."
-    text = f"Looked at: {counted(bounds.separately, 'bound', 'bounds')} of rules"
+        return "Values are exact for these rows: nothing is estimated."
+    parts = [f"The rules use {counted(bounds.separately, 'bound')}"]
     if bounds.separately:
-        text += f", of which on average at most {bounds.expected_wrong:.2g} are wrong by chance"
+        parts[0] += f": expect up to {bounds.expected_wrong:.2g} to be wrong by chance"
     if bounds.jointly:
-        share = 100 * bounds.alpha
-        text += (
-            f"; {bounds.jointly:,} joint bounds of losses, any wrong in at most {share:g} of 100 "
-            "sets"
+        parts.append(
+            f"{bounds.jointly:,} simultaneous bounds of losses: one of them is wrong in at most "
+            f"{100 * bounds.alpha:g} of 100 sets"
         )
+    text = f"{'; '.join(parts)}."
     if bounds.without_threshold:
-        has = "has" if len(bounds.without_threshold) == 1 else "have"
-        text += (
-            ". Losses in fpr_gap and fnr_gap were not looked at: the "
-            f"{' and the '.join(bounds.without_threshold)} {has} no `threshold`"
-        )
-    return f"{text}."
+        verb = "has" if len(bounds.without_threshold) == 1 else "have"
+        names = " and the ".join(bounds.without_threshold)
+        text += f" Losses in fpr_gap and fnr_gap are not tested: the {names} {verb} no `threshold`."
+    return text
 
 
 def objective_name(objective: Objective) -> str:
@@ -99,7 +96,7 @@ def objective_message(objective: Objective) -> str:
     Examples
     --------
     >>> objective_message(Objective("auc", 0.95, 0.91, 0.90, 0.01, 0.004, 0.016))
-    'auc is higher by 0.0100 (one-sided 95 % bounds 0.0040 and 0.0160)'
+    'auc is higher by 0.0100 (one-sided 95% bounds 0.0040 to 0.0160)'
     """
     name = objective_name(objective)
     if objective.change is None:
@@ -109,7 +106,7 @@ def objective_message(objective: Objective) -> str:
         how = "the same"
     if objective.low is None or objective.high is None:
         return f"{name} is {how}, without bounds: {objective.reason or 'they are undefined'}"
-    ends = f"{objective.low:.4f} and {objective.high:.4f}"
+    ends = f"{objective.low:.4f} to {objective.high:.4f}"
     return f"{name} is {how} ({_bounds(objective.confidence)} {ends})"
 
 
@@ -149,25 +146,25 @@ def _signed(result: RuleResult, value: float | None) -> str:
 
 
 def _bounds(confidence: float) -> str:
-    """Name the bounds of rules; both of 95 % are the ends of a 90 % interval."""
-    return f"one-sided {100 * confidence:g} % bounds"
+    """Name the bounds of rules; both of 95% are the ends of a 90% interval."""
+    return f"one-sided {100 * confidence:g}% bounds"
 
 
 def _interval(result: RuleResult) -> str:
     if result.mode == "estimate" or result.low is None or result.high is None:
         return ""
     of = " of the size:" if _is_gap(result) else ""
-    return f" ({_bounds(result.confidence)}{of} {result.low:.4f} and {result.high:.4f})"
+    return f" ({_bounds(result.confidence)}{of} {result.low:.4f} to {result.high:.4f})"
 
 
 def _lack(lack: Lack) -> str:
     """Return how many rows there are, and how many are needed."""
     side = f"{lack.side} " if lack.side else ""
     what = f"{'effective ' if lack.effective else ''}{side}{lack.of}"
-    text = f"{counted(lack.n, what)} where {counted(lack.needed, 'is', 'are')} needed"
+    text = f"{counted(lack.n, what)}, {lack.needed:,} needed"
     text = text if lack.group is None else f"{lack.group} has {text}"
     if lack.categories:
-        text += f"; nor in a category: {', '.join(map(_lack, lack.categories))}"
+        text += f"; its categories: {', '.join(map(_lack, lack.categories))}"
     return text
 
 
@@ -181,7 +178,7 @@ def _judged(result: RuleResult) -> str:
         within = {
             "met": "within the margin",
             "not_met": "more than the margin",
-            "undecided": "not shown to be within the margin",
+            "undecided": "too close to tell from the margin",
         }[result.reason]
         text = f"{name}: {value:.4f} of the comments{_interval(result)}, {within} {result.limit:g}."
     elif result.kind in RIVALS:
@@ -199,20 +196,22 @@ def _judged(result: RuleResult) -> str:
             text = f"{text}."
     if result.rows_for_margin is not None:
         text += (
-            f" The margin needs {result.rows_for_margin:,} comments of each compared class; there "
-            f"are {result.n_compared:,}."
+            f" The margin needs {result.rows_for_margin:,} comments in each compared class; the "
+            f"set has {result.n_compared:,}."
         )
     return text
 
 
 def _limit(result: RuleResult) -> str:
-    shown = "" if result.mode == "estimate" else "shown to be "
-    within, beyond = ("at most", "above") if result.kind == "ceiling" else ("at least", "below")
+    """Compare a number with its limit; a bound decides unless the rule reads the estimate."""
+    limit = f"the {result.kind} {result.limit:g}"
     if result.reason == "undecided":
-        return f"not shown to be either {within} or {beyond} the {result.kind} {result.limit:g}"
-    return (
-        f"{shown}{within if result.reason == 'met' else beyond} the {result.kind} {result.limit:g}"
-    )
+        return f"too close to {limit} to tell"
+    is_above = (result.kind == "floor") == (result.reason == "met")
+    if result.mode == "estimate":
+        at_least, below = ("at least", "below") if result.kind == "floor" else ("above", "at most")
+        return f"{at_least if is_above else below} {limit}"
+    return f"significantly {'above' if is_above else 'below'} {limit}"
 
 
 def _change(result: RuleResult) -> str:
@@ -227,14 +226,14 @@ def _change(result: RuleResult) -> str:
     shown = {
         "met": "within the margin",
         "not_met": "worse by more than the margin",
-        "undecided": "not shown to be within the margin",
+        "undecided": "too close to tell from the margin",
     }[result.reason]
     return f"{how}{_interval(result)}, {shown} {result.limit:g}"
 
 
 def _few_rows(result: RuleResult) -> str:
     assert result.lack is not None  # noqa: S101
-    return f"{_full_label(result)}: not enough evidence: {_lack(result.lack)}."
+    return f"{_full_label(result)}: insufficient evidence: {_lack(result.lack)}."
 
 
 def _undefined(result: RuleResult) -> str:
@@ -252,7 +251,7 @@ def _not_finite(result: RuleResult) -> str:
 
 def _no_rival(result: RuleResult) -> str:
     if result.rule == HARM:
-        return "Nobody can be shown to be worse: no champion to compare with."
+        return "Losses are not tested: no champion to compare with."
     return f"{_label(result)}: no {result.kind} to compare with."
 
 
@@ -268,27 +267,27 @@ def _small_group(result: RuleResult) -> str:
     )
     parts = [f"{_full_label(result)}: {_lack(result.lack)}, {_judged_in(result)}."]
     if result.outcome == "fail":
-        parts.append(f"Alone it is shown to be {against}.")
+        parts.append(f"Its own comments are significantly {against}.")
     if result.value is None or result.not_excluded is None:
-        parts.append("Its own rows give no bound.")
+        parts.append("Its own comments give no bound.")
     else:
         parts.append(_left_open(result))
         if result.outcome == "insufficient" and result.blind is not None:
             parts.append(
-                f"The policy lets no loss of more than {result.blind:g} stay open (`blind`)."
+                f"The policy requires a loss above {result.blind:g} to be excluded (`blind`)."
             )
     more = [f"{n:,} more {_CLASSES[name]}" for name, n in result.rows_needed.items()]
     if more:
         rival = result.kind in RIVALS
         what = f"the margin {result.limit:g}" if rival else f"the {result.kind} {result.limit:g}"
         parts.append(
-            f"The rule needs about {' and '.join(more)} comments that mention it for {what}."
+            f"To decide {what}, the rule needs about {' and '.join(more)} comments that mention it."
         )
     return " ".join([*parts, *([result.hint] if result.hint else [])])
 
 
 def _judged_in(result: RuleResult) -> str:
-    unmeasured = f"the policy says that it is not measured here ({result.not_measured})"
+    unmeasured = f"the policy lists it as not measured ({result.not_measured})"
     if result.judged_in is not None:
         also = f"; {unmeasured}" if result.not_measured else ""
         return f"so it is judged in {result.judged_in}{also}"
@@ -296,31 +295,32 @@ def _judged_in(result: RuleResult) -> str:
         return f"and {unmeasured}"
     if result.outcome == "skipped" and result.blind is not None:
         return f"so it is judged by its own rows, with the wider margin {result.blind:g}"
-    return "and no category stands for it"
+    return "and no category covers it"
 
 
 def _left_open(result: RuleResult) -> str:
     """Return what a group's own bound does not exclude, and what would be detected."""
-    percent, bound, value = f"{100 * result.confidence:g} %", result.not_excluded, result.value
+    percent, bound, value = f"{100 * result.confidence:g}%", result.not_excluded, result.value
     assert value is not None  # noqa: S101
     assert bound is not None  # noqa: S101
     if result.kind not in RIVALS:
         own = abs(value) if _is_gap(result) else value
-        return (
-            f"Alone it is {own:.4f}; {bound:.4f} is not excluded ({percent} bound), and "
-            f"{_detected(result)} in 80 of 100 such sets."
-        )
+        end = "lower" if result.kind == "floor" else "upper"
+        power = _detected(result)
+        return f"Own comments: {own:.4f}, {percent} {end} bound {bound:.4f}; {power}."
     rival = 0.0 if result.rival is None else result.rival
     change = abs(value) - abs(rival) if _is_gap(result) else value - rival
-    verb = "grew" if _is_gap(result) else "changed"
-    whose = (
-        f"{'the size of ' if _is_gap(result) else ''}the {result.kind}'s {_signed(result, rival)}"
-    )
-    left = f"a loss of {bound:.2g} is not excluded" if bound > 0 else "no loss is left open"
+    noun = "the gap changed" if _is_gap(result) else "changed"
     return (
-        f"Alone it {verb} by {change:+.4f} from {whose}; {left} ({percent} bound), and a loss of "
-        f"{result.visible:.2g} would be seen in 80 of 100 such sets."
+        f"Own comments: {noun} by {change:+.4f} from the {result.kind}'s {_signed(result, rival)}; "
+        f"{_open_loss(bound)} ({percent} bound); 80% power to detect a loss of "
+        f"{result.visible:.2g}."
     )
+
+
+def _open_loss(bound: float) -> str:
+    """Return the largest loss that a group's own bound does not exclude."""
+    return f"a loss of up to {bound:.2g} is not excluded" if bound > 0 else "a loss is excluded"
 
 
 def _detected(result: RuleResult) -> str:
@@ -330,8 +330,8 @@ def _detected(result: RuleResult) -> str:
         None if beyond is None else result.limit + (-beyond if result.kind == "floor" else beyond)
     )
     if seen is None or not 0 < seen < METRICS[result.metric].largest:
-        return "no value would be seen"
-    return f"{seen:.2f} would be seen"
+        return "80% power to detect no possible value"
+    return f"80% power to detect {seen:.2f}"
 
 
 def _small_exception(exception: PassException) -> str:
@@ -343,7 +343,7 @@ def _small_exception(exception: PassException) -> str:
     if check.not_measured is not None:
         stands = f"not measured ({check.not_measured})"
     elif check.judged_in is None:
-        stands = f"judged by few rows, with the wider margin {check.blind:g}"
+        stands = f"judged by few comments, with the wider margin {check.blind:g}"
     parts = [f"{check.group}: {stands} ({checks})", _own_number(check)]
     if exception.n_unbounded:
         parts.append(f"{exception.n_unbounded:,} of the checks without a bound")
@@ -362,31 +362,30 @@ def _own_number(check: RuleResult) -> str:
     if check.kind not in RIVALS:
         size = abs(value) if check.kind == "ceiling" else value
         own = f"own {check.metric}{among} {size:.3f}"
-        return f"{own}; {open_loss:.2f} is not excluded, {_detected(check)}"
+        return f"{own}; {open_loss:.2f} is not excluded; {_detected(check)}"
     signed = "+" if _is_gap(check) else ""
     rival = value if check.rival is None else check.rival
     own = f"own {check.metric}{among} {value:{signed}.3f}, the {check.kind}'s {rival:{signed}.3f}"
-    left = f"a loss of {open_loss:.2g} is not excluded" if open_loss > 0 else "no loss is left open"
-    seen = f", one of {check.visible:.2g} would be seen" if check.visible else ""
-    return f"{own}; {left}{seen}"
+    power = f"; 80% power to detect {check.visible:.2g}" if check.visible else ""
+    return f"{own}; {_open_loss(open_loss)}{power}"
 
 
 # ---- Losses
 
 
-_SHARED = " Counts do not tell whether it comes from comments that also mention another who loses."
+_SHARED = " It may come from comments that also mention another identity with a loss."
 
 
 def _family(result: RuleResult) -> str:
     if result.on_these_rows:
         return f"{result.n_bounds:,} differences on these rows"
-    return f"{result.n_bounds:,} bounds that hold together at {100 * result.confidence:g} %"
+    return f"{result.n_bounds:,} simultaneous {100 * result.confidence:g}% bounds"
 
 
 def _no_loss(result: RuleResult) -> str:
-    shown = "worse" if result.on_these_rows else "shown to be worse"
+    worse = "worse" if result.on_these_rows else "significantly worse"
     more = f" by more than {result.limit:g} (gaps: twice)" if result.limit else ""
-    return f"Nobody is {shown} than with the {result.kind}{more}: {_family(result)}."
+    return f"No identity is {worse} than under the {result.kind}{more} ({_family(result)})."
 
 
 def _loss(result: RuleResult) -> str:
@@ -398,7 +397,7 @@ def _loss(result: RuleResult) -> str:
     at_least = bound if is_gap else -bound
     at = "" if result.threshold is None else f" at {THRESHOLDS[result.threshold]}"
     noun = "the gap is wider by" if is_gap else "it is lower by"
-    how = "worse by" if result.on_these_rows else "shown to be worse by at least"
+    how = "worse by" if result.on_these_rows else "significantly worse, by at least"
     of = f"{result.metric} of {result.group}{at}{' on these rows' if result.on_these_rows else ''}"
     text = (
         f"{of} is {_signed(result, value)}, the {result.kind}'s {_signed(result, rival)}: {noun} "
@@ -406,7 +405,7 @@ def _loss(result: RuleResult) -> str:
     )
     if result.without:
         names = " or ".join(result.without)
-        text += f" Without comments that also mention {names} it is not shown."
+        text += f" Without comments that also mention {names}, it is not significant."
     return text + (_SHARED if result.may_be_shared else "")
 
 
@@ -417,18 +416,18 @@ def _no_better_than_chance(result: RuleResult) -> str:
     number = f"{result.value:.3f}"
     if result.low is not None and result.high is not None:
         number = f"{number} [{result.low:.3f}, {result.high:.3f}]"
-    text = f"The overall AUC {number} is not shown to be above 0.5"
+    text = f"The overall AUC {number} is not significantly above 0.5"
     if result.bound is None:
-        return f"{text}, since it has no interval: {result.why or 'none was measured'}."
-    return f"{text}: nothing shows that toxic comments score higher, so no rule passes them."
+        return f"{text}: it has no interval ({result.why or 'not measured'})."
+    return f"{text}: the scores may not separate toxic comments, so no rule can pass."
 
 
 def _useless_threshold(result: RuleResult) -> str:
     which = "hardly any" if result.reason == "flags_nothing" else "nearly every"
     return (
         f"At its threshold {result.at:g} the model flags {which} comment: "
-        f"{result.positives_flagged:.2%} of the toxic and {result.value:.2%} of the harmless ones, "
-        "so that error rates say nothing. Is the threshold on the scale of the scores?"
+        f"{result.positives_flagged:.2%} of toxic and {result.value:.2%} of harmless comments. "
+        "Error rates are meaningless there. Check that the threshold is on the scale of the scores."
     )
 
 
@@ -438,20 +437,22 @@ def _missing(result: RuleResult) -> str:
     told = f"{result.n_missing:,} of {result.n_rows:,} comments {has} no score"
     if result.reason == "missing_not_ruled":
         whose = "" if result.role == "candidate" else f" of the {result.role}"
-        return f"{told}{whose}, and the policy does not say how many may have none (`{MISSING}`)."
+        return f"{told}{whose}, and the policy sets no limit for that (`{MISSING}`)."
     if result.reason == "missing_undefined":
         return f"{name} is undefined: {result.why}."
     if result.reason == "none_missing":
-        return f"{name}: none of {result.n_rows:,} comments is without a score."
-    shown = "shown to be " if result.mode == "proven" else ""
-    against = {
-        "pass": f"{shown}at most the limit {result.limit:g}",
-        "fail": f"{shown}above the limit {result.limit:g}",
-        "insufficient": f"not shown to be either at most or above the limit {result.limit:g}",
-    }[result.outcome]
+        return f"{name}: all {result.n_rows:,} comments have a score."
+    if result.outcome == "insufficient":
+        against = f"too close to the limit {result.limit:g} to tell"
+    elif result.mode == "proven":
+        side = "below" if result.outcome == "pass" else "above"
+        against = f"significantly {side} the limit {result.limit:g}"
+    else:
+        side = "at most" if result.outcome == "pass" else "above"
+        against = f"{side} the limit {result.limit:g}"
     ends = ""
     if result.mode == "proven" and result.low is not None and result.high is not None:
-        ends = f" ({_bounds(result.confidence)} {result.low:.4f} and {result.high:.4f})"
+        ends = f" ({_bounds(result.confidence)} {result.low:.4f} to {result.high:.4f})"
     return f"{name} is {result.value:.4f}{ends}, {against}: {told}."
 
 

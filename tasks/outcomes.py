@@ -34,11 +34,11 @@ class Word:
 WORDS = {
     "pass": Word("pass", "Passed", "Passed", "pass", 0),
     "fail": Word("fail", "Blocked", "Blocked", "block", 3),
-    "insufficient": Word("insufficient", "Not enough evidence", "Insufficient", "insufficient", 4),
+    "insufficient": Word("insufficient", "Undecided", "Undecided", "insufficient", 4),
     "error": Word("error", "Error", "Error", "error", 1),
 }
 EXCEPT = "Passed with exceptions"
-COPY = "Passed as the champion's copy, promotes nothing"
+COPY = "Passed as a copy of the champion: not promoted"
 REPORTED = Word("reported", "Reported only", "Reported", "pass", 0)
 
 

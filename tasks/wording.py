@@ -63,7 +63,7 @@ def _blocked(verdicts: Sequence[Verdict]) -> str:
     names = [name for name in every if name in own] or every
     if not names:
         return WORDS["fail"].text
-    return f"Blocked, worse for {first_names(names, IN_TITLE)}"
+    return f"Blocked: worse for {first_names(names, IN_TITLE)}"
 
 
 def exceptions_in_words(
@@ -98,20 +98,21 @@ def reservations_in_words(verdicts: Sequence[Verdict], *, name_sets: bool = Fals
 
 def _exceptions(verdict: Verdict, *, alone: bool) -> Iterator[str]:
     on_set = "" if alone else f" on {verdict.evaluation_set.name}"
-    comma = on_set and f"{on_set},"
     names, of = verdict.holds_for.identities, verdict.holds_for.of
     if len(names) < of:
-        yield f"Proven{on_set} for {', '.join(names) or 'no identity'}."
+        yield (
+            f"Passed{on_set} only for {', '.join(names)}."
+            if names
+            else (f"Passed{on_set} for no identity on its own.")
+        )
     unmeasured: dict[str, list[str]] = {}
     for entry in verdict.exceptions:
         if entry.reason is not None:
             unmeasured.setdefault(entry.reason, []).append(str(entry.group))
-        elif entry.group:  # the sentence begins with its name
-            yield f"Except{comma} {exception_message(entry)}"
         else:
-            yield f"Except{on_set}: {exception_message(entry)}"
+            yield f"Exception{on_set}: {exception_message(entry)}"
     for reason, unnamed in unmeasured.items():
-        yield f"Except{comma} not measured ({reason}): {', '.join(unnamed)}."
+        yield f"Exception{on_set}: not measured ({reason}): {', '.join(unnamed)}."
 
 
 def in_short(decision: CandidateDecision, verdicts: Sequence[Verdict]) -> str:
@@ -123,7 +124,7 @@ def in_short(decision: CandidateDecision, verdicts: Sequence[Verdict]) -> str:
         for result in verdict.results
         if result.outcome == decision.outcome != "pass" and result.action == "block"
     ]
-    more = f" It is one of {len(against):,} such checks." if len(against) > 1 else ""
+    more = f" {len(against) - 1:,} more such checks." if len(against) > 1 else ""
     why = [f"{sentence}{more}" for sentence in against[:1]]
     excepted = decision.exceptions or []
     return " ".join([f"{word_of(decision).text}.", *why, decision.sentence, *excepted])
@@ -140,12 +141,12 @@ def shown_worse(worsened: Sequence[Loss], rival: str = "the champion") -> str:
     >>> known |= {"metric": "bpsn_auc", "worse_by_at_least": 0.08}
     >>> own, shared = {"group": "muslim"}, {"group": "jewish", "without": ("muslim",)}
     >>> print(shown_worse([Loss(**known, **own), Loss(**known, **shared)]))
-    Shown to be worse than the champion: muslim (bpsn_auc by at least 0.080). Also jewish, but not \
-without comments that mention muslim.
+    Significantly worse than the champion: muslim (bpsn_auc by at least 0.080). Also jewish, but \
+not without comments that mention muslim.
     """
     own = [cell for cell in worsened if not cell.without]
     if not own:
-        return f"Nobody is shown to be worse than with {printable(rival)}."
+        return f"No identity is significantly worse than under {printable(rival)}."
     causes = list(dict.fromkeys(cell.group for cell in own))
     each: list[str] = []
     for name in causes:
@@ -157,7 +158,7 @@ without comments that mention muslim.
     for cell in worsened:
         if cell.group not in causes:
             others[cell.group] = max(others.get(cell.group, ()), cell.without, key=len)
-    sentences = [f"Shown to be worse than {printable(rival)}: {'; '.join(each[:_NAMED])}{more}."]
+    sentences = [f"Significantly worse than {printable(rival)}: {'; '.join(each[:_NAMED])}{more}."]
     for without in dict.fromkeys(others.values()):
         names = [name for name, left_out in others.items() if left_out == without]
         named = joined(without, "or")
@@ -179,7 +180,7 @@ def changed_in_words(changed: Mapping[str, Mapping[str, CountedShare]]) -> str:
     --------
     >>> one, none = CountedShare(12, 480, 0.009, 0.051), CountedShare(0, 90, 0.0, 0.06)
     >>> print(changed_in_words({"muslim": {"newly_flagged": one, "newly_missed": none}}))
-    12 of 480 harmless comments about muslim are newly flagged (2.5 % [0.9, 5.1])
+    12 of 480 harmless comments that mention "muslim" are newly flagged (2.5% [0.9, 5.1])
     """
     told = []
     for metric, (kind, done) in _DIRECTIONS.items():
@@ -192,10 +193,10 @@ def changed_in_words(changed: Mapping[str, Mapping[str, CountedShare]]) -> str:
         ends = ""
         if one.low is not None and one.high is not None:
             ends = f" [{100 * one.low:.1f}, {100 * one.high:.1f}]"
-        share = f"{100 * (one.value or 0.0):.1f} %{ends}"
-        counts = f"{one.count:,} of {one.n:,} {kind} comments about {printable(name)}"
+        share = f"{100 * (one.value or 0.0):.1f}%{ends}"
+        counts = f'{one.count:,} of {one.n:,} {kind} comments that mention "{printable(name)}"'
         told.append(f"{counts} are {done} ({share})")
-    return "; ".join(told) or "no comment about an identity is newly flagged or newly missed"
+    return "; ".join(told) or "no decision on a comment that mentions an identity"
 
 
 _MOST_LETTERS = 40
@@ -218,7 +219,7 @@ def terms_in_words(found: ErrorsByTerm, at: str = "") -> str:
     ...     TermErrors("names", term, 8, 8, {"false_positive_rate": ann}) for term in ("Ann", "Bea")
     ... ]
     >>> print(terms_in_words(ErrorsByTerm(0.5, 0.95, {"false_positive_rate": every}, terms)))
-    8 of 8 harmless comments with "Ann" (names) are flagged (100.0 % [40.0, 100.0]; 4.5 % of all), \
+    8 of 8 harmless comments with "Ann" (names) are flagged (100.0% [40.0, 100.0]; 4.5% of all), \
 also "Bea"; all terms are in terms.csv
     """
     told = []
@@ -233,8 +234,8 @@ also "Bea"; all terms are in terms.csv
         also = f", also {first_names(more)}" if more else ""
         told.append(
             f"{own.count:,} of {own.n:,} {kind} comments with {term} "
-            f"({printable(shown[0].subgroup)}) are {done}{at} ({_percent(own.value)} % "
-            f"[{_percent(own.low)}, {_percent(own.high)}]; {_percent(every.value)} % of all){also}"
+            f"({printable(shown[0].subgroup)}) are {done}{at} ({_percent(own.value)}% "
+            f"[{_percent(own.low)}, {_percent(own.high)}]; {_percent(every.value)}% of all){also}"
         )
     return "; ".join([*told, "all terms are in terms.csv"]) if told else ""
 

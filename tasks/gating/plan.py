@@ -73,27 +73,27 @@ class Plan:
 
 def told(plan: Plan, limit: int = 40) -> Iterator[str]:
     """Yield a plan in words, line by line."""
-    now = "" if plan.chance is None else f" with a chance of {plan.chance:.0%} as things are"
+    now = "" if plan.chance is None else f" with a probability of {plan.chance:.0%} today"
     yield (
-        f"Policy {plan.policy}, and a model that is as good as assumed and as its champion: it "
-        f"passes{now or ' if there are enough comments'}."
+        f"Policy {plan.policy}: a model as good as assumed, and as its champion, passes"
+        f"{now or ' with enough comments'}."
     )
     if plan.comments is None:
-        yield f"No number of comments drawn at random gives a chance of {plan.power:.0%}."
+        yield f"No number of random comments gives a probability of {plan.power:.0%}."
     else:
         nights = f", or {plan.nights:,} nights" if plan.nights is not None else ""
         yield (
-            f"For a chance of {plan.power:.0%}: {plan.comments:,} comments drawn at random, "
+            f"For a probability of {plan.power:.0%}: {plan.comments:,} comments drawn at random, "
             f"all labelled{nights}."
         )
     missing = [need for need in plan.needs if need.label]
     more = "comments" if plan.chance is None else "more comments"
     if missing:
-        yield "To judge each identity alone with that chance, the cheapest first:"
+        yield "To judge each identity by itself with that probability, the cheapest first:"
     for need in missing[:limit]:
         where = f"; judged in {need.judged} now"
         if need.judged in {None, "alone"}:
-            where = "; judged alone already, with a smaller chance" if need.judged else ""
+            where = "; judged by itself already, with a lower probability" if need.judged else ""
         yield (
             f"  label {need.label:,} {more} that mention {need.identity} "
             f"({need.toxic:,} toxic and {need.harmless:,} harmless in all{where})"
@@ -102,12 +102,12 @@ def told(plan: Plan, limit: int = 40) -> Iterator[str]:
         yield f"  ... and {len(missing) - limit:,} more identities: see them with `--json`"
     enough = [need.identity for need in plan.needs if need.label == 0]
     if enough:
-        yield f"Enough already: {', '.join(enough)}."
+        yield f"Enough comments: {', '.join(enough)}."
     never = [need.identity for need in plan.needs if need.label is None]
     if never:
         yield (
-            f"No number of comments is enough for {', '.join(never)}: with the assumed numbers a "
-            "limit is missed, or too close."
+            f"No number of comments suffices for {', '.join(never)}: the assumed numbers miss a "
+            "limit, or are too close to it."
         )
     if plan.not_planned:
         yield f"Not planned for: {', '.join(plan.not_planned)}."

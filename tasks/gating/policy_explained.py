@@ -38,17 +38,16 @@ def _not_judged(policy: Policy) -> list[str]:
     if not names:
         return []
     titles = ", ".join(METRICS[name].title for name in names)
-    return [f"No blocking rule judges: {titles}. A model may be bad by these, and pass."]
+    return [f"No blocking rule covers: {titles}. A model that is bad by these can pass."]
 
 
 def _bounds_in_words(policy: Policy) -> str:
     """Report in how many bounds a harm is looked for, and how often a false one is found."""
     alpha = 100 * (1 - policy.confidence)
     return (
-        "Whether any identity is shown to be worse than with the champion is looked for in "
-        f"{len(SUBGROUP_METRICS)} bounds of each identity, and {len(threshold_metrics())} more "
-        "where a threshold is given. They hold together: in at most "
-        f"{alpha:g} of 100 sets is any of them false, however many there are."
+        f"Losses against the champion are tested with {len(SUBGROUP_METRICS)} bounds per identity, "
+        f"and {len(threshold_metrics())} more if a threshold is given. The bounds are simultaneous: "
+        f"in at most {alpha:g} of 100 sets is any of them wrong."
     )
 
 
@@ -59,20 +58,20 @@ def _rules_in_words(policy: Policy) -> Iterator[str]:
     harm = policy.shown_harm
     if harm is None:
         yield (
-            "An identity that is shown to be worse than with the champion does not block by that "
-            "alone (no `shown_harm`); a pass names it."
+            "A significant loss against the champion does not block by itself (no `shown_harm`); "
+            "a pass names the identity."
         )
     else:
         verb = "may" if harm.action == "block" else "should (a warning only)"
         by = f" by more than {harm.tolerance:g} (of the size of a gap: {2 * harm.tolerance:g})"
         yield (
-            f"No identity, however small, {verb} be shown to be worse than with the champion or "
+            f"No identity, however small, {verb} be significantly worse than under the champion or "
             f"the reference{by if harm.tolerance else ''}, in any metric. [shown_harm]"
         )
     for entry in policy.not_measured:
         yield (
             f"Not measured until {entry.expires.isoformat()}: {printable(entry.identity)} "
-            f"({printable(entry.reason)}). A pass is for the others."
+            f"({printable(entry.reason)}). A pass covers the others only."
         )
 
 
@@ -82,7 +81,7 @@ def _unscored(policy: Policy) -> list[str]:
     if limits is None:
         return ["Every comment must have a score (no `max_missing`)."]
     verb = "must" if limits.action == "block" else "should (a warning only)"
-    how = "be shown to be" if limits.mode == "proven" else "be"
+    how = "significantly be" if limits.mode == "proven" else "be"
     told = [
         (limits.overall, "the share of all comments without a score {verb} {how} at most {limit}"),
         (limits.each, "that of each identity at most {limit}"),
@@ -154,23 +153,23 @@ def _few_rows(rule: Rule) -> Iterator[str]:
     own, background = known.classes
     if min(asked[name] for name in (*own, *background)) < least:
         yield (
-            f"rule {rule.name}: fewer than about {least:,} comments of each compared class show no "
-            f"model to be within the margin {min(margins):g}. Ask for as many (`min_positives`, "
-            "`min_negatives`), or widen the margin."
+            f"rule {rule.name}: with fewer than about {least:,} comments in each compared class, no "
+            f"model can be proven within the margin {min(margins):g}. Require as many "
+            "(`min_positives`, `min_negatives`), or widen the margin."
         )
 
 
 def _blind_spots(policy: Policy, blocking: Sequence[Rule]) -> Iterator[str]:
     """Yield what the policy lets pass though it is shown, or leaves open."""
     if all(rule.scope in {OVERALL, AGGREGATE} for rule in blocking):
-        yield "no blocking rule is about an identity: a pass is proven for nobody in particular."
+        yield "no blocking rule covers an identity: a pass proves nothing about any of them."
     harm = policy.shown_harm
     if harm is None or harm.action == "warn":
-        yield "a model that is shown to be worse for an identity may pass (`shown_harm`)."
+        yield "a model that is significantly worse for an identity can pass (`shown_harm`)."
     elif harm.tolerance > _LARGE_LOSS:
         yield f"`shown_harm` tolerates a loss of {harm.tolerance:g}, which is large for an AUC."
     if policy.blind is not None and policy.blind.margin > _LARGE_LOSS * 2:
-        yield f"`blind` leaves a loss of {policy.blind.margin:g} open, which is large for an AUC."
+        yield f"`blind` permits a loss of {policy.blind.margin:g}, which is large for an AUC."
 
 
 def _ending_exemptions(policy: Policy, today: date) -> Iterator[str]:
@@ -178,7 +177,7 @@ def _ending_exemptions(policy: Policy, today: date) -> Iterator[str]:
     for entry in policy.not_measured:
         name, until = printable(entry.identity), entry.expires.isoformat()
         if entry.expires < today:
-            yield f"{name} was not measured until {until}: it must be now."
+            yield f"`not_measured` of {name} ended on {until}: it must be measured now."
         elif entry.expires < today + _SOON:
             yield f"`not_measured` of {name} expires on {until}."
 
@@ -203,7 +202,7 @@ def _support(rule: Rule) -> str:
     elif rule.scope != OVERALL:
         text += " that mention the identity"
     if background:
-        text += f", and {' and '.join(least[one] for one in background)} ones in its background"
+        text += f", and {' and '.join(least[one] for one in background)} in its background"
     return text
 
 
@@ -226,13 +225,13 @@ def _groups(rule: Rule) -> str:
     if rule.scope == EACH:
         return "each identity"
     if rule.scope == WORST:
-        return "the identity that is worst off"
+        return "the worst identity"
     return " and ".join(rule.named_groups)
 
 
 def _demands(rule: Rule) -> Iterator[str]:
-    proven = f" with {100 * rule.confidence:g} % confidence" if rule.mode == "proven" else ""
-    be = "be shown to be" if proven else "be measured to be"
+    proven = f" with {100 * rule.confidence:g}% confidence" if rule.mode == "proven" else ""
+    be = "be" if proven else "be, by point estimate,"
     if rule.floor is not None:
         yield f"{be} at least {rule.floor:g}{proven}"
     if rule.ceiling is not None:
@@ -250,13 +249,13 @@ def _succession(policy: Policy) -> str:
     if policy.promote == "never":
         return "No version becomes champion automatically (`promote: never`)."
     rule = (
-        f"A passing version replaces the champion if it is newer and its {name} is not shown to "
-        "be lower (`promote: newer`)."
+        f"A passing version replaces the champion if it is newer and its {name} is not "
+        "significantly lower (`promote: newer`)."
     )
     if policy.promote == "better":
         rule = (
-            f"A passing version replaces the champion if its {name} is shown to be higher, with "
-            f"{100 * policy.confidence:g} % confidence on every required set (`promote: better`)."
+            f"A passing version replaces the champion if its {name} is significantly higher, with "
+            f"{100 * policy.confidence:g}% confidence on every required set (`promote: better`)."
         )
     return (
         f"{rule} Of several, the one with the highest {name} does. A version that was champion "
@@ -274,8 +273,7 @@ def _consequences(policy: Policy) -> Iterator[str]:
     else:
         yield (
             "A candidate passes if every rule that is not a warning is met on every required set. "
-            "A rule that is neither shown to be met nor shown to be missed means not enough "
-            "evidence, which blocks as well."
+            "If the evidence cannot decide a rule, the candidate is undecided and does not pass."
         )
         yield _succession(policy)
     if policy.hierarchy is not None:
@@ -283,20 +281,20 @@ def _consequences(policy: Policy) -> Iterator[str]:
         if policy.blind is not None:
             margin, of_gap = policy.blind.margins
             lacks = (
-                f"; it lacks evidence if its own bound leaves a loss of more than {margin:g} open "
+                f"; it is undecided if its own bound does not exclude a loss above {margin:g} "
                 f"(`blind`; of the size of a gap: {of_gap:g})"
             )
         yield (
             "An identity with too few comments for a rule is judged in the first category above it "
-            "that has enough (`roll_up`). Alone it fails if it is shown to be worse than the "
-            "champion's at all, or on the wrong side of a limit, at the same confidence for all "
-            f"such identities together{lacks}; otherwise it does not count."
+            "that has enough (`roll_up`). By its own comments it fails if it is significantly worse "
+            "than the champion's, or beyond a limit, with simultaneous bounds for all such "
+            f"identities{lacks}; otherwise its own comments do not count."
         )
         yield f"Categories: {printable(_categories(policy.hierarchy))}."
     then = "are skipped (`allow_first: true`)"
     if not policy.allow_first:
         then = (
-            "lack evidence, and no version becomes the first champion automatically "
+            "are undecided, and no version becomes the first champion automatically "
             "(`allow_first: false`)"
         )
     yield f"If there is no champion yet, checks against it {then}."

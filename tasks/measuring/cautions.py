@@ -19,7 +19,7 @@ from biasgate.tasks.scoring.candidate import CandidateSettings
 _CHANCE = 0.05
 _TOLD = 20
 UPSIDE_DOWN = "the scores look upside down"
-BY_CHANCE = "the scores are not shown to separate"
+BY_CHANCE = "the scores do not significantly separate"
 """Begins the warning that is told before all else, since nothing else of such scores holds."""
 _MANY_NEAR, _TOLD_NEAR = 0.05, 5  # of the comments in which an identity was found; identities
 
@@ -75,8 +75,8 @@ def warn_of_misjoin(report: BiasTable) -> str | None:
     if any(abs(value - 0.5) > _CHANCE for value in _aucs(report)):
         return None
     return (
-        f"every AUC is within {_CHANCE} of 0.5, as if the scores were guesses. Were they made for "
-        "these rows? Check that the ids of scores and evaluation set mean the same comments."
+        f"every AUC is within {_CHANCE} of 0.5, as if the scores were random. Check that the ids "
+        "of scores and evaluation set refer to the same comments."
     )
 
 
@@ -106,10 +106,7 @@ def warn_of_inversion(report: BiasTable, candidate: CandidateSettings) -> str | 
         return None
     if overall.high is None or overall.high >= 0.5:
         cure = f" If higher means harmless ({who}), {do}." if below else ""
-        return (
-            f"{BY_CHANCE} toxic comments from harmless ones better than chance: the overall AUC "
-            f"is {overall}.{cure}"
-        )
+        return f"{BY_CHANCE} toxic from harmless comments: the overall AUC is {overall}.{cure}"
     return (
         f"{UPSIDE_DOWN}: the overall AUC is {overall.value:.3f}, its upper bound "
         f"{overall.high:.3f}. Harmless comments get higher scores than toxic ones ({who}). If "
@@ -124,9 +121,9 @@ def warn_of_predicted_labels(explained: Explained | None) -> str | None:
     if not bins or bins[0].mean_score < 0.5:
         return None
     return (
-        f"even the lowest scores have a mean of {bins[0].mean_score:.2f}. They may be scores of "
-        "the predicted label, whichever it is. If so, let the model return the score of the toxic "
-        "class, or read the file with `label` and `positive_label`."
+        f"even the lowest scores average {bins[0].mean_score:.2f}. They may be scores of the "
+        "predicted label, toxic or not. If so, let the model return the score of the toxic class, "
+        "or read the file with `label` and `positive_label`."
     )
 
 
@@ -189,7 +186,7 @@ def on_training_rows(report: Report) -> str | None:
     if found.n_rows:
         return (
             f"The model was trained on {found.n_rows:,} of {n:,} comments ({found.n_rows / n:.1%}):"
-            " its numbers are too good (`allow_training_rows`)."
+            " its numbers are optimistic (`allow_training_rows`)."
         )
     return (
         f"{found.n_texts:,} of {n:,} comments ({found.n_texts / n:.1%}) have a text that the model "
@@ -202,7 +199,7 @@ def on_rows_in_no_slice(n_rows: Mapping[str, int]) -> str | None:
     told = [f"{counted(n, 'comment')} without `{column}`" for column, n in n_rows.items()]
     if not told:
         return None
-    return f"No slice has the {' and the '.join(told)}: no rule about these slices sees them."
+    return f"{' and '.join(told)} are in no slice, so rules about slices ignore them."
 
 
 def warn_of_unmatched_terms(unmatched: Mapping[str, list[str]]) -> str | None:
@@ -249,10 +246,10 @@ def warn_of_full_identities(report: BiasTable) -> str | None:
     full = [name for name in report.subgroups if report.counts[name].n == n_rows]
     if not full or not n_rows:
         return None
-    columns = "columns that hold" if len(full) > 1 else "a column that holds"
+    columns = "these columns contain" if len(full) > 1 else "this column contains"
     return (
-        f"every measured row mentions {_listed(full)}, so that there is nothing to compare with, "
-        f"and metrics are undefined. Is it {columns} only 1s?"
+        f"every measured row mentions {_listed(full)}, so metrics are undefined: there are no "
+        f"other rows. Check whether {columns} only 1s."
     )
 
 
@@ -261,8 +258,8 @@ def warn_of_weights(choices: Choices) -> str | None:
     if choices.weights != "probability":
         return None
     return (
-        "the rows have sampling weights: errors at thresholds are not counted, and the figure of "
-        "scores counts each row once."
+        "the rows have sampling weights: error rates at thresholds are not computed, and the "
+        "figure of scores counts each row once."
     )
 
 
@@ -271,7 +268,7 @@ def on_dominant_units(dominant: Sequence[DominantUnits]) -> str | None:
     kinds = {"negative": "harmless", "positive": "toxic"}
     told = [
         f"of the {kinds[units.label]} comments"
-        f"{'' if units.subgroup is None else f' about {units.subgroup}'} {units}"
+        f"{'' if units.subgroup is None else f' about {units.subgroup}'}, {units}"
         for units in dominant
     ]
     if not told:

@@ -135,19 +135,13 @@ def look_first(bias: BiasTable, harms: Mapping[str, str]) -> LookFirst:
     lowest = {name: min(known) for name in bias.subgroups if (known := list(_defined(bias, name)))}
     significant = [name for name in lowest if name in harms]
     if not lowest:
-        sentence = (
-            "No AUC of any identity has enough evidence: that takes "
-            f"{LEAST_ROWS} rows of each class that it compares."
-        )
+        sentence = f"No identity has an AUC with at least {LEAST_ROWS} comments in each class."
         return LookFirst(subgroup=None, metric=None, sentence=sentence)
     first = min(significant or lowest, key=lambda name: lowest[name])
     value, metric = lowest[first]
     number = f"{metric} {value:.3f}{_interval(named_number(bias, first, metric))}"
     if not significant:
-        told = (
-            "No identity has a significantly low AUC; the lowest AUC with enough evidence is "
-            f"{number} of {first}."
-        )
+        told = f"No identity has a significantly low AUC. The lowest is {number} of {first}."
         return LookFirst(subgroup=first, metric=metric, sentence=told)
     told = (
         f"Look first at {first} (its lowest AUC is {number}). {describe_harm(bias, harms, first)}"
@@ -161,7 +155,7 @@ def look_first(bias: BiasTable, harms: Mapping[str, str]) -> LookFirst:
 
 def _interval(cell: MetricValue) -> str:
     low, high = cell.low, cell.high
-    return "" if low is None or high is None else f" [95 % interval {low:.3f}, {high:.3f}]"
+    return "" if low is None or high is None else f" [95% CI {low:.3f} to {high:.3f}]"
 
 
 def _defined(bias: BiasTable, group: str) -> Iterator[tuple[float, str]]:
@@ -214,8 +208,8 @@ def calibration_sentence(found: Calibration, gaps: Mapping[str, MetricValue]) ->
     if found.reason is not None:
         return f"Calibration is not measured: {found.reason}."
     text = (
-        f"As probabilities, scores differ from the share of toxic comments by "
-        f"{found.overall.bias.value:+.3f} in the mean."
+        "Read as probabilities, the scores differ from the share of toxic comments by "
+        f"{found.overall.bias.value:+.3f} on average."
     )
 
     def enough(name: str) -> bool:
@@ -231,5 +225,4 @@ def calibration_sentence(found: Calibration, gaps: Mapping[str, MetricValue]) ->
     gap = selected(gaps[worst], len(gaps))
     bounds = "" if gap.low is None else f" [{gap.low:+.3f}, {gap.high:+.3f}]"
     apart = f"{gap.value:+.3f}{bounds}"
-    off = f"they are farthest off, with enough evidence, for {worst}: {apart}."
-    return f"{text} Compared with others {off}"
+    return f"{text} The largest gap to other comments is {apart}, for {worst}."

@@ -102,7 +102,7 @@ class CandidateStory:
         ]
         where = f"on {worst.evaluation_set}"
         if too:
-            where += f"; {self.outcome.lower()} on {first_names(too)}, too"
+            where += f"; also {self.outcome.lower()} on {first_names(too)}"
         return f"{worst.headline.removesuffix('.')} ({where})."
 
     @property
@@ -219,7 +219,7 @@ class CandidateStory:
         """Name the metrics that no blocking rule is about, on any of the sets."""
         each = [set(story.not_judged) for story in self.stories]
         names = [titled(name) for name in METRICS if name in set.intersection(*each)]
-        return f"{', '.join(names)} (by no rule of the policy)" if names else ""
+        return ", ".join(names)
 
     def _each(self, what: str) -> Iterator[tuple[Story, Any]]:
         for story in self.stories:
@@ -264,7 +264,7 @@ class CandidateStory:
             for result in lacking
         ):
             return claim
-        return f"{claim}; or name in the policy whom the set cannot measure (`not_measured`)"
+        return f"{claim}; or list identities that the set cannot measure (`not_measured`)"
 
     def _changes(self, what: str) -> str:
         by_group: dict[str, str] = {}
@@ -280,25 +280,23 @@ class CandidateStory:
 
     @property
     def holds_for(self) -> str:
-        """Say on each set for how many it holds and what is said of the others: they add up."""
+        """How many identities passed on each set, and what happened to the others."""
         texts = []
         for story in self.stories:
             n = story.n_identities
             if not n:
                 continue
             holding = story.verdict.holds_for.identities
-            if len(holding) == n:
-                held = self._on_set(f"all {counted(n, 'identity', 'identities')}", story)
-            else:
-                part = f"{len(holding):,} of {counted(n, 'identity', 'identities')}"
-                held = self._on_set(part, story)
-                if self.word.status == "pass" and holding:
-                    held = f"{held} ({first_names(holding)})"
+            passed = (
+                f"all {n:,} passed" if len(holding) == n else f"{len(holding):,} of {n:,} passed"
+            )
+            if self.word.status == "pass" and 0 < len(holding) < n:
+                passed = f"{passed} ({first_names(holding)})"
             others = (
                 f"{len(names):,} {words} ({first_names(names, IN_TITLE)})"
                 for words, names in story.others
             )
-            texts.append(", ".join([held, *others]))
+            texts.append(self._on_set(", ".join([passed, *others]), story))
         return "; ".join(texts)
 
     @property
@@ -329,9 +327,9 @@ class CandidateStory:
         unmet = [check for check in unmet if check not in [*useless, *unscored, *no_rival]]
         parts = [_USEFUL[check.result.metric == "auc"] for check in useless]
         parts += [_UNRULED] if unscored else []
-        parts += [_needed(failed[0])] if failed else []
-        if failed[1:]:
-            parts.append(counted(len(failed) - 1, "more failed check"))
+        first = [_needed(one) for one in failed[:1]]
+        parts += [f"fix {len(failed):,} failed checks, first: {one}" for one in first if failed[1:]]
+        parts += first if len(failed) == 1 else []
         for kind in RIVALS:
             n = sum(check.result.kind == kind for check in no_rival)
             parts += [f"a {kind} for {counted(n, 'check')}{cures[kind]}"] if n else []
@@ -344,12 +342,12 @@ def _nobody(compared: Sequence[Story]) -> str:
     if not compared:
         return ""
     if all(story.is_champion for story in compared):
-        return "it is the champion"
+        return ""
     unknown = max(story.n_without_interval for story in compared)
     if not unknown:
-        return "nobody is shown to be"
-    identities = counted(unknown, "identity", "identities")
-    return f"nobody is shown to be; for {identities}, some numbers have no interval"
+        return "no significant loss"
+    identities = counted(unknown, "identity has", "identities have")
+    return f"no significant loss; {identities} numbers without an interval"
 
 
 # Of a useless model: by whether that is its AUC.
@@ -360,16 +358,16 @@ _USEFUL = {
 _UNRULED = f"a score for every comment, or `{MISSING}` in the policy"
 _NO_RIVAL = {"champion": " (or `allow_first: true` in the policy)", "reference": " (`reference:`)"}
 _ONLY_CHAMPION = (
-    " (no other rule blocks, so `allow_first` does not help: judge the first version by a policy "
+    " (no other rule blocks, so `allow_first` has no effect: judge the first version by a policy "
     "with floors, such as `default`, or set it with `biasgate promote NAME VERSION --reset "
     "--reason TEXT`)"
 )
-# By the kind of a limit.
+# By the kind of a limit, and whether a bound decides.
 _NEEDED = {
-    "floor": "at least {limit}",
-    "ceiling": "at most {limit} in size",
-    "champion": "at most {limit} worse than the champion's",
-    "reference": "at most {limit} worse than the reference's",
+    ("floor", True): "significantly above {limit}",
+    ("floor", False): "at least {limit}",
+    ("ceiling", True): "significantly below {limit} in size",
+    ("ceiling", False): "at most {limit} in size",
 }
 
 
@@ -380,11 +378,14 @@ def _needed(result: RuleResult) -> str:
         number = f"{number} of {result.group}"
     if result.rule == HARM and result.kind in RIVALS:
         than = f"more than {limit} " if result.limit else ""
-        return f"{number} no longer shown to be {than}worse than the {result.kind}'s"
+        return f"{number} must not be significantly {than}worse than the {result.kind}'s"
     if result.slice:
         number = f"{number} on {result.slice}"
-    shown = "shown to be " if result.mode == "proven" else ""
-    return f"{number} {shown}{_NEEDED[result.kind].format(limit=limit)}"
+    is_proven = result.mode == "proven"
+    if result.kind in RIVALS:
+        bound = ", with its whole interval" if is_proven else ""
+        return f"{number} must be at most {limit} worse than the {result.kind}'s{bound}"
+    return f"{number} must be {_NEEDED[result.kind, is_proven].format(limit=limit)}"
 
 
 def _lacking(results: Sequence[RuleResult]) -> Iterator[str]:
@@ -402,8 +403,8 @@ def _lacking(results: Sequence[RuleResult]) -> Iterator[str]:
         f"{counted(len(margin), 'check is', 'checks are')} too close to the margin",
         counted(
             len(together),
-            "check of all together lacks evidence",
-            "checks of all together lack evidence",
+            "check of all comments lacks evidence",
+            "checks of all comments lack evidence",
         ),
     )
     for text, found in zip(texts, (few, limit, margin, together), strict=True):
@@ -424,7 +425,7 @@ def _with_names(claim: str, results: Iterable[RuleResult]) -> str:
     """Add the identities and categories of some checks, in brackets."""
     names = list(dict.fromkeys(result.group for result in results if result.group is not None))
     if len(names) > _NAMES:
-        return f"{claim} (of {len(names):,} groups)"
+        return f"{claim} ({len(names):,} groups)"
     return f"{claim} ({', '.join(names)})" if names else claim
 
 

@@ -121,10 +121,7 @@ def no_candidate(
     one = next((published for published in judged if published.names[1] == other), judged[0])
     version = champion_of(one.verdict)
     if version is None:
-        return (
-            f"{text} They were judged against a champion that is no candidate there; report.html "
-            "has its numbers beside theirs."
-        )
+        return f"{text} Their champion is not a candidate there; report.html compares them with it."
     own = one.verdict.candidate.model or str(one.folder)
     command = command_line("compare", own, version, *store_option(store))
     return f"{text} The champion of that evaluation was {version}: `{command}` compares with it."

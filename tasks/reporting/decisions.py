@@ -20,7 +20,7 @@ from biasgate.tasks.reporting.tables import (
 )
 
 TERMS_FILE, CHANGED_FILE = "terms.csv", "changed_decisions.csv"
-_JOINT = "95 % intervals that hold together"
+_JOINT = "simultaneous 95% intervals"
 _CHANGES = ("newly_flagged", "newly_missed")
 _TERMS = ROWS - 1  # most terms in a table, whose first row is all comments
 

@@ -37,10 +37,10 @@ _DESCRIPTION = 5000  # most characters in MLflow's registry
 _WITHOUT_EVIDENCE = frozenset({"category", "blind", "not_measured"})
 _CUT = "\n\n_Cut here; the whole card is `model_card.md` among the run's artifacts._"
 CAVEATS = (
-    "A pass is not proof of fairness: the metrics agree with raters who are biased themselves.",
-    "Only the factors listed are measured: nothing is said of {unmeasured}.",
-    "Compare numbers only with cards of the same data digest and the same choices.",
-    "This card is no evidence: anybody may edit it. `biasgate verify` checks the verdict itself.",
+    "A pass is not proof of fairness: the metrics compare scores with labels of biased raters.",
+    "Only the listed factors are measured, not {unmeasured}.",
+    "Compare numbers only between cards with the same data digest and choices.",
+    "This card is not evidence: anyone can edit it. `biasgate verify` checks the verdict itself.",
 )
 
 
@@ -125,7 +125,7 @@ def _verdict(story: Story, verdict: Verdict, promote: str) -> Iterator[str]:
     yield as_text(story.counts)
     if holds_for := CandidateStory.of(story).holds_for:
         yield as_text(f"{HOLDS}: {holds_for}.")
-    yield f"What replaces a champion: `promote: {promote}`."
+    yield f"Promotion rule: `promote: {promote}`."
     beside = "" if story.champion is None else ", compared with the champion's"
     yield f"Objective{beside}: {as_text(story.objective)}."
 
@@ -148,7 +148,7 @@ def _factors(bias: BiasTable) -> Iterator[str]:
 def _metrics(bias: BiasTable) -> Iterator[str]:
     auc, final = map(with_interval, (bias.overall.auc, bias.overall.final_score))
     yield f"Overall AUC {auc}; {final_score_name(bias)} {final}."
-    yield "Brackets are 95 % intervals; each holds for its number, not for all together."
+    yield "Brackets are 95% intervals, each for its own number, not simultaneous."
     yield ""
     shown, note = shown_rows(bias.subgroups, _LINES)
     rows = [

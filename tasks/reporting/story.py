@@ -40,31 +40,31 @@ from biasgate.tasks.reporting.verdict_story import Change, Check, VerdictStory
 from biasgate.tasks.wording import changed_in_words, first_names, terms_in_words
 
 WORSE, GAINED = "Worse than the champion", "Better than the champion"
-CHANGED, TERMS = "Most changed decisions", "Worst terms"
-HOLDS, UNKNOWN, NOT_JUDGED = "Holds for", "No interval for", "Not judged"
+CHANGED, TERMS = "Changed decisions", "Worst terms"
+HOLDS, UNKNOWN, NOT_JUDGED = "Identities", "No interval for", "Not covered by a rule"
 WARNING = "Warning"
 TO_PASS, DECISION = "To pass", "Decision"
-TREATED_WORST, LOWEST = "Treated worst", "Lowest AUC"
+TREATED_WORST, LOWEST = "Worst identity", "Lowest AUC"
 # The words for identities for which a verdict does not hold.
 _FAILED = "failed"
-_UNSETTLED = "not settled"
+_UNSETTLED = "undecided"
 _EXCEPTED = "excepted"
-_ESTIMATED = "by an estimate alone"
-_UNCHECKED = "not checked alone"
-_WORSE = "shown to be worse"
+_ESTIMATED = "passed by point estimate"
+_UNCHECKED = "without a check of their own"
+_WORSE = "significantly worse"
 # The same of an identity that a pass leaves out, by the reason.
 _WHY = {"not_measured": "not measured", "shown_worse": _WORSE}
 _ERRORS = {
     "false_positive_rate": (
-        "{share} of harmless comments about {group} are flagged, {overall} of all harmless ones "
-        "(gap to others {interval} points)"
+        '{share} of harmless comments that mention "{group}" are flagged, {overall} of all '
+        "harmless comments (gap to others {interval} points)"
     ),
     "false_negative_rate": (
-        "{share} of toxic comments about {group} are missed, {overall} of all toxic ones "
-        "(gap to others {interval} points)"
+        '{share} of toxic comments that mention "{group}" are missed, {overall} of all toxic '
+        "comments (gap to others {interval} points)"
     ),
 }
-_NO_ERRORS = "nobody's comments are shown to be flagged or missed more often than others'"
+_NO_ERRORS = "no identity has a significantly higher error rate than other comments"
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class ErrorHarm:
             overall=percent(self.overall),
             interval=between(points(self.gap.low), points(self.gap.high)),
         )
-        return f"{text}; also more of {first_names(self.others)}" if self.others else text
+        return f"{text}; also higher for {first_names(self.others)}" if self.others else text
 
 
 @dataclass(frozen=True)
@@ -380,10 +380,10 @@ def _unsettled(said: VerdictStory) -> str:
     lacking = [check for check in said.unmet if check.status == "insufficient"]
     missing = said.without_rival
     if missing and all(check in missing for check in lacking):
-        return f"There is no {missing[0].result.kind} to compare with."
+        return f"No {missing[0].result.kind} to compare with."
     if said.unsettled:
         names = first_names([_in_slices(name, said.unmet) for name in said.unsettled])
-        return f"Nothing is shown to fail, but it is not settled for {names}."
+        return f"No check failed, but the evidence is insufficient for {names}."
     return lacking[0].sentence if lacking else "No check failed."
 
 
@@ -399,10 +399,11 @@ def _in_slices(group: str, unmet: Sequence[Check]) -> str:
 
 
 def _worse(groups: list[str], *, passed: bool) -> str:
-    """Say who is treated worse than by the champion."""
-    verb = "is" if len(groups) == 1 else "are"
-    claim = f"{first_names(groups, 2)} {verb} treated worse than by the champion"
-    return f"Passed with exceptions: {claim}; the policy lets that pass." if passed else f"{claim}."
+    """Name the identities that are worse off than under the champion."""
+    claim = f"orse than the champion for {first_names(groups, 2)}"
+    return (
+        f"Passed with exceptions: w{claim}, which the policy permits." if passed else f"W{claim}."
+    )
 
 
 def _worst_number(report: Report, worst: RuleResult | None) -> WorstNumber | None:

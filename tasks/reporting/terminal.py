@@ -216,7 +216,7 @@ def _print_what_checks(out: Console, results: Results) -> None:
         # It is verified with the other sets that its verdict requires.
         folder = Path(os.path.relpath(whole)) if (whole / SUMMARY).exists() else folder
     check = command_line("verify", as_path(folder))
-    _print_labelled(out, "As written, not checked. To check", shown(check), "bold")
+    _print_labelled(out, "Not verified. To verify", shown(check), "bold")
 
 
 def _places(
@@ -267,7 +267,7 @@ def explained(report: Report, story: Story) -> Iterator[str]:
         name = "threshold of equal errors" if kind == "equal_errors" else "threshold"
         yield (
             f"At the {name} {errors.threshold:.4g}: {flagged} of harmless comments flagged, "
-            f"{missed} of toxic ones missed. FPED {_number(errors.fped)}; "
+            f"{missed} of toxic comments missed. FPED {_number(errors.fped)}; "
             f"FNED {_number(errors.fned)}."
         )
     if report.calibration is not None:
@@ -303,9 +303,9 @@ def _print_compared(out: Console, compared: Compared) -> None:
         else []
     )
     if compared.changed is not None:
-        lines.append(f"Most changed decisions: {changed_in_words(compared.changed)}.")
+        lines.append(f"Changed decisions: {changed_in_words(compared.changed)}.")
     if compared.reason is not None:
-        lines = [f"No intervals, so nothing is shown to differ: {compared.reason}."]
+        lines = [f"No intervals, so no difference can be tested: {compared.reason}."]
     if compared.left_out:
         lines.append(f"Only one of the two has {first_names(compared.left_out, _NAMES)}.")
     _print_lines(out, lines)
@@ -322,13 +322,13 @@ def _print_compared(out: Console, compared: Compared) -> None:
     intervals = print_rows(out, title, rows[:ROWS])
     if len(rows) > ROWS:
         out.print(f"... and {len(rows) - ROWS:,} more identities with --json")
-    legend = ["AUCs: above 0 the first is better. A difference of AEGs has no good side."]
+    legend = ["AUCs: above 0 the first is better. AEGs: neither sign is better."]
     if compared.paired and not intervals:
-        legend.append("Intervals are shown with --json and from 76 columns on.")
+        legend.append("Intervals: --json, or at least 76 columns.")
     if compared.paired:
         sign, words = DIFFERS
-        marks = f"{MARKS['fail'][0]} shown to be worse, {sign} {words}"
-        legend.append(f"{marks} (after Holm's adjustment for all).")
+        marks = f"{MARKS['fail'][0]} significantly worse, {sign} {words}"
+        legend.append(f"{marks} (Holm-adjusted for all).")
     out.print(f"[dim]{' '.join(legend)}[/]")
 
 
@@ -336,18 +336,18 @@ def _shown_better(compared: Compared) -> str:
     """Say who is shown to be better, the largest gain first."""
     gains = gains_of(compared.comparison)
     if not gains:
-        return f"Nobody is shown to be better than with {printable(compared.second)}."
+        return f"No identity is significantly better than under {printable(compared.second)}."
     others = list(dict.fromkeys(gain.group for gain in gains if gain.group != gains[0].group))
     also = f"; also {first_names(others, _NAMES)}" if others else ""
-    return f"Shown to be better than {printable(compared.second)}: {gains[0].text}{also}."
+    return f"Significantly better than {printable(compared.second)}: {gains[0].text}{also}."
 
 
 def _different(compared: Compared) -> str:
     n = len(compared.comparison.subgroups)
     if not compared.different:
-        return f"None of the {n:,} identities is shown to differ."
+        return f"No significant difference for the {n:,} identities."
     names = first_names(compared.different, _NAMES)
-    return f"{len(compared.different):,} of {n:,} identities differ: {names}."
+    return f"Significant differences for {len(compared.different):,} of {n:,} identities: {names}."
 
 
 # ---- Nights

@@ -56,7 +56,7 @@ def print_table(out: Console, report: Report, verdict: Verdict) -> None:
     if left_out:
         out.print(f"... and {left_out:,} more identities in bias_metrics.csv")
     legend = [
-        "± is half the width of the 95 % interval; checks use one-sided bounds, which are narrower."
+        "± is half the width of the 95% interval; checks use one-sided bounds, which are narrower."
     ]
     if not intervals:
         legend = ["Intervals are in bias_metrics.csv."]

@@ -30,13 +30,13 @@ from biasgate.tasks.wording import (
 )
 
 NO_CHAMPION = "There was no champion to compare with."
-_CHECKS = {"pass": "passed", "fail": "failed", "insufficient": "not enough evidence"}
+_CHECKS = {"pass": "passed", "fail": "failed", "insufficient": "undecided"}
 _COUNTED = {
     "error": "with an error",
     "fail": "failed",
-    "insufficient": "without enough evidence",
+    "insufficient": "undecided",
     "pass": "passed",
-    "warn": "with a warning alone",
+    "warn": "only warned",
 }
 
 
@@ -230,7 +230,7 @@ def _counts(verdict: Verdict) -> Iterator[str]:
         return
     yield (
         f"Decided by counts of {counted(counts.n_shards, 'shard')}, without rows: every AUC is "
-        f"known within {counts.widest:.1g}; what counts do not tell is in `verdict.json`."
+        f"exact to {counts.widest:.1g}. `verdict.json` lists the limits of counts."
     )
 
 

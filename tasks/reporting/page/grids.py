@@ -21,13 +21,13 @@ LIMITS = ("floor", "ceiling")
 MARKS = {
     "error": ("✕", "check ended in an error"),
     "fail": ("✕", "fails a check"),
-    "insufficient": ("?", "lacks evidence"),
+    "insufficient": ("?", "undecided"),
     "warn": ("!", "fails a check that only warns"),
     "small": ("~", "too few comments, judged in its category"),
     "pass": ("", ""),
     "plain": ("", ""),
 }
-DIFFERS = ("●", "shown to differ")
+DIFFERS = ("●", "significantly different")
 
 
 @dataclass(frozen=True)
