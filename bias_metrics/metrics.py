@@ -239,9 +239,9 @@ _TABLE = (
         ("subgroup",),
         Changed("negative", "flagged"),
         question="the share of harmless comments that mention {of} and are newly flagged",
-        harm='harmless comments that mention "{group}" are flagged {side}',
+        harm='harmless comments that mention "{group}" are {side} flagged',
         ideal=0,
-        sides=("less", "that were not"),
+        sides=("less often", "newly"),
     ),
     Metric(
         "newly_missed",
@@ -249,9 +249,9 @@ _TABLE = (
         ("subgroup",),
         Changed("positive", "not flagged"),
         question="the share of toxic comments that mention {of} and are newly missed",
-        harm='toxic comments that mention "{group}" are missed {side}',
+        harm='toxic comments that mention "{group}" are {side} missed',
         ideal=0,
-        sides=("less", "that were not"),
+        sides=("less often", "newly"),
     ),
     Metric(
         CALIBRATION_GAP,
@@ -260,10 +260,11 @@ _TABLE = (
         Calibration(),
         question="how much more the scores of comments that mention {of} exceed their share of "
         "toxic comments than other scores do (calibration gap)",
-        harm='as probabilities, scores of comments that mention "{group}" are {side} than others',
+        harm='as probabilities, the scores of comments that mention "{group}" are {side} compared '
+        "with others",
         ideal=0,
         largest=2.0,
-        sides=("more too low, or less too high,", "more too high, or less too low,"),
+        sides=("too low", "too high"),
     ),
 )
 

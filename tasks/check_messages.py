@@ -175,12 +175,8 @@ def _judged(result: RuleResult) -> str:
     name, value = _full_label(result), result.value
     assert value is not None  # noqa: S101 - it was judged
     if METRICS[result.metric].needs_rival:
-        within = {
-            "met": "within the margin",
-            "not_met": "more than the margin",
-            "undecided": "too close to tell from the margin",
-        }[result.reason]
-        text = f"{name}: {value:.4f} of the comments{_interval(result)}, {within} {result.limit:g}."
+        margin = _margin(result, "more than")
+        text = f"{name}: {value:.4f} of the comments{_interval(result)}, {margin}."
     elif result.kind in RIVALS:
         text = (
             f"{name} is {_signed(result, value)}, the {result.kind}'s "
@@ -223,12 +219,15 @@ def _change(result: RuleResult) -> str:
         how = f"{noun} {'narrower' if is_gap else 'higher'} by {-worse:.4f}"
     if worse == 0:
         how = "no difference"
-    shown = {
-        "met": "within the margin",
-        "not_met": "worse by more than the margin",
-        "undecided": "too close to tell from the margin",
-    }[result.reason]
-    return f"{how}{_interval(result)}, {shown} {result.limit:g}"
+    return f"{how}{_interval(result)}, {_margin(result, 'worse by more than')}"
+
+
+def _margin(result: RuleResult, beyond: str) -> str:
+    """Compare a change with the margin."""
+    margin = f"the margin {result.limit:g}"
+    if result.reason == "undecided":
+        return f"too close to {margin} to tell"
+    return f"{'within' if result.reason == 'met' else beyond} {margin}"
 
 
 def _few_rows(result: RuleResult) -> str:

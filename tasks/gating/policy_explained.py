@@ -46,7 +46,7 @@ def _bounds_in_words(policy: Policy) -> str:
     alpha = 100 * (1 - policy.confidence)
     return (
         f"Losses against the champion are tested with {len(SUBGROUP_METRICS)} bounds per identity, "
-        f"and {len(threshold_metrics())} more if a threshold is given. The bounds are simultaneous: "
+        f"and {len(threshold_metrics())} more if a threshold is given. They are simultaneous: "
         f"in at most {alpha:g} of 100 sets is any of them wrong."
     )
 
@@ -81,7 +81,7 @@ def _unscored(policy: Policy) -> list[str]:
     if limits is None:
         return ["Every comment must have a score (no `max_missing`)."]
     verb = "must" if limits.action == "block" else "should (a warning only)"
-    how = "significantly be" if limits.mode == "proven" else "be"
+    how = "be proven" if limits.mode == "proven" else "be"
     told = [
         (limits.overall, "the share of all comments without a score {verb} {how} at most {limit}"),
         (limits.each, "that of each identity at most {limit}"),
@@ -153,7 +153,7 @@ def _few_rows(rule: Rule) -> Iterator[str]:
     own, background = known.classes
     if min(asked[name] for name in (*own, *background)) < least:
         yield (
-            f"rule {rule.name}: with fewer than about {least:,} comments in each compared class, no "
+            f"rule {rule.name}: with fewer than about {least:,} comments in each compared class no "
             f"model can be proven within the margin {min(margins):g}. Require as many "
             "(`min_positives`, `min_negatives`), or widen the margin."
         )
@@ -286,7 +286,7 @@ def _consequences(policy: Policy) -> Iterator[str]:
             )
         yield (
             "An identity with too few comments for a rule is judged in the first category above it "
-            "that has enough (`roll_up`). By its own comments it fails if it is significantly worse "
+            "that has enough (`roll_up`). By its own comments it fails if significantly worse "
             "than the champion's, or beyond a limit, with simultaneous bounds for all such "
             f"identities{lacks}; otherwise its own comments do not count."
         )

@@ -328,7 +328,7 @@ class CandidateStory:
         parts = [_USEFUL[check.result.metric == "auc"] for check in useless]
         parts += [_UNRULED] if unscored else []
         first = [_needed(one) for one in failed[:1]]
-        parts += [f"fix {len(failed):,} failed checks, first: {one}" for one in first if failed[1:]]
+        parts += [f"Fix {len(failed):,} failed checks. First: {one}" for one in first if failed[1:]]
         parts += first if len(failed) == 1 else []
         for kind in RIVALS:
             n = sum(check.result.kind == kind for check in no_rival)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from bias_metrics import MetricValue
-from bias_metrics.gate import USEFUL, Lack, RuleResult
+from bias_metrics.gate import RIVALS, USEFUL, Lack, RuleResult
 from bias_metrics.gate.missing import RULE as MISSING
 from bias_metrics.metrics import METRICS
 from bias_metrics.parts import counted
@@ -228,6 +228,10 @@ def _of_check(result: RuleResult) -> Cell:
     elif result.value is not None and METRICS.get(result.metric) is not None:
         is_gap = METRICS[result.metric].is_gap
         value = number(result.value, signed=is_gap)
+        if result.kind in RIVALS:
+            rival = "undefined" if result.rival is None else number(result.rival, signed=is_gap)
+            text = f"{who}: {_short_title(result.metric)} {value}, {result.kind} {rival}"
+            return Cell(text, text)
         told = (
             f"too close to the {result.kind}" if result.outcome == "insufficient" else result.kind
         )
