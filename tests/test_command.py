@@ -133,7 +133,7 @@ def test_toxic_bert_on_civil_comments_gives_the_published_numbers(
     everything = said(CliRunner().invoke(app, ["show", str(tmp_path), "--all"]))
     assert (
         "Look first at homosexual_gay_or_lesbian (its lowest AUC is bpsn_auc 0.783 "
-        "[95 % interval 0.757, 0.809])." in everything
+        "[95% interval 0.757, 0.809])." in everything
     )
     assert "At the threshold 0.5: 1.4% of harmless comments flagged" in everything
     assert "are left out" not in everything  # no identity is that small
@@ -227,7 +227,7 @@ def test_a_night_ends_with_its_outcome_where_replies_of_prefects_server_are_lost
         (
             "{metric: auc, scope: overall, floor: 0.1, min_positives: 9999}",
             4,
-            "Not enough evidence: file",
+            "Undecided: file",
         ),
     ],
 )

@@ -47,8 +47,8 @@ def test_differences_are_those_of_the_library_paired_by_row(output):
 def test_what_got_worse_comes_first_and_its_identity_before_others(output):
     lines = compare(output / "s/biased", output / "s/fair", width=1000).stdout.splitlines()
     assert lines[0] == "biased minus fair"
-    assert lines[1].startswith("  Shown to be worse than fair: gay (negative_aeg by at least 0.")
-    assert lines[2] == "  Nobody is shown to be better than with fair."
+    assert lines[1].startswith("  Significantly worse than fair: gay (negative_aeg by at least 0.")
+    assert lines[2] == "  No identity is significantly better than under fair."
     assert "of 3 identities differ: gay" in lines[3]
     table = [line for line in lines if line.startswith("│")]
     assert table[0].startswith("│ gay")

@@ -32,7 +32,7 @@ def test_planted_bias_is_blocked_for_the_planted_identities_alone(shown):
     assert demo.unexpected(partial(summary)) is None
     assert "Passed with exceptions: balanced_labels" in result.output
     assert "models:/toxicity_demo/2 is champion now" in result.output
-    assert re.search("Treated worst: (gay|muslim): BPSN AUC 0.4", result.output)
+    assert re.search("Worst identity: (gay|muslim): BPSN AUC 0.4", result.output)
     assert "What to do next" in result.output
     assert re.search("open the report in a browser: .*report.html\n", result.output)
     following = re.findall("^  Next: \\S+ (.*)$", result.output, re.MULTILINE)

@@ -71,13 +71,13 @@ def test_the_first_lines_are_the_verdict_who_how_much_and_where_to_look(output):
     failed = [one for one in verdict_of(output / "s/biased")["results"] if one["outcome"] == "fail"]
     worst = next(one for one in failed if (one["metric"], one["group"]) == ("negative_aeg", "gay"))
     lines = lines[lines.index("Blocked: biased on s") :]
-    meaning = "Non-toxic comments that mention gay score higher than other non-toxic ones."
+    meaning = "Harmless comments that mention \"gay\" score higher than other harmless comments."
     assert lines[1] == meaning
     cell = worst_of_all(read_report(output / "s/biased"), "negative_aeg")
     number = f"{cell.value:+.3f} [{cell.low:+.3f}, {cell.high:+.3f}]"
     limit = f"fails the ceiling {worst['limit']:g}"
-    assert lines[2] == f"Treated worst: gay: Negative AEG {number}, {limit}."
-    assert lines[3] == "Holds for: 2 of 3 identities, 1 failed (gay)."
+    assert lines[2] == f"Worst identity: gay: Negative AEG {number}, {limit}."
+    assert lines[3] == "Identities: 2 of 3 passed, 1 failed (gay)."
     assert f"Report: {output / 's/biased/report.html'}" in lines
 
 
@@ -109,7 +109,7 @@ def test_it_is_said_that_what_is_shown_was_not_checked_and_what_checks_it(output
     place = output / "s/biased"
     for shown, asked in ((output, ()), (place, ("--identity", "gay"))):
         lines = show(shown, *asked, width=400).stdout.splitlines()
-        [told] = [one for one in lines if one.startswith("As written, not checked. To check: ")]
+        [told] = [one for one in lines if one.startswith("Not verified. To verify: ")]
         assert told.endswith(f" verify {shown}")
     assert "not checked" not in show(output, "--json").stdout
 
@@ -194,8 +194,8 @@ def test_warnings_explanations_and_checks_keep_to_the_width(width):
     text = out.file.getvalue()
     assert max(map(len, text.splitlines())) <= width
     assert " ".join(text.split()).count("[red] many words many") == 6
-    assert "not enough evidence: bpsn_auc of gay is undefined: [red] many" in " ".join(text.split())
-    assert ", 2 checks: 1 failed, 1 without enough evidence:" in " ".join(text.split())
+    assert "undecided: bpsn_auc of gay is undefined: [red] many" in " ".join(text.split())
+    assert ", 2 checks: 1 failed, 1 undecided:" in " ".join(text.split())
 
 
 def test_one_candidate_of_a_set_is_shown_from_its_own_folder(output):
@@ -257,7 +257,7 @@ def test_a_passed_candidate_is_not_said_to_have_failed(tmp_path):
     [(report, verdict, _)] = publish(tmp_path, candidates={"one": {}}, rules=LAX)
     found = Story.of(report, verdict)
     assert (found.word.text, found.has_failed) == ("Passed for 0 of 3 identities", False)
-    assert found.exceptions[0] == "Proven for no identity."
+    assert found.exceptions[0] == "Passed for no identity on its own."
     cell = worst_of_all(report, "subgroup_auc")
     number = f"gay: Subgroup AUC {cell.value:.3f} [{cell.low:.3f}, {cell.high:.3f}]"
     number += ", the lowest AUC with at least 20 comments in each class"
@@ -331,7 +331,7 @@ def test_several_identities_with_failed_checks_are_named(tmp_path):
     assert set(story.failing) == set(names)
     [line] = CandidateStory.each(summary_of([(report, verdict, None)]).decisions, [story])
     named = f"{', '.join(story.failing[:2])} and 4 more"
-    assert dict(line.facts)["Holds for"] == f"0 of 6 identities, 6 failed ({named})"
+    assert dict(line.facts)["Identities"] == f"0 of 6 passed, 6 failed ({named})"
 
 
 def test_what_became_of_a_candidate_is_told_before_what_a_short_list_leaves_out(tmp_path):
@@ -360,8 +360,8 @@ def test_what_limits_an_outcome_is_told_wherever_the_outcome_is(tmp_path):
     assert told[0] == lacking
     assert told[1].startswith("Measured on 900 of 1,000 rows: 10 % lack a value")
     assert told[2] == (
-        "No slice has the 12 comments without `language` and the 1 comment without `surface`: no "
-        "rule about these slices sees them."
+        "12 comments without `language` and 1 comment without `surface` are in no slice, so rules "
+        "about slices ignore them."
     )
     verdict = replace(verdict, reservations=told)
     for outcome in ("pass", "fail"):

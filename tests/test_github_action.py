@@ -54,7 +54,7 @@ def bash(script, environment, folder):
         (1, 1, "crashed"),
         (2, 2, "evaluation file or its data are wrong"),
         (3, 3, "Blocked"),
-        (4, 4, "Not enough evidence"),
+        (4, 4, "Undecided"),
         (137, 1, "crashed"),
     ],
 )

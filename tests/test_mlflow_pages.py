@@ -106,7 +106,7 @@ def test_a_runs_page_says_what_it_is_blocked_for(page, pages, demo):
     for text in (
         f"{n_demands} checks: ",
         f"{n_demands - unmet} passed;",
-        "Treated worst: gay: BPSN AUC 0.",
+        "Worst identity: gay: BPSN AUC 0.",
     ):
         playwright.expect(page.get_by_text(text).first).to_be_visible()
 

@@ -17,7 +17,7 @@ MANY_ERRORS = 25
 ALLOWED = 2.0
 _Z = NormalDist().inv_cdf(0.975)
 
-# The number, the ends of its 95 % interval, and the lower end of the 90 % interval.
+# The number, the ends of its 95% interval, and the lower end of the 90 % interval.
 Sample = tuple[float, float, float, float]
 
 
@@ -70,11 +70,11 @@ class Held:
     Attributes
     ----------
     below, above : float
-        Share of 95 % intervals that are entirely below the truth, or above it.
+        Share of 95% intervals that are entirely below the truth, or above it.
     passed : float
         Share of samples in which a floor at the truth passes with bounds at 90 %.
     width : float
-        Mean width of the 95 % intervals.
+        Mean width of the 95% intervals.
     ratio : float
         The width over that of an interval from the estimates' own standard deviation.
     missing : float

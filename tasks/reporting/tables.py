@@ -52,7 +52,7 @@ def numeric(*titles: str) -> dict[str, Kind]:
 
 def numbers_by_night(lines: Lines, metric: str | None = None) -> Table:
     """Return the numbers of a model on a set beside those of the nights before."""
-    titles = numeric("Earlier nights", "Lowest", "Highest", "Tonight", "95 % interval")
+    titles = numeric("Earlier nights", "Lowest", "Highest", "Tonight", "95% interval")
     columns: dict[str, Kind] = {"Metric": "words", "Identity": "name", **titles}
     rows = [
         (

@@ -92,7 +92,7 @@ def identity_table(summary: Summary, output: str) -> tuple[list[dict[str, str]],
         is_cut = is_cut or len(of_candidate) > most
     marks = {mark: words for mark, words in MARKS.values() if mark}
     legend = ", ".join(f"{mark} {words}" for mark, words in marks.items())
-    note = f"Metrics by identity, the worst first, with 95 % intervals. {legend}."
+    note = f"Metrics by identity, the worst first, with 95% intervals. {legend}."
     if is_cut:
         note += f" Only the worst {most} per candidate and set; all are in `bias_metrics.csv`."
     return rows, note

@@ -38,7 +38,7 @@ def test_one_split_has_no_interval():
 
 
 def misses(part, n_out):
-    """How often 95 % intervals, and those of a plain t test, miss the mean of all data."""
+    """How often 95% intervals, and those of a plain t test, miss the mean of all data."""
     rng = np.random.default_rng(5)
     ours, plain = 0, 0
     for _ in range(200):

@@ -40,7 +40,7 @@ def evaluate(name, threshold):
 
 @pytest.fixture(autouse=True)
 def _inputs(tmp_path, monkeypatch, prefect_server):
-    """Two files of scores with equal ranks; of toxic comments about gay people, one is below .5."""
+    """Two files of scores with equal ranks; of toxic comments that mention gay people, one is below .5."""
     del prefect_server
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(4)
@@ -65,8 +65,8 @@ def test_a_loss_that_only_a_gap_shows_blocks_with_the_threshold_that_the_champio
     assert (code, verdict["outcome"]) == (3, "fail")
     assert verdict["champion"]["threshold"] == 0.5
     assert {one["metric"] for one in verdict["worsened"]} == {"fnr_gap"}
-    assert word_of_verdict(Verdict.from_dict(verdict)).text == "Blocked, worse for gay"
-    assert "Blocked, worse for gay" in text
+    assert word_of_verdict(Verdict.from_dict(verdict)).text == "Blocked: worse for gay"
+    assert "Blocked: worse for gay" in text
     assert verdict["bounds"]["jointly"] == 7
     [changed] = pd.read_csv("out-second/rows/second/changed_decisions.csv").to_dict("records")
     missed = verdict["changed"]["gay"]["newly_missed"]

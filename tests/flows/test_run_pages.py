@@ -111,7 +111,7 @@ def test_an_evaluation_shows_its_outcome_as_a_summary(artifacts, first):
     page = artifacts["biasgate-small"]
     assert page.type == "markdown"
     assert page.data.startswith("## small: Blocked")
-    assert re.search(r"\*\*Blocked[^*]*\*\*: shifted\n\n- .*\n- Treated worst: gay: ", page.data)
+    assert re.search(r"\*\*Blocked[^*]*\*\*: shifted\n\n- .*\n- Worst identity: gay: ", page.data)
     assert str(first.output / "report.html") in page.data
 
 

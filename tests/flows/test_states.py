@@ -13,7 +13,7 @@ from biasgate.flows.states import NotPassedError, conclude
     [
         ("pass", False, "Passed", "Passed"),
         ("fail", False, "Blocked", "Blocked"),
-        ("insufficient", False, "Insufficient", "Not enough evidence"),
+        ("insufficient", False, "Insufficient", "Undecided"),
         ("error", False, "Error", "Error"),
         ("pass", True, "Reported", "Reported only"),
     ],

@@ -74,9 +74,9 @@ def test_a_pass_that_heavy_rows_decide_is_insufficient():
     assert {one.outcome for one in results} == {"pass"}
     found = without_proof(results, HEAVY)
     by_name = {(one.metric, one.group): one for one in found}
-    # The toxic comments about gay people are in its BNSP AUC, and in no other identity's BPSN AUC.
+    # The toxic comments that mention gay people are in its BNSP AUC, and in no other identity's BPSN AUC.
     assert by_name["bnsp_auc", "gay"].outcome == "insufficient"
-    assert "of the toxic comments about gay 2 rows have" in check_message(
+    assert "of the toxic comments that mention gay 2 rows have" in check_message(
         by_name["bnsp_auc", "gay"]
     )
     assert by_name["bnsp_auc", "old"].outcome == by_name["bpsn_auc", "gay"].outcome == "pass"

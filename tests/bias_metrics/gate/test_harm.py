@@ -41,7 +41,7 @@ def test_where_nothing_is_shown_the_rule_passes_and_says_how_much_was_looked_at(
     [result] = judged()
     assert (result.outcome, result.group, result.rule) == ("pass", None, "shown_harm")
     assert check_message(result) == (
-        "Nobody is shown to be worse than with the champion: 15 bounds that hold together at 95 %."
+        "No identity is significantly worse than under the champion: 15 bounds that hold together at 95 %."
     )
 
 
@@ -297,7 +297,7 @@ def test_checks_without_a_champion_are_one_exception_and_no_identity_s(n, words)
 def test_identities_that_no_blocking_rule_is_about_are_named():
     warned = result("muslim", action="warn")
     assert exception_message(extent(result("gay"), warned).exceptions[0]) == (
-        "no blocking rule is about hindu, muslim."
+        "no blocking rule covers hindu, muslim."
     )
     nobody = extent(result(None))
     assert (nobody.groups, nobody.of) == ((), 3)

@@ -65,7 +65,7 @@ def test_the_context_has_interval_n_sampling_and_digests(filed, results):
     _, _, folder = filed()
     context = rows_of(folder)[0]["Contextual Information"]
     for words in (
-        "95 % interval 0.7",
+        "95% interval 0.7",
         "n = 2,000 labelled comments",
         "Sampling (random sample): Every 400th comment of the period",
         "Population: All comments",

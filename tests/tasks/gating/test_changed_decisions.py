@@ -42,8 +42,8 @@ def test_the_first_screen_names_whose_decisions_change_most(tmp_path):
     _, report, verdict, _ = judged(tmp_path)
     one = verdict.changed["gay"]["newly_flagged"]
     facts = dict(CandidateStory.of(Story.of(report, verdict)).facts)
-    assert facts["Most changed decisions"].startswith(
-        f"{one.count:,} of {one.n:,} harmless comments about gay are newly flagged "
+    assert facts["Changed decisions"].startswith(
+        f"{one.count:,} of {one.n:,} harmless comments that mention gay are newly flagged "
         f"({100 * one.value:.1f} % [{100 * one.low:.1f}, {100 * one.high:.1f}])"
     )
 
@@ -73,7 +73,7 @@ def test_where_nothing_changes_it_says_so():
     none = CountedShare(0, 90, 0.0, 0.06)
     changed = {"gay": {"newly_flagged": none, "newly_missed": none}}
     assert (
-        changed_in_words(changed) == "no comment about an identity is newly flagged or newly missed"
+        changed_in_words(changed) == "none for comments that mention an identity"
     )
     one = {"gay": {"newly_flagged": none, "newly_missed": CountedShare(2, 90)}}
-    assert changed_in_words(one) == "2 of 90 toxic comments about gay are newly missed (2.2 %)"
+    assert changed_in_words(one) == "2 of 90 toxic comments that mention gay are newly missed (2.2 %)"

@@ -218,9 +218,9 @@ def test_rows_that_do_not_give_the_reported_numbers_decide_nothing(tmp_path, row
 @pytest.mark.parametrize(
     ("kept", "reason"),
     [
-        (1, "0 negatives where 2 are needed"),
-        (0, "0 background positives where 2 are needed"),
-        (None, "0 negatives where 2 are needed"),
+        (1, "0 negatives, 2 needed"),
+        (0, "0 background positives, 2 needed"),
+        (None, "0 negatives, 2 needed"),
     ],
 )
 def test_a_slice_without_both_classes_has_no_evidence(tmp_path, rows, kept, reason):

@@ -39,7 +39,7 @@ def test_a_limit_that_decides_nothing_is_refused(value):
         (
             0.02,
             (
-                "The share of all comments without a score must be shown to be at most 0.02, "
+                "The share of all comments without a score must be proven at most 0.02, "
                 "that of each identity at most 0.02. [max_missing]"
             ),
         ),

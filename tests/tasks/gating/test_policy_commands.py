@@ -145,10 +145,10 @@ def test_the_comments_that_a_rule_needs_are_of_the_classes_that_it_compares(rule
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({}, "if it is newer and its final_score is not shown to be lower (`promote: newer`)"),
+        ({}, "if it is newer and its final_score is not significantly lower (`promote: newer`)"),
         (
             {"promote": "better", "objective": "auc", "confidence": 0.9},
-            "if its auc is shown to be higher, with 90 % confidence on every required set",
+            "if its auc is significantly higher, with 90% confidence on every required set",
         ),
         ({"objective": "bpsn_auc"}, "the one with the highest power mean of bpsn_auc does"),
         ({"promote": "never"}, "No version becomes champion automatically (`promote: never`)."),
@@ -182,7 +182,7 @@ def test_that_candidates_share_the_rate_of_false_passes_is_told_where_they_do(co
     ("tolerance", "words"),
     [
         (0.01, "the reference by more than 0.01 (of the size of a gap: 0.02), in any metric."),
-        (0, "worse than with the champion or the reference, in any metric."),
+        (0, "worse than under the champion or the reference, in any metric."),
     ],
 )
 def test_what_harm_is_tolerated_is_told_in_words(tolerance, words):
@@ -399,13 +399,13 @@ def test_a_policy_about_nobody_in_particular_is_warned_of():
 @pytest.mark.parametrize("name", NAMES)
 def test_what_policies_say_of_small_identities_is_explained(name):
     text = "\n".join(explain_policy(read_policy(name, SHIPPED)))
-    assert "No identity, however small, may be shown to be worse than with the champion" in text
+    assert "No identity, however small, may be significantly worse than under the champion" in text
     assert ("leaves a loss of more than 0.15 open" in text) == (name == "no-worse")
 
 
 def test_the_bounds_of_each_identity_are_counted():
     text = "\n".join(explain_policy(policy(RULE, confidence=0.975)))
-    assert "5 bounds of each identity, and 2 more where a threshold is given" in text
+    assert "5 bounds per identity, and 2 more if a threshold is given" in text
     assert "in at most 2.5 of 100 sets" in text
 
 

@@ -191,7 +191,7 @@ def test_a_limit_that_is_missed_cannot_be_labelled_away():
     assert plan.comments is None
     assert {(one.label, one.toxic) for one in plan.needs} == {(None, None)}
     text = "\n".join(told(plan))
-    assert "No number of comments drawn at random gives a chance of 80%." in text
+    assert "No number of random comments gives a probability of 80%." in text
     assert "No number of comments is enough for a, b, c, d" in text
 
 
@@ -329,7 +329,7 @@ def test_a_plan_is_told_identity_by_identity():
     already = "in all; judged alone already, with a smaller chance)"
     rolled = "in all; judged in religion now)"
     first, *lines, last = told(plan)
-    assert first.endswith("it passes with a chance of 25% as things are.")
+    assert first.endswith("passes with a probability of 25% today.")
     assert lines == [
         "For a chance of 80%: 50,000 comments drawn at random, all labelled.",
         "To judge each identity alone with that chance, the cheapest first:",
@@ -478,7 +478,7 @@ def test_after_an_evaluation_its_counts_and_numbers_are_those_of_the_plan(result
     assert found.have[0] == counts_of(report)["n_positive"]
     said = command("default", results)
     assert said.exit_code == 0
-    assert "as things are" in said.output
+    assert "today" in said.output
 
 
 def planned_for_two(folder, score):

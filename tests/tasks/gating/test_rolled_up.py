@@ -166,7 +166,7 @@ def test_clusters_too_few_of_a_small_identity_lead_to_its_category(tmp_path):
     verdict = verdict_of(tmp_path, rows, policy_of(few, roll_up=ROLL_UP))
     found = by_group(verdict)
     assert found["hindu"].judged_in == "religion"
-    assert "clusters where 40 are needed" in check_message(found["hindu"])
+    assert "clusters, 40 needed" in check_message(found["hindu"])
     assert found["religion"].n_clusters >= 40
 
 

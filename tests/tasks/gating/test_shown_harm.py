@@ -93,7 +93,7 @@ def test_a_loss_in_each_metric_blocks_and_is_named_first(tmp_path, name, plant):
         assert (found.threshold is not None) == metric.endswith("_gap")
     first = verdict.results[0]
     assert (first.rule, first.group) == ("shown_harm", "transgender")
-    assert word_of_verdict(verdict).text == "Blocked, worse for transgender"
+    assert word_of_verdict(verdict).text == "Blocked: worse for transgender"
 
 
 @pytest.mark.parametrize(("plant", "metric"), [("harmless", "bpsn_auc"), ("toxic", "bnsp_auc")])
@@ -102,7 +102,7 @@ def test_a_group_of_twelve_comments_that_is_clearly_worse_blocks(tmp_path, plant
     verdict = judged(tmp_path, columns, read_policy("default", SHIPPED))
     assert verdict.outcome == "fail"
     assert metric in shown(verdict)
-    assert word_of_verdict(verdict).text == "Blocked, worse for transgender"
+    assert word_of_verdict(verdict).text == "Blocked: worse for transgender"
 
 
 def test_without_harm_the_rule_passes_and_the_bounds_are_counted(tmp_path):
@@ -110,7 +110,7 @@ def test_without_harm_the_rule_passes_and_the_bounds_are_counted(tmp_path):
     first = verdict.results[0]
     assert (verdict.outcome, first.rule, first.outcome) == ("pass", "shown_harm", "pass")
     assert verdict.bounds.jointly == 3 * 5
-    joint = "; 15 joint bounds of losses, any wrong in at most 5 of 100 sets"
+    joint = "; 15 simultaneous bounds of losses: one of them is wrong in at most 5 of 100 sets"
     assert joint in bounds_message(verdict.bounds)
     assert plain(verdict.holds_for) == {"identities": list(NAMES), "of": 3}
     assert verdict.exceptions == []
@@ -173,7 +173,7 @@ def test_without_a_champion_the_rule_is_skipped_and_a_pass_says_so(tmp_path):
     assert (verdict.outcome, first.outcome) == ("pass", "skipped")
     assert word_of_verdict(verdict).text == "Passed with exceptions"
     assert exceptions_in_words([verdict]) == [
-        "Except: no champion to compare with: 3 checks were skipped."
+        "Exception: no champion to compare with: 3 checks were skipped."
     ]
 
 

@@ -37,7 +37,7 @@ def shuffled(scores):
     [
         ({"scores": lambda given: 100 * given, "threshold": -1}, "flag_rate", "nearly every"),
         ({"threshold": 2}, "flag_rate", "hardly any"),
-        ({"scores": shuffled, "threshold": 0.9}, "auc", "not shown to be above 0.5"),
+        ({"scores": shuffled, "threshold": 0.9}, "auc", "not significantly above 0.5"),
     ],
     ids=["flags all", "flags none", "guesses"],
 )
@@ -61,7 +61,7 @@ def test_guesses_are_no_worse_than_a_champion_that_guesses_and_pass_nothing(tmp_
 def test_a_model_of_use_passes_and_what_no_rule_judges_is_named(tmp_path):
     report, verdict, _ = judged(tmp_path, *GAPS, MARGIN | {"margin": 0.3, "floor": 0.5})
     assert verdict.results[0].rule != "useful"
-    assert facts(report, verdict)["Not judged"] == (
+    assert facts(report, verdict)["Not covered by a rule"] == (
         "Subgroup AUC, BNSP AUC, Positive AEG, Negative AEG, AUC (by no rule of the policy)"
     )
 
@@ -70,6 +70,6 @@ def test_a_check_of_the_policy_names_what_it_does_not_judge():
     rules = [*GAPS, {"metric": "auc", "scope": "overall", "floor": 0.8}]
     policy = Policy.model_validate({"version": 1, "name": "p", "rules": rules})
     assert (
-        "No blocking rule judges: Subgroup AUC, BPSN AUC, BNSP AUC, Positive AEG, Negative AEG. A "
+        "No blocking rule covers: Subgroup AUC, BPSN AUC, BNSP AUC, Positive AEG, Negative AEG. A "
         "model may be bad by these, and pass."
     ) in explain_policy(policy)

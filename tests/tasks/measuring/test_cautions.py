@@ -54,7 +54,7 @@ def test_clusters_that_decide_alone_are_named_and_many_counted():
     assert on_dominant_units([]) is None
     told = on_dominant_units([replace(one, subgroup=None), one])
     assert told.endswith(
-        ": of the toxic comments one cluster has 34% (12 rows); of the toxic comments about gay "
+        ": of the toxic comments one cluster has 34% (12 rows); of the toxic comments that mention gay "
         "one cluster has 34% (12 rows)."
     )
     assert on_dominant_units([one] * 8).endswith("; and 3 more.")

@@ -162,7 +162,7 @@ def test_what_is_printed_names_the_identity_its_harm_and_the_errors(written):
     lowest = selected(bias.subgroups["gay"].bpsn_auc, 7 * len(bias.subgroups))
     ends = f"{lowest.low:.3f}, {lowest.high:.3f}"
     assert f"[{ends}]" in story.worst[0]  # one number has one interval
-    number = f"{lowest.value:.3f} [95 % interval {ends}]"
+    number = f"{lowest.value:.3f} [95% interval {ends}]"
     assert look == (
         f"Look first at gay (its lowest AUC is bpsn_auc {number}). "
         f"{describe_harm(bias, {'gay': 'bpsn_auc'}, 'gay')}"

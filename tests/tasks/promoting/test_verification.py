@@ -243,7 +243,7 @@ def test_a_version_is_promoted_by_hand_on_its_verdicts(gateway, store, tmp_path)
         "it is time. Proven for no identity. "
         "Except gay: not measured (few; until 2100-01-01) (1 check); own subgroup_auc 0.921; "
         "0.90 is not excluded, 0.56 would be seen; 254 more non-toxic comments needed. "
-        "Except: no champion to compare with: 1 check was skipped"
+        "Exception: no champion to compare with: 1 check was skipped"
     )
     assert wrong(gateway, store) == set()
     assert not promote_version(MODEL, version.version, "again", gateway).promoted

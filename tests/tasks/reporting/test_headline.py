@@ -60,7 +60,7 @@ VERDICTS = [
             "Blocked. bpsn_auc of gay is undefined: too far. It is one of 2 such checks. X.",
         ),
         ("b", "pass", "Passed. X."),
-        ("c", "insufficient", "Not enough evidence. bpsn_auc of gay is undefined: few rows. X."),
+        ("c", "insufficient", "Undecided. bpsn_auc of gay is undefined: few rows. X."),
         ("d", "error", "Error. X."),
     ],
 )
@@ -84,23 +84,23 @@ def told_of(*verdicts, outcome="pass"):
 
 def test_with_several_sets_each_exception_names_its_set():
     assert told_of(passed_on("news", "gay", "deaf")).exceptions == (
-        "Proven for gay.",
-        "Except no blocking rule is about deaf.",
+        "Passed only for gay.",
+        "Exception: no blocking rule covers deaf.",
     )
     both = told_of(passed_on("news", "gay", "deaf"), passed_on("forum", "deaf", "gay"))
     assert both.exceptions == (
-        "Proven on news for gay.",
-        "Except on news, no blocking rule is about deaf.",
-        "Proven on forum for deaf.",
-        "Except on forum, no blocking rule is about gay.",
+        "Passed on news only for gay.",
+        "Exception on news: no blocking rule covers deaf.",
+        "Passed on forum only for deaf.",
+        "Exception on forum: no blocking rule covers gay.",
     )
 
 
 def test_exceptions_are_those_of_the_sets_that_decide():
     failed = passed_on("extra", "gay", "deaf", required=False, outcome="fail")
     assert told_of(passed_on("news", "gay", "deaf"), failed).exceptions == (
-        "Proven on news for gay.",
-        "Except on news, no blocking rule is about deaf.",
+        "Passed on news only for gay.",
+        "Exception on news: no blocking rule covers deaf.",
     )
     blocked = passed_on("forum", "gay", "deaf", outcome="fail")
     assert told_of(passed_on("news", "gay", "deaf"), blocked, outcome="fail").exceptions == ()
@@ -122,9 +122,9 @@ def test_every_identity_is_counted_once():
     checks = [check("X", outcome, group=group, **MANY) for group, outcome in known]
     exceptions = [PassException(group, why, 1, check=SKIPPED) for group, why in OPEN]
     facts = dict(story_of("abcdefg", *checks, exceptions=exceptions).facts)
-    assert facts["Holds for"] == (
-        "1 of 7 identities, 1 failed (b), 1 not settled (c), 1 not measured (d), "
-        "1 shown to be worse (e), 1 excepted (f), 1 not checked alone (g)"
+    assert facts["Identities"] == (
+        "1 of 7 passed, 1 failed (b), 1 undecided (c), 1 not measured (d), "
+        "1 significantly worse (e), 1 excepted (f), 1 without a check of their own (g)"
     )
 
 
@@ -133,11 +133,11 @@ def test_every_identity_is_counted_once():
     [
         (
             "insufficient",
-            "0 of 4 identities, 3 not settled (c, a and 1 more), 1 not checked alone (d)",
+            "0 of 4 passed, 3 undecided (c, a and 1 more), 1 without a check of their own (d)",
         ),
         (
             "fail",
-            "0 of 4 identities, 1 failed (c), 2 not settled (a, b), 1 not checked alone (d)",
+            "0 of 4 passed, 1 failed (c), 2 undecided (a, b), 1 without a check of their own (d)",
         ),
     ],
 )
@@ -146,7 +146,7 @@ def test_who_passed_alone_is_not_settled_by_a_rule_on_the_worst(outcome, held):
     passed = [check("Fine", "pass", group=name) for name in "abc"]
     none = HoldsFor(identities=[], of=4)
     story = story_of("abcd", *passed, worst, holds_for=none, outcome=outcome)
-    assert dict(story.facts)["Holds for"] == held
+    assert dict(story.facts)["Identities"] == held
 
 
 @pytest.mark.parametrize(
@@ -161,13 +161,13 @@ def test_what_is_not_settled_in_slices_alone_names_them(slices, who):
     unsettled = [check("X", "insufficient", group="b", slice=one, **MANY) for one in slices]
     warned = check("X", "insufficient", group="b", action="warn")
     [one] = story_of("ab", *unsettled, warned, outcome="insufficient").stories
-    assert one.headline == f"Nothing is shown to fail, but it is not settled for {who}."
+    assert one.headline == f"No check failed, but the evidence is insufficient for {who}."
 
 
 def test_a_loss_is_told_before_what_is_not_settled_and_is_no_gain():
     unsettled = check("X", "insufficient", group="b", **MANY)
     story = story_of("ab", unsettled, worsened=[loss("b")], outcome="insufficient")
-    assert dict(story.facts)["Holds for"] == "1 of 2 identities, 1 shown to be worse (b)"
+    assert dict(story.facts)["Identities"] == "1 of 2 passed, 1 significantly worse (b)"
     [one] = story.stories
     better = tuple(Change(group, "bpsn_auc", 0.8, 0.9) for group in "ba")
     both = replace(story, stories=(replace(one, gains=better),))
@@ -184,8 +184,8 @@ def test_of_several_sets_the_headline_names_the_one_that_it_is_about():
 def test_a_pass_names_for_whom_it_holds():
     exceptions = [PassException(group, "not_measured", 1, check=SKIPPED) for group in "bcd"]
     facts = dict(story_of("abcd", outcome="pass", exceptions=exceptions).facts)
-    assert facts["Holds for"] == "1 of 4 identities (a), 3 not measured (b, c and 1 more)"
-    assert dict(story_of("a", outcome="pass").facts)["Holds for"] == "all 1 identity"
+    assert facts["Identities"] == "1 of 4 passed (a), 3 not measured (b, c and 1 more)"
+    assert dict(story_of("a", outcome="pass").facts)["Identities"] == "all 1 passed"
 
 
 REGISTERED = candidate_of(model="models:/toxicity/3")
@@ -218,7 +218,7 @@ def test_what_to_do_next_is_a_command_of_biasgate(story, following):
 
 
 def lacking(**parts):
-    """Return a check without enough evidence; `parts` are of its result."""
+    """Return an undecided check; `parts` are of its result."""
     return check("It is open", "insufficient", **parts)
 
 
@@ -234,7 +234,7 @@ def lacking(**parts):
             [lacking(kind="champion", bound=-0.02)],
             "1 check is too close to the margin (gay)",
         ),
-        ([lacking(group=None)] * 2, "2 checks of all together lack evidence"),
+        ([lacking(group=None)] * 2, "2 checks of all comments lack evidence"),
     ],
 )
 def test_what_a_pass_takes_is_no_more_than_is_known(results, said):
@@ -245,7 +245,7 @@ def test_a_warning_is_told_before_numbers_that_the_first_screen_may_leave_out():
     [one] = story_of("ab", outcome="pass").stories
     warned = replace(one, warnings=("Look.",), not_judged=("fpr_gap",))
     labels = [label for label, _ in CandidateStory.of(warned).facts]
-    assert labels.index("Warning") + 1 == labels.index("Not judged")
+    assert labels.index("Warning") + 1 == labels.index("Not covered by a rule")
 
 
 NO_RIVAL = {"outcome": "insufficient", "kind": "champion", **MANY}
@@ -254,7 +254,7 @@ NO_RIVAL = {"outcome": "insufficient", "kind": "champion", **MANY}
 def test_a_champion_that_is_missing_is_not_told_as_too_few_comments():
     checks = [check("No champion", group=name, **NO_RIVAL) for name in "ab"]
     story = story_of("ab", *checks, outcome="insufficient")
-    assert story.headline == "There is no champion to compare with."
+    assert story.headline == "No champion to compare with."
     needed = "a champion for 2 checks (or `allow_first: true` in the policy)"
     assert dict(story.facts)["To pass"] == needed
     assert story.next_command("out") == ["show", "out", "--all"]
@@ -265,7 +265,7 @@ def test_a_champion_that_is_missing_is_not_told_as_too_few_comments():
     assert story.next_command("out") == ["show", "out", "--all"]
     few = check("few rows", "insufficient", group="b", rows_needed={"positive": 3}, **MANY)
     both = story_of("ab", *checks, few, outcome="insufficient")
-    assert both.headline == "Nothing is shown to fail, but it is not settled for a, b."
+    assert both.headline == "No check failed, but the evidence is insufficient for a, b."
     told = f"{needed}; 1 check has too few comments or clusters (b)"
     assert dict(both.facts)["To pass"] == told
     assert both.next_command("out")[:2] == ["policy", "plan"]
@@ -278,7 +278,7 @@ def test_allow_first_is_not_advised_where_every_rule_needs_a_champion(outcome):
     warned = check("Warned", "fail", action="warn", group="a")
     found = verdict_of(*checks, scored, warned, outcome="insufficient")
     story = CandidateStory.of(Story.of(report_with({"a": {}, "b": {}}), found))
-    assert story.headline == "There is no champion to compare with."
+    assert story.headline == "No champion to compare with."
     needed = dict(story.facts)["To pass"]
     assert needed.startswith("a champion for 2 checks (no other rule blocks, so `allow_first` does")
     assert "`biasgate promote NAME VERSION --reset --reason TEXT`" in needed
@@ -295,7 +295,7 @@ def test_with_a_champion_its_checks_may_lack_comments():
 def test_a_reference_that_is_missing_is_named_by_its_key():
     lacking = check("No reference", group="b", **NO_RIVAL | {"kind": "reference"})
     story = story_of("ab", lacking, outcome="insufficient", champion=rival_of())
-    assert story.headline == "There is no reference to compare with."
+    assert story.headline == "No reference to compare with."
     assert dict(story.facts)["To pass"] == "a reference for 1 check (`reference:`)"
 
 
@@ -312,7 +312,7 @@ def test_a_failed_limit_of_comments_without_a_score_is_told_as_it_is_written(met
     said = {"reason": "few_missing", "n_missing": 4, "n_rows": 10}
     story = story_of("ab", result("fail", **limit, **said), outcome="fail")
     assert story.stories[0].headline == (
-        f"{metric} of b is 0.4000, shown to be above the limit 0.3: 4 of 10 comments have no score."
+        f"{metric} of b is 0.4000, significantly above the limit 0.3: 4 of 10 comments have no score."
     )
     needed = f"{metric.replace('_', ' ')} of b shown to be at most 0.3 in size"
     assert dict(story.facts)["To pass"] == needed
@@ -348,7 +348,7 @@ def floored(group, value, low):
         ([floored("a", 0.7, 0.6)] * 5, ["a: BPSN AUC 0.700 [0.600, 0.900]"] * 3),
     ],
 )
-@pytest.mark.parametrize(("shown", "label"), [(True, "Treated worst"), (False, "Lowest AUC")])
+@pytest.mark.parametrize(("shown", "label"), [(True, "Worst identity"), (False, "Lowest AUC")])
 def test_who_is_treated_worst_is_told_of_each_set(worst, said, shown, label):
     [story] = story_of("a").stories
     stories = [
@@ -379,7 +379,7 @@ def test_a_headline_on_one_set_says_which_sets_ended_the_same():
 def test_a_loss_that_no_rule_lets_pass_asks_for_no_proof_of_its_absence():
     known = {"rule": HARM, "kind": "champion", "limit": 0.02, "metric": "bpsn_auc", "group": "b"}
     said = dict(story_of("ab", check("X", "fail", **known), outcome="fail").facts)["To pass"]
-    assert said == "BPSN AUC of b no longer shown to be more than 0.02 worse than the champion's"
+    assert said == "BPSN AUC of b must not be significantly more than 0.02 worse than the champion's"
 
 
 @pytest.mark.parametrize(
@@ -429,7 +429,7 @@ def test_every_list_begins_with_the_identity_that_is_called_treated_worst(tmp_pa
     assert failed[0] == "a"  # the first in the order of the set
     found = CandidateStory.of(Story.of(report, verdict))
     facts = dict(found.facts)
-    assert facts["Treated worst"].startswith("c: ")
+    assert facts["Worst identity"].startswith("c: ")
     assert facts["To pass"].startswith("BPSN AUC of c ")
     assert found.next_command("out")[-1] == "c"
     assert metric_grid(report, verdict, LIMITS).rows[0].name == "c"

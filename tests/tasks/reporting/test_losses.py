@@ -13,7 +13,7 @@ def test_a_cause_is_named_with_its_largest_loss_and_others_with_the_cause():
         cell("christian", "muslim", at_least=0.03),
     ]
     assert shown_worse(shown) == (
-        "Shown to be worse than the champion: muslim (bpsn_auc by at least 0.076, 2 more numbers). "
+        "Significantly worse than the champion: muslim (bpsn_auc by at least 0.076, 2 more numbers). "
         "Also jewish and christian, but not without comments that mention muslim."
     )
 
@@ -27,7 +27,7 @@ def test_several_causes_are_named_and_who_shares_the_comments_of_which():
         cell("jewish", "muslim"),
     ]
     assert shown_worse(shown, "old") == (
-        "Shown to be worse than old: muslim (bpsn_auc by at least 0.076); white (bpsn_auc by at "
+        "Significantly worse than old: muslim (bpsn_auc by at least 0.076); white (bpsn_auc by at "
         "least 0.076). Also black, but not without comments that mention muslim or white. Also "
         "jewish, but not without comments that mention muslim."
     )
@@ -47,7 +47,7 @@ def test_an_identity_with_a_loss_of_its_own_is_not_named_again():
 
 
 def test_where_nothing_is_shown_the_words_say_so():
-    assert shown_worse([], "old") == "Nobody is shown to be worse than with old."
+    assert shown_worse([], "old") == "No identity is significantly worse than under old."
 
 
 def test_names_are_escaped():

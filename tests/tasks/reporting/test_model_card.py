@@ -77,7 +77,7 @@ def test_metrics_stand_with_intervals_and_undefined_ones_say_so():
 
 def test_the_verdict_stands_with_its_reasons():
     found = sections()["# Model card: words"]
-    assert found.startswith("**Not enough evidence** by policy `fair`, on 2026-11-21.")
+    assert found.startswith("**Undecided** by policy `fair`, on 2026-11-21.")
     assert "Compared with `models:/toxicity/2`." in found
     assert r"(only warns): bpsn_auc of a\|b\<script> is undefined: too few rows." in found
 
@@ -102,7 +102,7 @@ def test_what_was_skipped_and_for_whom_it_holds_stand_with_every_outcome(
 
 def test_the_verdict_says_what_replaces_a_champion_and_how_the_objective_compares():
     found = " ".join(model_card(REPORT, VERDICT, About(), "better").split())
-    assert "What replaces a champion: `promote: better`." in found
+    assert "Promotion rule: `promote: better`." in found
     assert (
         "Objective, compared with the champion's: final_score is higher by 0.0100 (one-sided 95 %"
         in found

@@ -86,7 +86,7 @@ def test_it_says_for_whom_a_pass_is_proven_and_what_limits_it(signed):
     )
     said = annotations_of(statement_of(verdict, dict.fromkeys(RESTS_ON, "0" * 64), "now"))
     assert said.holds_for == HoldsFor(identities=["muslim"], of=2)
-    assert said.exceptions == ["no blocking rule is about gay."]
+    assert said.exceptions == ["no blocking rule covers gay."]
     assert said.reservations == ["2 comments have no score."]
 
 

@@ -96,7 +96,7 @@ def test_the_outcome_is_a_tag_in_words_and_names_what_a_pass_leaves_open():
     assert words == "Blocked"
     harm = result("fail", rule="shown_harm", group="\u202egay" * 2_000)
     words = tags_of(verdict_of(harm))["biasgate.word"]
-    assert words.startswith("Blocked, worse for \\u202egay")
+    assert words.startswith("Blocked: worse for \\u202egay")
     assert len(words) == 4_000
     passed = verdict("pass", outcome="pass", holds_for=HoldsFor(identities=["a"], of=2))
     tags = tags_of(passed)
