@@ -124,7 +124,7 @@ def in_short(decision: CandidateDecision, verdicts: Sequence[Verdict]) -> str:
         for result in verdict.results
         if result.outcome == decision.outcome != "pass" and result.action == "block"
     ]
-    more = f" {len(against) - 1:,} more such checks." if len(against) > 1 else ""
+    more = f" {counted(len(against) - 1, 'more such check')}." if len(against) > 1 else ""
     why = [f"{sentence}{more}" for sentence in against[:1]]
     excepted = decision.exceptions or []
     return " ".join([f"{word_of(decision).text}.", *why, decision.sentence, *excepted])

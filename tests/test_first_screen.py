@@ -71,7 +71,7 @@ def test_the_first_lines_are_the_verdict_who_how_much_and_where_to_look(output):
     failed = [one for one in verdict_of(output / "s/biased")["results"] if one["outcome"] == "fail"]
     worst = next(one for one in failed if (one["metric"], one["group"]) == ("negative_aeg", "gay"))
     lines = lines[lines.index("Blocked: biased on s") :]
-    meaning = "Harmless comments that mention \"gay\" score higher than other harmless comments."
+    meaning = 'Harmless comments that mention "gay" score higher than other harmless comments.'
     assert lines[1] == meaning
     cell = worst_of_all(read_report(output / "s/biased"), "negative_aeg")
     number = f"{cell.value:+.3f} [{cell.low:+.3f}, {cell.high:+.3f}]"
@@ -119,7 +119,7 @@ def test_at_most_six_lines_follow_the_leaderboard_and_tables_only_on_demand(outp
     text = show(output, width=width).stdout
     lines = text.splitlines()
     end = max(at for at, line in enumerate(lines) if not line)
-    told = [line for line in lines[end + 1 :] if not line.startswith("As written")]
+    told = [line for line in lines[end + 1 :] if not line.startswith("Not verified")]
     assert 2 <= len(told) <= 6
     assert "power mean" not in text
     assert "power mean" in show(output, "--all", width=width).stdout
@@ -168,7 +168,7 @@ def test_an_option_that_would_have_no_effect_is_refused(output, given):
 def test_the_first_screen_and_the_table_keep_to_the_width(output, width):
     text = show(output, width=width).stdout
     # A command that is wrapped cannot be copied.
-    whole = ("Next: ", "Report: ", "As written, not checked.", "and ")
+    whole = ("Next: ", "Report: ", "Not verified.", "and ")
     assert max(len(line) for line in text.splitlines() if not line.startswith(whole)) <= width
     text = show(output, "--all", width=width).stdout
     tables = [one for one in text.splitlines() if " ±" in one or one.startswith("gay ")]
@@ -276,7 +276,7 @@ def test_a_failed_overall_check_comes_first_where_none_of_an_identity_failed(tmp
     "told",
     [
         "the scores look upside down: the overall AUC is 0.1.",
-        "the scores are not shown to separate toxic comments: the overall AUC is 0.51.",
+        "the scores do not significantly separate toxic comments: the overall AUC is 0.51.",
     ],
 )
 def test_scores_of_no_use_are_told_before_all_else_and_no_other_cause_is(tmp_path, told):
@@ -320,7 +320,7 @@ def test_checks_that_only_warn_do_not_lead(tmp_path):
     found = Story.of(report, verdict)
     assert not found.has_failed
     assert found.headline == "No check failed."
-    assert VerdictStory.of_verdict(verdict).counted == "3 checks: 2 passed, 1 with a warning alone"
+    assert VerdictStory.of_verdict(verdict).counted == "3 checks: 2 passed, 1 only warned"
 
 
 def test_several_identities_with_failed_checks_are_named(tmp_path):

@@ -141,7 +141,10 @@ def look_first(bias: BiasTable, harms: Mapping[str, str]) -> LookFirst:
     value, metric = lowest[first]
     number = f"{metric} {value:.3f}{_interval(named_number(bias, first, metric))}"
     if not significant:
-        told = f"No identity has a significantly low AUC. The lowest is {number} of {first}."
+        told = (
+            "No identity has a significantly low AUC. The lowest with at least "
+            f"{LEAST_ROWS} comments in each class is {number} of {first}."
+        )
         return LookFirst(subgroup=first, metric=metric, sentence=told)
     told = (
         f"Look first at {first} (its lowest AUC is {number}). {describe_harm(bias, harms, first)}"
@@ -225,4 +228,7 @@ def calibration_sentence(found: Calibration, gaps: Mapping[str, MetricValue]) ->
     gap = selected(gaps[worst], len(gaps))
     bounds = "" if gap.low is None else f" [{gap.low:+.3f}, {gap.high:+.3f}]"
     apart = f"{gap.value:+.3f}{bounds}"
-    return f"{text} The largest gap to other comments is {apart}, for {worst}."
+    return (
+        f"{text} The largest gap to other comments, of identities with at least {LEAST_ROWS} "
+        f"comments in each class, is {apart}, for {worst}."
+    )

@@ -366,8 +366,8 @@ _ONLY_CHAMPION = (
 _NEEDED = {
     ("floor", True): "significantly above {limit}",
     ("floor", False): "at least {limit}",
-    ("ceiling", True): "significantly below {limit} in size",
-    ("ceiling", False): "at most {limit} in size",
+    ("ceiling", True): "significantly below {limit}",
+    ("ceiling", False): "at most {limit}",
 }
 
 
@@ -385,7 +385,9 @@ def _needed(result: RuleResult) -> str:
     if result.kind in RIVALS:
         bound = ", with its whole interval" if is_proven else ""
         return f"{number} must be at most {limit} worse than the {result.kind}'s{bound}"
-    return f"{number} must be {_NEEDED[result.kind, is_proven].format(limit=limit)}"
+    is_gap = result.metric in METRICS and METRICS[result.metric].is_gap
+    size = " in size" if is_gap else ""
+    return f"{number} must be {_NEEDED[result.kind, is_proven].format(limit=limit)}{size}"
 
 
 def _lacking(results: Sequence[RuleResult]) -> Iterator[str]:

@@ -40,7 +40,7 @@ def evaluate(name, threshold):
 
 @pytest.fixture(autouse=True)
 def _inputs(tmp_path, monkeypatch, prefect_server):
-    """Two files of scores with equal ranks; of toxic comments that mention gay people, one is below .5."""
+    """Two files of scores with equal ranks; of toxic comments about gay people, one is below .5."""
     del prefect_server
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(4)

@@ -211,7 +211,7 @@ def test_the_number_to_look_at_first_has_one_interval_wherever_it_is_named(home)
     first = report.look_first
     number = named_number(report.bias, first.subgroup, first.metric)
     assert report.bias.at_threshold("given")  # these gaps widen the bounds
-    assert f"[95% interval {number.low:.3f}, {number.high:.3f}]" in first.sentence
+    assert f"[95% CI {number.low:.3f} to {number.high:.3f}]" in first.sentence
 
 
 def test_a_rule_at_equal_errors_is_judged_as_by_the_rows(home):

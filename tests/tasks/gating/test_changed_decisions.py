@@ -72,8 +72,8 @@ def test_weighted_rows_have_none(tmp_path):
 def test_where_nothing_changes_it_says_so():
     none = CountedShare(0, 90, 0.0, 0.06)
     changed = {"gay": {"newly_flagged": none, "newly_missed": none}}
-    assert (
-        changed_in_words(changed) == "none for comments that mention an identity"
-    )
+    assert changed_in_words(changed) == "none for comments that mention an identity"
     one = {"gay": {"newly_flagged": none, "newly_missed": CountedShare(2, 90)}}
-    assert changed_in_words(one) == "2 of 90 toxic comments that mention gay are newly missed (2.2 %)"
+    assert (
+        changed_in_words(one) == "2 of 90 toxic comments that mention gay are newly missed (2.2 %)"
+    )

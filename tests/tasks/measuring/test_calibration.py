@@ -56,10 +56,10 @@ def test_the_sentence_names_the_identity_that_is_farthest_off():
     gap = selected(gaps["gay"], len(gaps))
     assert gaps["deaf"].value is None
     assert (
-        f"farthest off, with enough evidence, for gay: {gap.value:+.3f} [{gap.low:+.3f}"
+        f"in each class, is {gap.value:+.3f} [{gap.low:+.3f}, {gap.high:+.3f}], for gay."
         in found.sentence
     )
-    assert "As probabilities, scores differ" in found.sentence
+    assert "Read as probabilities, the scores differ" in found.sentence
 
 
 def test_the_sentence_passes_over_an_identity_with_few_comments_of_a_class():
@@ -67,14 +67,14 @@ def test_the_sentence_passes_over_an_identity_with_few_comments_of_a_class():
     gaps = {**gaps, "nearly empty": MetricValue(0.9, low=0.1, high=0.99)}
     few = replace(found.subgroups["gay"], n=400, n_positive=19)
     found.subgroups["nearly empty"] = few
-    assert "for gay:" in calibration_sentence(found, gaps)
+    assert ", for gay." in calibration_sentence(found, gaps)
     found.subgroups["nearly empty"] = replace(few, n_positive=20)
-    assert "for nearly empty: +0.900" in calibration_sentence(found, gaps)
+    assert "is +0.900 [-0.077, +1.000], for nearly empty." in calibration_sentence(found, gaps)
 
 
 def test_a_gap_without_interval_is_reported_without_one():
     found, gaps = calibrate(evidence(clusters=np.arange(N) % 5))
-    assert found.sentence.endswith(f"{gaps['gay'].value:+.3f}.")
+    assert found.sentence.endswith(f"is {gaps['gay'].value:+.3f}, for gay.")
 
 
 def test_without_identities_only_all_rows_are_told():

@@ -42,11 +42,9 @@ def test_scores_that_are_fine_are_not_warned_of():
 def test_an_identity_of_every_row_is_named_as_the_cause():
     everyone = np.ones_like(GAY)
     [warning] = cautions(bias(GOOD, gay=GAY, all=everyone), ALL, FILE, {})
-    assert warning.startswith(
-        "every measured row mentions all, so that there is nothing to compare"
-    )
-    assert "a column that holds only 1s?" in warning
-    assert "columns that hold" in cautions(bias(GOOD, a=everyone, b=everyone), ALL, FILE, {})[0]
+    assert warning.startswith("every measured row mentions all, so metrics are undefined")
+    assert "whether this column contains only 1s." in warning
+    assert "these columns contain" in cautions(bias(GOOD, a=everyone, b=everyone), ALL, FILE, {})[0]
 
 
 def test_clusters_that_decide_alone_are_named_and_many_counted():
@@ -54,7 +52,7 @@ def test_clusters_that_decide_alone_are_named_and_many_counted():
     assert on_dominant_units([]) is None
     told = on_dominant_units([replace(one, subgroup=None), one])
     assert told.endswith(
-        ": of the toxic comments one cluster has 34% (12 rows); of the toxic comments that mention gay "
+        ": of the toxic comments, one cluster has 34% (12 rows); of the toxic comments about gay, "
         "one cluster has 34% (12 rows)."
     )
     assert on_dominant_units([one] * 8).endswith("; and 3 more.")
@@ -119,8 +117,8 @@ def test_scores_below_one_half_by_chance_are_not_called_upside_down():
     assert found.subgroups["gay"].subgroup_auc.value < 0.5
     warning = warn_of_inversion(found, FILE)
     assert warning.startswith(
-        "the scores are not shown to separate toxic comments from harmless ones better than "
-        f"chance: the overall AUC is {overall.value:.3f} [{overall.low:.3f}, {overall.high:.3f}]. "
+        "the scores do not significantly separate toxic from harmless comments: the overall AUC "
+        f"is {overall.value:.3f} [{overall.low:.3f}, {overall.high:.3f}]. "
         "If higher means harmless (column 'non_toxic' of candidate 'mine'), "
     )
     assert "upside down" not in warning
@@ -130,8 +128,8 @@ def test_of_scores_above_one_half_it_is_said_that_chance_is_not_excluded():
     found = few([0.3, 0.2, 0.6, 0.5, 0.3, 0.4, 0.5, 0.45, 0.2, 0.3, 0.4, 0.3])
     assert found.overall.auc.low < 0.5 < found.overall.auc.value
     assert warn_of_inversion(found, FILE) == (
-        "the scores are not shown to separate toxic comments from harmless ones better than "
-        f"chance: the overall AUC is {found.overall.auc}."
+        "the scores do not significantly separate toxic from harmless comments: the overall AUC "
+        f"is {found.overall.auc}."
     )
     assert warn_of_inversion(bias(GOOD), FILE) is None
 

@@ -161,8 +161,8 @@ def test_what_is_printed_names_the_identity_its_harm_and_the_errors(written):
     look, at = list(explained(report, story))[::2]
     lowest = selected(bias.subgroups["gay"].bpsn_auc, 7 * len(bias.subgroups))
     ends = f"{lowest.low:.3f}, {lowest.high:.3f}"
-    assert f"[{ends}]" in story.worst[0]  # one number has one interval
-    number = f"{lowest.value:.3f} [95% interval {ends}]"
+    assert f"[{ends}]" in story.worst.text  # one number has one interval
+    number = f"{lowest.value:.3f} [95% CI {lowest.low:.3f} to {lowest.high:.3f}]"
     assert look == (
         f"Look first at gay (its lowest AUC is bpsn_auc {number}). "
         f"{describe_harm(bias, {'gay': 'bpsn_auc'}, 'gay')}"
@@ -186,7 +186,7 @@ def test_a_significantly_low_auc_comes_before_a_lower_one_that_is_not():
     )
     found = look_first(bias, {})
     assert found.subgroup == "c"
-    assert found.sentence.startswith("No identity has a significantly low AUC; the lowest AUC with")
+    assert found.sentence.startswith("No identity has a significantly low AUC. The lowest with")
     empty = {name: cells_of(subgroup_auc=None) for name in cells}
     assert look_first(table_of(empty), {}).subgroup is None
 
@@ -196,11 +196,11 @@ def test_an_auc_of_few_rows_is_not_the_one_to_look_at_first():
     cells = {"few": cells_of(**few), "many": cells_of(subgroup_auc=0.9)}
     found = look_first(table_of(cells, few=RowCounts(19, 20)), {})
     assert (found.subgroup, found.metric) == ("few", "bpsn_auc")
-    assert "the lowest AUC with enough evidence is bpsn_auc 0.800 of few" in found.sentence
+    assert "at least 20 comments in each class is bpsn_auc 0.800 of few" in found.sentence
     assert look_first(table_of(cells, few=RowCounts(19, 19)), {}).subgroup == "many"
     found = look_first(table_of(cells, few=RowCounts(19, 19), many=RowCounts(1, 1)), {})
     assert found.subgroup is None
-    assert "20 rows of each class" in found.sentence
+    assert "at least 20 comments in each class" in found.sentence
 
 
 def test_a_threshold_of_a_candidate_is_a_finite_number():

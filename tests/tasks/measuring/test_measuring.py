@@ -236,7 +236,7 @@ def test_guessed_scores_draw_a_warning_and_informed_ones_do_not():
     y_true, mask = rng.random(5000) < 0.5, rng.random(5000) < 0.5
     guessed = evaluate_bias(y_true, rng.random(5000), {"gay": mask})
     informed = evaluate_bias(y_true, rng.random(5000) + 0.3 * y_true, {"gay": mask})
-    assert "as if the scores were guesses" in warn_of_misjoin(guessed)
+    assert "as if the scores were random" in warn_of_misjoin(guessed)
     assert warn_of_misjoin(informed) is None
 
 

@@ -117,8 +117,8 @@ def test_the_first_screen_names_the_terms_that_are_shown_and_where_all_are(judge
     overall = report.terms.overall["false_positive_rate"]
     facts = dict(CandidateStory.of(Story.of(report, verdict)).facts)
     assert facts["Worst terms"] == (
-        f'100 of 100 harmless comments with "word4" (gay) are flagged (100.0 % '
-        f"[{100 * flagged.low:.1f}, 100.0]; {100 * overall.value:.1f} % of all), "
+        f'100 of 100 harmless comments with "word4" (gay) are flagged (100.0% '
+        f"[{100 * flagged.low:.1f}, 100.0]; {100 * overall.value:.1f}% of all), "
         'also "word5", "word6", "word7" and 1 more; all terms are in terms.csv'
     )
     page = read_page(render(candidate_page(report, verdict, details)))
@@ -136,7 +136,7 @@ def test_without_a_threshold_the_first_screen_says_at_which_terms_are_counted(ju
     equal = report.thresholds["equal_errors"]
     report = replace(report, thresholds={"equal_errors": equal})
     facts = dict(CandidateStory.of(Story.of(report, verdict)).facts)
-    assert '"elm" (gay) are flagged at equal errors (100.0 % [' in facts["Worst terms"]
+    assert '"elm" (gay) are flagged at equal errors (100.0% [' in facts["Worst terms"]
 
 
 def test_a_candidates_own_page_has_every_section_however_many_identities(tmp_path):

@@ -57,7 +57,7 @@ VERDICTS = [
         (
             "a",
             "fail",
-            "Blocked. bpsn_auc of gay is undefined: too far. It is one of 2 such checks. X.",
+            "Blocked. bpsn_auc of gay is undefined: too far. 1 more such check. X.",
         ),
         ("b", "pass", "Passed. X."),
         ("c", "insufficient", "Undecided. bpsn_auc of gay is undefined: few rows. X."),
@@ -280,7 +280,7 @@ def test_allow_first_is_not_advised_where_every_rule_needs_a_champion(outcome):
     story = CandidateStory.of(Story.of(report_with({"a": {}, "b": {}}), found))
     assert story.headline == "No champion to compare with."
     needed = dict(story.facts)["To pass"]
-    assert needed.startswith("a champion for 2 checks (no other rule blocks, so `allow_first` does")
+    assert needed.startswith("a champion for 2 checks (no other rule blocks, so `allow_first` has")
     assert "`biasgate promote NAME VERSION --reset --reason TEXT`" in needed
     passed = verdict_of(*checks, check("Fine", "pass", group="a"), outcome="pass")
     assert not VerdictStory.of_verdict(passed).needs_champion
@@ -312,9 +312,10 @@ def test_a_failed_limit_of_comments_without_a_score_is_told_as_it_is_written(met
     said = {"reason": "few_missing", "n_missing": 4, "n_rows": 10}
     story = story_of("ab", result("fail", **limit, **said), outcome="fail")
     assert story.stories[0].headline == (
-        f"{metric} of b is 0.4000, significantly above the limit 0.3: 4 of 10 comments have no score."
+        f"{metric} of b is 0.4000, significantly above the limit 0.3: 4 of 10 comments have no "
+        "score."
     )
-    needed = f"{metric.replace('_', ' ')} of b shown to be at most 0.3 in size"
+    needed = f"{metric.replace('_', ' ')} of b must be significantly below 0.3"
     assert dict(story.facts)["To pass"] == needed
 
 
@@ -322,12 +323,13 @@ def test_a_pass_with_a_shown_loss_is_told_and_coloured_as_one_with_exceptions():
     lost = passed_on("news", "gay", champion=rival_of(), worsened=[loss("gay")])
     story = VerdictStory.of_verdict(lost)
     assert _headline(story, None, []) == (
-        "Passed with exceptions: gay is treated worse than by the champion; the policy lets that "
-        "pass."
+        "Passed with exceptions: worse than the champion for gay, which the policy permits."
     )
     assert (told_of(lost).badge, told_of(passed_on("news", "gay")).badge) == ("except", "pass")
     blocked = replace(lost, outcome="fail")
-    assert _headline(VerdictStory.of_verdict(blocked), None, []).startswith("gay is treated worse")
+    assert _headline(VerdictStory.of_verdict(blocked), None, []) == (
+        "Worse than the champion for gay."
+    )
     assert told_of(blocked, outcome="fail").badge == "fail"
 
 
@@ -373,13 +375,15 @@ def test_a_headline_on_one_set_says_which_sets_ended_the_same():
         replace(one, evaluation_set=f"s{at}") for at, one in enumerate([story, passed, story], 1)
     ]
     found = CandidateStory("c", WORDS["fail"], "X.", tuple(stories))
-    assert found.headline == f"{story.headline.removesuffix('.')} (on s1; blocked on s3, too)."
+    assert found.headline == f"{story.headline.removesuffix('.')} (on s1; also blocked on s3)."
 
 
 def test_a_loss_that_no_rule_lets_pass_asks_for_no_proof_of_its_absence():
     known = {"rule": HARM, "kind": "champion", "limit": 0.02, "metric": "bpsn_auc", "group": "b"}
     said = dict(story_of("ab", check("X", "fail", **known), outcome="fail").facts)["To pass"]
-    assert said == "BPSN AUC of b must not be significantly more than 0.02 worse than the champion's"
+    assert (
+        said == "BPSN AUC of b must not be significantly more than 0.02 worse than the champion's"
+    )
 
 
 @pytest.mark.parametrize(
@@ -430,6 +434,6 @@ def test_every_list_begins_with_the_identity_that_is_called_treated_worst(tmp_pa
     found = CandidateStory.of(Story.of(report, verdict))
     facts = dict(found.facts)
     assert facts["Worst identity"].startswith("c: ")
-    assert facts["To pass"].startswith("BPSN AUC of c ")
+    assert " First: BPSN AUC of c " in facts["To pass"]
     assert found.next_command("out")[-1] == "c"
     assert metric_grid(report, verdict, LIMITS).rows[0].name == "c"

@@ -13,8 +13,8 @@ def test_a_cause_is_named_with_its_largest_loss_and_others_with_the_cause():
         cell("christian", "muslim", at_least=0.03),
     ]
     assert shown_worse(shown) == (
-        "Significantly worse than the champion: muslim (bpsn_auc by at least 0.076, 2 more numbers). "
-        "Also jewish and christian, but not without comments that mention muslim."
+        "Significantly worse than the champion: muslim (bpsn_auc by at least 0.076, 2 more "
+        "numbers). Also jewish and christian, but not without comments that mention muslim."
     )
 
 

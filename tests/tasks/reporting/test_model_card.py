@@ -85,8 +85,8 @@ def test_the_verdict_stands_with_its_reasons():
 @pytest.mark.parametrize(
     ("outcome", "word", "names", "held"),
     [
-        ("pass", "passed", ["a|b<script>"], "all 1 identity"),
-        ("fail", "failed", [], "0 of 1 identity"),
+        ("pass", "passed", ["a|b<script>"], "all 1 passed"),
+        ("fail", "failed", [], "0 of 1 passed"),
     ],
 )
 def test_what_was_skipped_and_for_whom_it_holds_stand_with_every_outcome(
@@ -97,14 +97,14 @@ def test_what_was_skipped_and_for_whom_it_holds_stand_with_every_outcome(
     card = model_card(REPORT, verdict_of(*results, outcome=outcome, holds_for=holds_for), About())
     told = card.partition("\n## ")[0]
     assert f"1 check: 1 {word}; 1 skipped. " in told
-    assert f"\nHolds for: {held}" in told
+    assert f"\nIdentities: {held}" in told
 
 
 def test_the_verdict_says_what_replaces_a_champion_and_how_the_objective_compares():
     found = " ".join(model_card(REPORT, VERDICT, About(), "better").split())
     assert "Promotion rule: `promote: better`." in found
     assert (
-        "Objective, compared with the champion's: final_score is higher by 0.0100 (one-sided 95 %"
+        "Objective, compared with the champion's: final_score is higher by 0.0100 (one-sided 95%"
         in found
     )
     first = replace(VERDICT, champion=None)
