@@ -4,6 +4,7 @@ import gc
 import gzip
 import json
 import logging
+import re
 import subprocess
 import sys
 import textwrap
@@ -110,7 +111,7 @@ def test_toxic_bert_on_civil_comments_gives_the_published_numbers(
     report = json.loads((folder / "report.json").read_text())
     submission = pd.read_csv(folder / "submission.csv")
     assert result.exit_code == 3  # the default policy blocks it
-    assert "Blocked: toxic_bert" in said(result)
+    assert re.search("toxic_bert +BLOCKED", said(result))
     assert report["schema_version"] == 1
     assert report["candidate"]["name"] == "toxic_bert"
     bias = report["bias"]
@@ -153,6 +154,7 @@ def test_a_pass_exits_0_and_writes_report_verdict_and_figures(biasgate, evaluati
         "attestation.json",
         "bias_metrics.csv",
         "model_card.md",
+        "harm.png",
         "heatmap.png",
         "distributions.png",
         "reliability.png",
@@ -161,7 +163,7 @@ def test_a_pass_exits_0_and_writes_report_verdict_and_figures(biasgate, evaluati
         "report.html",
     }
     assert json.loads((tmp_path / "out" / "summary.json").read_text())["outcome"] == "pass"
-    assert "Passed with exceptions: file" in said(result)
+    assert re.search(r"file +PASSED \(exceptions\)", said(result))
 
 
 def test_json_is_the_summary_on_standard_output_and_nothing_else(biasgate, evaluation, tmp_path):
@@ -188,7 +190,7 @@ def test_a_blocked_night_is_reported_as_before_where_prefect_shows_it_as_failed(
     arguments = ["nightly", config, "--output", tmp_path / "out", "--fail-when-blocked"]
     result = biasgate(*arguments)
     assert result.exit_code == 3, said(result)
-    assert "Blocked: file" in said(result)
+    assert re.search("file +BLOCKED", said(result))
     with get_client(sync_client=True) as client:
         nights = FlowFilter(name=FlowFilterName(any_=["nightly"]))
         runs = client.read_flow_runs(flow_filter=nights, sort=FlowRunSort.START_TIME_DESC)
@@ -216,18 +218,18 @@ def test_a_night_ends_with_its_outcome_where_replies_of_prefects_server_are_lost
     result = biasgate("nightly", evaluation(), "--output", tmp_path / "out")
     assert len(lost) == 2, "of `evaluate`, and of `nightly`"
     assert result.exit_code == 0, said(result)
-    assert "Passed with exceptions: file" in said(result)
+    assert re.search(r"file +PASSED \(exceptions\)", said(result))
 
 
 @pytest.mark.evaluates
 @pytest.mark.parametrize(
     ("rule", "code", "word"),
     [
-        ("{metric: auc, scope: overall, floor: 1.0}", 3, "Blocked: file"),
+        ("{metric: auc, scope: overall, floor: 1.0}", 3, "BLOCKED"),
         (
             "{metric: auc, scope: overall, floor: 0.1, min_positives: 9999}",
             4,
-            "Undecided: file",
+            "UNDECIDED",
         ),
     ],
 )
@@ -294,7 +296,7 @@ def test_the_candidate_that_is_named_decides_the_exit_code(biasgate, two, tmp_pa
     options = "--output", tmp_path / "out", "--candidate", "file"
     result = biasgate("evaluate", two(), *options)
     assert result.exit_code == 0, said(result)
-    assert "Blocked: bad " in said(result)
+    assert re.search("bad +BLOCKED", said(result))
     assert failures(tmp_path / "out") == 0
     assert json.loads((tmp_path / "out" / "summary.json").read_text())["outcome_of"] == ["file"]
 

@@ -301,11 +301,11 @@ def test_a_drop_of_one_identity_is_named_by_its_night_and_the_champion_stays(com
     assert "models:/toxicity/1 is champion now" in of_first
     assert "scoring champion on civil_comments" in of_second  # it is measured again
     assert "muslim got worse with baseline on civil_comments" in of_second
-    assert "Blocked: worse for muslim: baseline" in of_second
-    assert "Passed for 14 of 24 identities: champion" in of_second
+    assert re.search(r"baseline +BLOCKED .*worse: muslim", of_second)
+    assert re.search(r"champion +PASSED \(exceptions\)", of_second)
     assert "versions of toxicity with the tags stage=candidate: models:/toxicity/2" in of_third
-    assert "Blocked: worse for muslim: toxicity-2" in of_third
-    assert "Passed for 14 of 24 identities: baseline" in of_third
+    assert re.search(r"toxicity-2 +BLOCKED .*worse: muslim", of_third)
+    assert re.search(r"baseline +PASSED \(exceptions\)", of_third)
     assert "toxicity-1" not in of_third
     assert "passed; in night 2 it was blocked" in of_third
     code, trend = command.run("trend", "civil_comments")

@@ -107,7 +107,7 @@ def test_pictures_of_all_candidates_stand_side_by_side_and_open_large(page, link
     opened(page, links["charts"])
     to_section(page, "Pictures side by side")
     grid = page.get_by_role("table").filter(has_text="intervals").first
-    for key in ("difference", "heatmap", "intervals"):
+    for key in ("harm", "difference", "heatmap", "intervals"):
         row = grid.get_by_role("row").filter(has_text=key)
         expect(row.locator("img")).to_have_count(len(RUNS))
     picture = grid.locator("img").first

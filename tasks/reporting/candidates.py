@@ -53,6 +53,8 @@ class CandidateStory:
     """What became of it."""
     stories: tuple[Story, ...]
     """What is said of it on each set."""
+    promoted: bool = False
+    """Whether it became the champion."""
 
     @classmethod
     def of(cls, story: Story) -> CandidateStory:
@@ -67,7 +69,8 @@ class CandidateStory:
         found = []
         for decision in decisions:
             own = tuple(story for story in stories if story.candidate == decision.candidate)
-            found.append(cls(decision.candidate, word_of(decision), decision.sentence, own))
+            word, sentence = word_of(decision), decision.sentence
+            found.append(cls(decision.candidate, word, sentence, own, decision.promoted))
         return found
 
     @property

@@ -107,7 +107,7 @@ def leaderboard(lines: Sequence[CandidateStory]) -> Leaderboard:
         story.errors.threshold for line in lines for story in line.stories if story.errors
     }
     return Leaderboard(
-        _headline(lines),
+        " ".join([_headline(lines), *_decided(lines)]),
         tuple(row for line in ordered for row in _rows(line)),
         ordered,
         f"at threshold {thresholds.pop()}" if len(thresholds) == 1 else "at its threshold",
@@ -115,16 +115,29 @@ def leaderboard(lines: Sequence[CandidateStory]) -> Leaderboard:
     )
 
 
+def _decided(lines: Sequence[CandidateStory]) -> list[str]:
+    """Return the decisions for the headline: that of all candidates, or of who is promoted."""
+    every = {line.sentence for line in lines if line.stories}
+    return [
+        text
+        for text in dict.fromkeys(line.sentence for line in lines if line.promoted)
+        if len(every) > 1
+    ] or [text for text in every if len(every) == 1 and text]
+
+
 def _notices(lines: Sequence[CandidateStory]) -> Iterator[str]:
     """Yield exceptions and warnings, then decisions; those of all candidates once, without name."""
     limits = {line.name: [*line.exceptions, *line.warnings] for line in lines}
-    decisions = {line.name: [line.sentence] for line in lines if line.stories and line.sentence}
+    decided = _decided(lines)
+    decisions = {line.name: [line.sentence] for line in lines if line.stories}
     for told in (limits, decisions):
         names_of: dict[str, list[str]] = {}
         for name, texts in told.items():
             for text in dict.fromkeys(texts):
                 names_of.setdefault(text, []).append(name)
         for text, names in names_of.items():
+            if not text or text in decided:
+                continue
             is_named = len(names) < len(lines) and not any(name in text for name in names)
             yield f"{first_names(names)}: {text}" if is_named else text
 

@@ -30,6 +30,7 @@ from biasgate.tasks.wording import (
 )
 
 NO_CHAMPION = "There was no champion to compare with."
+IS_CHAMPION = "This is the champion."
 _CHECKS = {"pass": "passed", "fail": "failed", "insufficient": "undecided"}
 _COUNTED = {
     "error": "with an error",

@@ -34,6 +34,7 @@ _NAMES = {LATEST: "Latest evaluation", ALL: "All evaluations"}
 OVERVIEW, DIFFERENCES = "Checks and worst identities", "Every metric of every candidate"
 SIDE_BY_SIDE, BARS = "Pictures side by side", "Bars by identity"
 PICTURES = {
+    "Harm at the threshold": "harm",
     "Difference from the champion": "difference",
     "Every metric by identity": "heatmap",
     "Intervals by identity": "intervals",

@@ -10,7 +10,7 @@ from biasgate.tasks.data.identity_names import metric_name
 from biasgate.tasks.records import Report, Verdict
 from biasgate.tasks.reporting.candidates import CandidateStory
 from biasgate.tasks.reporting.story import GAINED, WORSE, Story
-from biasgate.tasks.reporting.verdict_story import NO_CHAMPION
+from biasgate.tasks.reporting.verdict_story import IS_CHAMPION, NO_CHAMPION
 
 WORST_TAG = "biasgate.worst"
 VERDICT = "biasgate.verdict"
@@ -65,7 +65,7 @@ def headline_tags(story: Story, report: Report) -> dict[str, str]:
         WORD: story.word.text,
         HEADLINE: story.headline,
         TREATED_WORST: story.treated_worst,
-        WORSENED: facts.get(WORSE, NO_CHAMPION),
+        WORSENED: NO_CHAMPION if story.champion is None else facts.get(WORSE, IS_CHAMPION),
         BETTER: facts.get(GAINED, ""),
     }
     if story.exceptions:

@@ -32,6 +32,7 @@ FILES = {
     "attestation.json",
     "bias_metrics.csv",
     "model_card.md",
+    "harm.png",
     "heatmap.png",
     "distributions.png",
     "reliability.png",
@@ -145,9 +146,9 @@ def test_runs_tell_their_verdict_where_mlflow_shows_a_description(first):
     notes = {run.info.run_name: run.data.tags.get("mlflow.note.content") for run in first.runs}
     _, passed, told, explained = notes["words on comments"].split("\n\n")
     assert passed == "**Passed for 0 of 3 identities**: words on comments"
-    by_estimates, no_rule = told.split("- Proven for no identity.\n- Exception: ")[1].split(
-        "\n- Exception: "
-    )
+    by_estimates, no_rule = told.split("- Passed for no identity on its own.\n- Exception: ")[
+        1
+    ].split("\n- Exception: ")
     assert by_estimates.startswith("4 checks were decided by the estimate alone")
     assert no_rule.startswith("no blocking rule covers deaf.\n")
     look = as_text(first.read("comments/words/report.json")["look_first"]["sentence"])

@@ -274,7 +274,9 @@ def test_a_model_that_is_judged_again_is_the_same_one(world, first):
 def test_pictures_are_logged_under_fixed_keys_for_the_grid_of_candidates(world, first):
     run = first.run("shifted on comments")
     listed = {one.path for one in world.gateway.client.list_artifacts(run.info.run_id, "images")}
-    names = [f"images/{one}+step+0+timestamp+0+biasgate" for one in ("heatmap", "intervals")]
+    names = [
+        f"images/{one}+step+0+timestamp+0+biasgate" for one in ("harm", "heatmap", "intervals")
+    ]
     assert listed == {f"{one}{end}" for one in names for end in (".png", "+compressed.webp")}
     assert run.data.tags["mlflow.loggedImages"] == "true"
 

@@ -101,7 +101,7 @@ def test_the_outcome_is_a_tag_in_words_and_names_what_a_pass_leaves_open():
     passed = verdict("pass", outcome="pass", holds_for=HoldsFor(identities=["a"], of=2))
     tags = tags_of(passed)
     assert tags["biasgate.word"] == "Passed for 1 of 2 identities"
-    assert tags["biasgate.exceptions"] == "Proven for a."
+    assert tags["biasgate.exceptions"] == "Passed only for a."
 
 
 def test_what_got_worse_is_the_column_after_the_verdict():
