@@ -39,6 +39,8 @@ WORDS = {
 }
 EXCEPT = "Passed with exceptions"
 COPY = "Passed as a copy of the champion: not promoted"
+NOT_REGISTERED = "Not a registered version: nothing to promote."
+"""The decision on a candidate that cannot become champion."""
 REPORTED = Word("reported", "Reported only", "Reported", "pass", 0)
 
 

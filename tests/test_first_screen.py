@@ -201,7 +201,7 @@ def test_warnings_explanations_and_checks_keep_to_the_width(width):
 def test_one_candidate_of_a_set_is_shown_from_its_own_folder(output):
     lines = show(output / "s/fair", width=400).stdout.splitlines()
     assert lines[0] == "1 of 1 candidate passed on s (900 comments)."
-    assert lines[3].startswith("fair on s  PASSED (exceptions)")
+    assert lines[3].startswith("fair       PASSED (exceptions)")
     assert not any("biased" in one for one in lines)
 
 

@@ -13,7 +13,7 @@ from biasgate.tasks.ledger.entry import Entry, Move
 from biasgate.tasks.ledger.ledger import CHAMPION, Ledger, champion_of_model
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
-from biasgate.tasks.outcomes import WORDS
+from biasgate.tasks.outcomes import NOT_REGISTERED, WORDS
 from biasgate.tasks.promoting.champion import (
     Transition,
     decision,
@@ -139,7 +139,7 @@ def _without_pass(
         )
         return decision("pass", sentence, report_only=True)
     if judged.version is None:
-        return decision(outcome, "Not a registered version: nothing to promote.")
+        return decision(outcome, NOT_REGISTERED)
     if model is None:
         sentence = (
             f"{judged.version.uri} keeps its own verdict: an evaluation without "

@@ -14,7 +14,7 @@ from bias_metrics.gate import RIVALS, USEFUL, Lack, RuleResult
 from bias_metrics.gate.missing import RULE as MISSING
 from bias_metrics.metrics import METRICS
 from bias_metrics.parts import counted
-from biasgate.tasks.outcomes import EXCEPT
+from biasgate.tasks.outcomes import EXCEPT, NOT_REGISTERED
 from biasgate.tasks.reporting.candidates import CandidateStory
 from biasgate.tasks.reporting.story import ErrorHarm, Story
 from biasgate.tasks.reporting.tables import number, plus_minus, titled, with_interval
@@ -117,7 +117,7 @@ def leaderboard(lines: Sequence[CandidateStory]) -> Leaderboard:
 
 def _decided(lines: Sequence[CandidateStory]) -> list[str]:
     """Return the decisions for the headline: that of all candidates, or of who is promoted."""
-    every = {line.sentence for line in lines if line.stories}
+    every = {line.sentence for line in lines if line.stories} - {NOT_REGISTERED}
     return [
         text
         for text in dict.fromkeys(line.sentence for line in lines if line.promoted)
@@ -136,7 +136,7 @@ def _notices(lines: Sequence[CandidateStory]) -> Iterator[str]:
             for text in dict.fromkeys(texts):
                 names_of.setdefault(text, []).append(name)
         for text, names in names_of.items():
-            if not text or text in decided:
+            if text in {"", NOT_REGISTERED, *decided}:
                 continue
             is_named = len(names) < len(lines) and not any(name in text for name in names)
             yield f"{first_names(names)}: {text}" if is_named else text
@@ -172,7 +172,7 @@ def _rows(line: CandidateStory) -> list[LeaderboardRow]:
         return [LeaderboardRow(line.name, "", "ERROR", "error", score, why, nothing, nothing)]
     return [
         LeaderboardRow(
-            line.name,
+            story.candidate,
             story.evaluation_set,
             _outcome(story),
             CandidateStory.of(story).badge,
@@ -315,8 +315,8 @@ def _decisions(story: Story) -> Cell:
     long, short = _EVENTS[worst.rate]
     return Cell(
         f"{worst.value:.0%} of {long} about {worst.group}, {worst.overall:.0%} of all",
-        f"{worst.value:.0%} {short} ({worst.group})",
-        f"{worst.value:.0%} {short}" if is_named(worst.group) else "",
+        f"{worst.value:.0%} {short} ({worst.group}; all {worst.overall:.0%})",
+        f"{worst.value:.0%} {short} (all {worst.overall:.0%})" if is_named(worst.group) else "",
     )
 
 
