@@ -22,7 +22,6 @@ from bias_metrics.metrics import (
     metrics_of,
     subgroup_metric,
 )
-from biasgate.tasks.check_messages import check_message
 
 LIBRARY = Path(bias_metrics.__file__).parent
 TREES = [LIBRARY, *(LIBRARY.parent / name for name in ("tasks", "flows", "biasgate"))]
@@ -33,7 +32,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-name, last = "bias_metrics.metrics", '    _aeg("negative", "non-toxic", "harmless"),\\n'
+name, last = "bias_metrics.metrics", '    _aeg("negative", "harmless", "harmless"),\\n'
 row = (
     'Metric("bpsp_auc", "BPSP AUC", ("subgroup",), Pair("positive", "positive"), '
     'question="{of}", harm="{group}"),'
@@ -157,9 +156,9 @@ def test_a_row_of_the_table_is_all_that_a_further_rate_needs_to_be_gated(monkeyp
         ("ceiling", "fail"),
         ("champion", "fail"),
     ]
-    assert "toxic comments that mention g are caught less often" in check_message(
-        verdict.results[0]
-    )
+    ceiling = verdict.results[0]
+    assert (ceiling.reason, ceiling.metric, ceiling.group) == ("not_met", "recall_gap", "g")
+    assert ceiling.value < -0.1  # they are caught less often
 
 
 def test_a_rate_of_an_unknown_event_is_refused():

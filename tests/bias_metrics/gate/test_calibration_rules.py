@@ -9,7 +9,6 @@ from bias_metrics.gate.decide import decide, evidence_needed, needs_calibration
 from bias_metrics.gate.rules import Rule
 from bias_metrics.metrics import CALIBRATION_GAP
 from bias_metrics.table import Key
-from biasgate.tasks.check_messages import check_message
 
 N = 4000
 RNG = np.random.default_rng(0)
@@ -40,10 +39,8 @@ def test_a_ceiling_on_the_calibration_gap():
     rule = Rule(metric="calibration_gap", scope="each", ceiling=0.08)
     found = judge(rule, OFF)
     assert (found["gay"].outcome, found["muslim"].outcome) == ("fail", "pass")
-    assert check_message(found["gay"]).endswith(
-        "as probabilities, scores of comments that mention gay are more too high, or less too low, "
-        "than others."
-    )
+    assert found["gay"].reason == "not_met"
+    assert 0.08 < found["gay"].bound < found["gay"].value  # scores of mentions are too high
     assert judge(rule, CHANCE)["gay"].outcome == "pass"
 
 
@@ -58,15 +55,15 @@ def test_a_margin_against_the_champion():
     assert judge(rule, OFF, CHANCE)["muslim"].outcome == "pass"
     strict = Rule(metric="calibration_gap", scope="each", margin=0.05)
     worse = judge(strict, OFF, CHANCE)["gay"]
-    assert worse.outcome == "fail"
-    assert "the gap is wider" in check_message(worse)
+    assert (worse.outcome, worse.reason) == ("fail", "not_met")
+    assert 0.05 < worse.bound < abs(worse.value) - abs(worse.rival)
     assert judge(strict, CHANCE, OFF)["gay"].outcome == "pass"
 
 
 def test_scores_that_are_no_probabilities_are_an_error():
     found = judge(Rule(metric="calibration_gap", scope="each", ceiling=0.1), CHANCE * 2 - 1)
-    assert found["gay"].outcome == "error"
-    assert "scores are not probabilities" in check_message(found["gay"])
+    assert (found["gay"].outcome, found["gay"].reason) == ("error", "undefined")
+    assert "scores are not probabilities" in found["gay"].why
 
 
 def test_evidence_without_calibration_is_refused():

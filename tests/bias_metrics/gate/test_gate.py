@@ -7,6 +7,7 @@ import pytest
 from support.gate_cells import GAPS, cell, change, content, evidence_of
 
 from bias_metrics import compare_bias, evaluate_bias
+from bias_metrics._core.values import NOT_ASKED
 from bias_metrics.gate.decide import decide, evidence_needed, worst
 from bias_metrics.gate.rules import (
     AGGREGATE_METRICS,
@@ -16,7 +17,6 @@ from bias_metrics.gate.rules import (
     correct_for_candidates,
 )
 from bias_metrics.gate.verdict import Evidence, Lack
-from biasgate.tasks.check_messages import check_message
 
 LIMIT = 0.3
 SCOPES = ("overall", "aggregate", "each", "worst", "muslim")
@@ -139,7 +139,8 @@ def test_too_few_rows_are_insufficient_whatever_the_value(value, mode):
     rule = Rule("subgroup_auc", "each", floor=0.8, min_positives=101, mode=mode)
     verdict = judge([rule], content(cell(value, value, value)))
     assert verdict.outcome == "insufficient"
-    assert "100 positives where 101 are needed" in check_message(verdict.results[0])
+    (result,) = verdict.results
+    assert (result.reason, result.lack) == ("few_rows", Lack("positive", 100, 101))
 
 
 def test_too_few_clusters_are_insufficient():
@@ -148,8 +149,9 @@ def test_too_few_clusters_are_insufficient():
     assert judge(rules, enough).outcome == "pass"
     verdict = judge(rules, few)
     assert verdict.outcome == "insufficient"
-    assert "19 clusters where 20 are needed" in check_message(verdict.results[0])
-    assert verdict.results[0].n_clusters == 19
+    (result,) = verdict.results
+    assert (result.reason, result.lack) == ("few_rows", Lack("cluster", 19, 20))
+    assert result.n_clusters == 19
 
 
 def test_without_an_interval_nothing_is_proven():
@@ -182,9 +184,9 @@ def test_support_is_asked_of_the_classes_that_a_metric_compares(metric, insuffic
 def test_support_is_asked_of_the_background_too():
     everyone = content(cell(0.9, 0.85, 0.95), n=999, n_positive=499)
     rule = Rule("bpsn_auc", "each", floor=0.8)
-    assert "1 background positive where 2 are needed" in check_message(
-        judge([rule], everyone).results[0]
-    )
+    (result,) = judge([rule], everyone).results
+    assert (result.outcome, result.reason) == ("insufficient", "few_rows")
+    assert result.lack == Lack("positive", 1, 2, side="background")
 
 
 def test_support_in_a_background_that_all_share_is_its_own_count():
@@ -203,7 +205,9 @@ def test_a_number_that_is_missing_despite_its_rows_is_an_error(value, scope):
     report = content({"value": value, "low": 0.8, "high": 0.9, "reason": "lost"})
     verdict = judge([Rule("bpsn_auc", scope, floor=0.8)], report)
     assert verdict.outcome == "error"
-    assert "lost" in check_message(verdict.results[0])
+    (result,) = verdict.results
+    assert result.reason == ("undefined" if value is None else "no_interval")
+    assert (result.why, result.bound) == ("lost", None)
 
 
 @pytest.mark.parametrize("metric", ["bpsn_auc", "negative_aeg"])
@@ -229,20 +233,17 @@ def test_an_undefined_aggregate_is_insufficient():
 
 
 @pytest.mark.parametrize(
-    ("metric", "lack"),
-    [
-        ("final_score", "gay has 3 positives where 25 are needed"),
-        ("subgroup_auc", "gay has 3 positives where 25 are needed"),
-        ("bnsp_auc", "gay has 3 positives where 25 are needed"),
-        ("bpsn_auc", None),
-    ],
+    ("metric", "lacks"),
+    [("final_score", True), ("subgroup_auc", True), ("bnsp_auc", True), ("bpsn_auc", False)],
 )
-def test_an_aggregate_needs_support_in_every_subgroup_that_it_covers(metric, lack):
+def test_an_aggregate_needs_support_in_every_subgroup_that_it_covers(metric, lacks):
     report = content(cell(0.99, 0.98, 0.995), groups=("muslim", "gay"))
     report["subgroups"]["gay"] = report["subgroups"]["gay"] | {"n": 203, "n_positive": 3}
     rule = Rule(metric, "aggregate", floor=0.8, min_positives=25, min_negatives=25)
     (result,) = judge([rule], report).results
-    assert (lack or "shown to be at least") in check_message(result)
+    lack = Lack("positive", 3, 25, group="gay") if lacks else None
+    assert (result.reason, result.lack) == ("few_rows" if lacks else "met", lack)
+    assert result.outcome == ("insufficient" if lacks else "pass")
     report["power_mean"]["groups"] = ["muslim"]
     assert judge([rule], report).outcome == "pass"
 
@@ -275,7 +276,8 @@ def test_a_worst_subgroup_without_evidence_anywhere_is_insufficient():
     report["subgroups"]["b"] = report["subgroups"]["b"] | few
     verdict = judge([Rule("subgroup_auc", "worst", floor=0.5, min_positives=2)], report)
     assert verdict.outcome == "insufficient"
-    assert "b has 1 positive where 2 are needed" in check_message(verdict.results[0])
+    (result,) = verdict.results
+    assert (result.reason, result.lack) == ("few_rows", Lack("positive", 1, 2, group="b"))
 
 
 def test_a_warning_never_counts_for_the_verdict():
@@ -353,7 +355,10 @@ def test_a_slice_is_judged_by_its_own_evidence():
     }
     verdict = decide(evidence, rules)
     assert [one.outcome for one in verdict.results] == ["pass", "fail"]
-    assert "overall auc in slice short is 0.7000" in check_message(verdict.results[1])
+    assert [(one.scope, one.slice, one.value) for one in verdict.results] == [
+        ("overall", None, 0.9),
+        ("overall", "short", 0.7),
+    ]
 
 
 def test_several_candidates_on_one_set_share_the_error_rate():
@@ -394,57 +399,46 @@ def test_a_rule_that_could_not_decide_is_refused(options, message):
         Rule(**options)
 
 
-# ------------------------------------------------------------------ words
+# ------------------------------------------------------------------ what results have
 
 
-@pytest.mark.parametrize(
-    ("value", "words"), [(0.4, "score higher than other toxic"), (-0.4, "score lower than other")]
-)
-def test_a_failed_gap_says_in_words_which_way_it_goes(value, words):
+@pytest.mark.parametrize("value", [0.4, -0.4])
+def test_a_failed_gap_keeps_its_sign_beside_the_bounds_of_its_size(value):
     report = content(cell(value, value - 0.05, value + 0.05))
     (result,) = judge([Rule("positive_aeg", "each", ceiling=LIMIT)], report).results
-    assert words in check_message(result)
-    assert f"{value:+.4f} (one-sided 95 % bounds of the size: 0.3500 and 0.4500)" in check_message(
-        result
-    )
-    assert "shown to be above the ceiling 0.3" in check_message(result)
+    assert (result.reason, result.kind, result.limit) == ("not_met", "ceiling", LIMIT)
+    assert (result.value, result.confidence) == (value, 0.95)
+    assert (result.low, result.high) == pytest.approx((0.35, 0.45))
 
 
-def test_by_estimate_no_bounds_are_told():
+def test_by_estimate_the_values_are_what_decides():
     rule = Rule("bpsn_auc", "each", floor=0.8, margin=0.02, mode="estimate")
     same = content(change(0.9, 0.9, -0.01, 0.01))
     floor, margin = judge([rule], content(cell(0.9, 0.85, 0.95)), same).results
-    assert check_message(floor) == "bpsn_auc of muslim is 0.9000, at least the floor 0.8."
-    assert check_message(margin) == (
-        "bpsn_auc of muslim is 0.9000, the champion's 0.9000: no difference, "
-        "within the margin 0.02."
-    )
-
-
-def test_a_change_is_told_with_both_values_and_its_bounds():
-    worse = content(change(0.80, 0.85, -0.07, -0.03))
-    rule = Rule("bpsn_auc", "each", margin=0.02)
-    (result,) = judge([rule], content(cell(0.80, 0.75, 0.85)), worse).results
-    assert check_message(result) == (
-        "bpsn_auc of muslim is 0.8000, the champion's 0.8500: it is lower by 0.0500 "
-        "(one-sided 95 % bounds -0.0700 and -0.0300), worse by more than the margin 0.02."
-    )
+    assert (floor.reason, floor.kind, floor.limit) == ("met", "floor", 0.8)
+    assert (floor.mode, floor.value, floor.bound) == ("estimate", 0.9, 0.9)
+    assert (margin.reason, margin.kind, margin.limit) == ("met", "champion", 0.02)
+    assert (margin.mode, margin.value, margin.rival, margin.bound) == ("estimate", 0.9, 0.9, 0.0)
 
 
 @pytest.mark.parametrize(
-    ("metric", "compared", "words"),
+    ("metric", "values", "ends", "reason"),
     [
-        ("bpsn_auc", change(0.85, 0.80, 0.03, 0.07), "it is higher by 0.0500 ("),
-        ("bpsn_auc", change(0.80, 0.85, -0.07, -0.03), "it is lower by 0.0500 ("),
-        ("negative_aeg", change(-0.1, 0.15, -0.07, -0.03, gap=True), "gap is narrower by 0.0500 ("),
-        ("negative_aeg", change(-0.2, 0.15, 0.03, 0.07, gap=True), "the gap is wider by 0.0500 ("),
-        ("negative_aeg", change(-0.2, 0.2, -0.01, 0.01, gap=True), ": no difference ("),
+        ("bpsn_auc", (0.85, 0.80), (0.03, 0.07), "met"),
+        ("bpsn_auc", (0.80, 0.85), (-0.07, -0.03), "not_met"),
+        ("negative_aeg", (-0.1, 0.15), (-0.07, -0.03), "met"),
+        ("negative_aeg", (-0.2, 0.15), (0.03, 0.07), "not_met"),
+        ("negative_aeg", (-0.2, 0.2), (-0.01, 0.01), "met"),
     ],
 )
-def test_a_change_is_told_by_its_side_and_its_size(metric, compared, words):
+def test_a_change_has_both_values_and_the_bounds_of_how_much_worse(metric, values, ends, reason):
+    compared = content(change(*values, *ends, gap=metric in GAPS))
     rule = Rule(metric, "each", margin=0.02)
-    (result,) = judge([rule], content(cell(0.1, 0.05, 0.15)), content(compared)).results
-    assert words in check_message(result)
+    (result,) = judge([rule], content(cell(0.1, 0.05, 0.15)), compared).results
+    assert (result.reason, result.kind, result.limit) == (reason, "champion", 0.02)
+    assert (result.metric, result.group) == (metric, "muslim")
+    assert (result.value, result.rival) == values
+    assert (result.low, result.high, result.confidence) == (*ends, 0.95)
 
 
 def two_models(shift):
@@ -464,8 +458,8 @@ def test_a_real_comparison_finds_the_group_that_got_worse():
     floor, margin = decide(evidence, [rule]).results
     value = bias.subgroups["gay"].bpsn_auc
     assert (floor.outcome, floor.value, floor.bound) == ("fail", value.value, value.high)
-    assert 'harmless comments that mention "gay"' in check_message(floor)
-    assert margin.outcome == "fail"
+    assert (floor.reason, floor.metric, floor.group) == ("not_met", "bpsn_auc", "gay")
+    assert (margin.outcome, margin.reason) == ("fail", "not_met")
     assert margin.bound == compared["bpsn_auc", "gay"].high
 
 
@@ -499,13 +493,13 @@ def test_an_identical_candidate_passes_every_margin_that_its_rows_can_show():
     assert {one.outcome for one in verdict.results} == {"pass"}
 
 
-def test_without_intervals_a_proven_rule_says_that_none_were_asked_for():
+def test_without_intervals_a_proven_rule_has_the_reason_that_none_were_asked_for():
     rule = Rule("auc", "overall", floor=0.5)
     report = evaluate_bias([0, 1] * 50, [0.1, 0.9] * 50, {}, intervals=False)
     key = evidence_needed([rule])[0]
     [result] = decide({key: Evidence(report)}, [rule]).results
     assert result.outcome == "insufficient"
-    assert check_message(result).endswith("has no usable interval: intervals were not asked for.")
+    assert (result.reason, result.why) == ("no_interval", NOT_ASKED)
 
 
 def test_what_categories_lack_is_plain_too():

@@ -7,8 +7,8 @@ from support.gate_cells import evidence_of
 
 from bias_metrics.gate.decide import decide, evidence_needed, thresholds_needed
 from bias_metrics.gate.rules import Rule
+from bias_metrics.gate.verdict import Lack
 from bias_metrics.metrics import THRESHOLDS, threshold_metrics
-from biasgate.tasks.check_messages import check_message
 
 TODAY = date(2026, 11, 21)
 METRICS = tuple(threshold_metrics())
@@ -106,14 +106,19 @@ def test_a_margin_is_held_against_how_much_wider_the_gap_is(rival, metric, scope
 
 @pytest.mark.parametrize(
     ("metric", "n_positive", "lack"),
-    [("fpr_gap", 195, "5 negatives"), ("fnr_gap", 5, "5 positives"), ("fnr_gap", 195, None)],
+    [
+        ("fpr_gap", 195, Lack("negative", 5, 10)),
+        ("fnr_gap", 5, Lack("positive", 5, 10)),
+        ("fnr_gap", 195, None),
+    ],
 )
 def test_support_is_asked_of_the_class_whose_errors_are_counted(metric, n_positive, lack):
     options = {"min_positives": 10, "min_negatives": 10, "threshold": "given"}
     rule = Rule(metric, "each", ceiling=LIMIT, **options)
     verdict = judge(rule, report(cell(0.0, -0.01, 0.01), n_positive=n_positive))
     assert verdict.outcome == ("pass" if lack is None else "insufficient")
-    assert lack is None or f"{lack} where 10 are needed" in check_message(verdict.results[0])
+    (result,) = verdict.results
+    assert (result.reason, result.lack) == ("met" if lack is None else "few_rows", lack)
 
 
 def test_too_few_clusters_are_insufficient():
@@ -132,25 +137,20 @@ def test_without_a_champion_its_margin_is_not_proven():
     rule = Rule("fpr_gap", "each", margin=MARGIN, threshold="given")
     verdict = judge(rule, report(cell(0.0, -0.01, 0.01)))
     assert verdict.outcome == "insufficient"
-    assert check_message(verdict.results[0]) == (
-        "fpr_gap of muslim at the given threshold: no champion to compare with."
-    )
+    (result,) = verdict.results
+    assert (result.reason, result.kind) == ("no_rival", "champion")
+    assert (result.metric, result.group, result.threshold) == ("fpr_gap", "muslim", "given")
 
 
 @pytest.mark.parametrize(
-    ("metric", "value", "words"),
-    [
-        ("fpr_gap", 0.08, "harmless comments that mention muslim are flagged more often than"),
-        ("fpr_gap", -0.08, "flagged less often than other harmless ones."),
-        ("fnr_gap", 0.08, "toxic comments that mention muslim are missed more often than"),
-    ],
+    ("metric", "value"), [("fpr_gap", 0.08), ("fpr_gap", -0.08), ("fnr_gap", 0.08)]
 )
-def test_a_failed_gap_says_what_users_will_notice(metric, value, words):
+def test_a_failed_gap_keeps_its_sign_and_its_threshold(metric, value):
     rule = Rule(metric, "each", ceiling=LIMIT, threshold="equal_errors")
     content = report(cell(value, value - 0.01, value + 0.01), threshold="equal_errors")
     (result,) = judge(rule, content).results
-    assert words in check_message(result)
-    assert f"{metric} of muslim at the threshold of equal errors is" in check_message(result)
+    assert (result.reason, result.kind, result.value) == ("not_met", "ceiling", value)
+    assert (result.metric, result.group, result.threshold) == (metric, "muslim", "equal_errors")
 
 
 @pytest.mark.parametrize(

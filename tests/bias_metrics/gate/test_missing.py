@@ -6,7 +6,6 @@ import pytest
 from bias_metrics import MetricValue, missing_scores
 from bias_metrics.gate.missing import MissingLimits, judge_missing
 from bias_metrics.thresholds import MissingScores, MissingShare
-from biasgate.tasks.check_messages import check_message
 
 N, LEVEL = 1000, MissingLimits(each=0.5).level
 
@@ -36,17 +35,14 @@ def test_without_limits_one_comment_without_a_score_is_not_enough_evidence():
     [result] = judge_missing(found(1, 0), None)
     assert (result.outcome, result.action, result.rule) == ("insufficient", "block", "max_missing")
     assert result.counts
-    assert check_message(result) == (
-        "1 of 1,000 comments has no score, and the policy does not say how many may have none "
-        "(`max_missing`)."
-    )
+    assert (result.reason, result.role) == ("missing_not_ruled", "candidate")
+    assert (result.n_missing, result.n_rows) == (1, N)
 
 
 def test_without_limits_a_rival_without_a_score_is_not_enough_evidence_either():
     [result] = judge_missing(found(0, 0), None, rivals={"champion": 3})
-    assert check_message(result).startswith(
-        "3 of 1,000 comments have no score of the champion, and"
-    )
+    assert (result.reason, result.role) == ("missing_not_ruled", "champion")
+    assert (result.n_missing, result.n_rows) == (3, N)
 
 
 def test_without_limits_nothing_is_said_if_all_have_scores():
@@ -88,26 +84,25 @@ def test_a_subgroup_that_is_left_out_less_often_passes_the_gap():
 def test_where_no_comment_is_missing_nothing_was_left_out():
     few = found(0, 30, n_gay=5)
     [result] = judge_missing(few, MissingLimits(each=0.01))
-    assert result.outcome == "pass"
-    assert check_message(result) == "missing_rate of gay: none of 5 comments is without a score."
+    assert (result.outcome, result.reason) == ("pass", "none_missing")
+    assert (result.metric, result.group) == RATE_OF_GAY
+    assert (result.n_missing, result.n_rows) == (0, 5)
 
 
-def test_the_sentence_has_the_counts_and_the_bounds():
+def test_the_result_has_the_counts_and_the_bounds():
     [result] = judge_missing(found(60, 0), MissingLimits(each=0.03))
-    assert check_message(result).startswith(
-        "missing_rate of gay is 0.1500 (one-sided 95 % bounds 0.1"
-    )
-    assert check_message(result).endswith(
-        "shown to be above the limit 0.03: 60 of 400 comments have no score."
-    )
-    assert result.value == 0.15
-    assert 0.03 < result.bound == result.low
+    assert (result.outcome, result.reason, result.limit) == ("fail", "few_missing", 0.03)
+    assert (result.metric, result.group) == RATE_OF_GAY
+    assert (result.n_missing, result.n_rows, result.value) == (60, 400, 0.15)
+    assert (result.mode, result.confidence) == ("proven", 0.95)
+    assert 0.1 <= result.bound == result.low < result.value < result.high < 0.2
 
 
 def test_a_subgroup_without_rows_is_not_enough_evidence():
     [result] = judge_missing(found(0, 30, n_gay=0), MissingLimits(each=0.1))
-    assert result.outcome == "insufficient"
-    assert "missing_rate of gay is undefined: no rows" in check_message(result)
+    assert (result.outcome, result.reason) == ("insufficient", "missing_undefined")
+    assert (result.metric, result.group) == RATE_OF_GAY
+    assert result.why == "no rows"
 
 
 def test_without_an_interval_nothing_is_proven():
@@ -145,40 +140,38 @@ def share(value, low, high, n_missing=8):
 
 
 @pytest.mark.parametrize(
-    ("ends", "outcome", "words"),
+    ("ends", "outcome"),
     [
-        ((0.01, 0.03), "pass", "shown to be at most the limit 0.03"),  # at the limit is within it
-        ((0.01, 0.031), "insufficient", "not shown to be either at most or above the limit 0.03"),
-        ((0.03, 0.05), "insufficient", "not shown to be either at most or above the limit 0.03"),
-        ((0.031, 0.05), "fail", "shown to be above the limit 0.03"),
+        ((0.01, 0.03), "pass"),  # at the limit is within it
+        ((0.01, 0.031), "insufficient"),
+        ((0.03, 0.05), "insufficient"),
+        ((0.031, 0.05), "fail"),
     ],
 )
-def test_a_bound_that_is_the_limit_is_within_it(ends, outcome, words):
+def test_a_bound_that_is_the_limit_is_within_it(ends, outcome):
     [result] = judge_missing(share(0.02, *ends), MissingLimits(overall=0.03))
     assert (result.outcome, result.mode, result.n_clusters) == (outcome, "proven", 50)
     assert result.bound == ends[0 if outcome == "fail" else 1]
-    assert check_message(result) == (
-        f"overall missing_rate is 0.0200 (one-sided 95 % bounds {ends[0]:.4f} and {ends[1]:.4f}), "
-        f"{words}: 8 of 400 comments have no score."
-    )
+    assert (result.reason, result.limit, result.value) == ("few_missing", 0.03, 0.02)
+    assert (result.low, result.high, result.confidence) == (*ends, 0.95)
+    assert (result.n_missing, result.n_rows) == (8, 400)
     [one] = judge_missing(share(0.02, *ends, n_missing=1), MissingLimits(overall=0.03))
-    assert check_message(one).endswith(": 1 of 400 comments has no score.")
+    assert (one.outcome, one.reason, one.n_missing) == (outcome, "few_missing", 1)
 
 
 @pytest.mark.parametrize(("low", "high"), [(None, 0.01), (0.01, None)])
 def test_with_one_end_alone_nothing_is_proven(low, high):
     [result] = judge_missing(share(0.02, low, high), MissingLimits(overall=0.03))
     assert (result.outcome, result.bound) == ("insufficient", None)
-    assert "overall missing_rate is 0.0200, not shown" in check_message(result)
+    assert (result.reason, result.value) == ("few_missing", 0.02)
+    assert (result.low, result.high) == (low, high)
 
 
-def test_by_estimate_no_bounds_are_said():
+def test_by_estimate_the_value_is_what_decides():
     limits = MissingLimits(overall=0.02, mode="estimate")
     [result] = judge_missing(share(0.02, 0.01, 0.04), limits)
     assert (result.outcome, result.mode, result.bound) == ("pass", "estimate", 0.02)
-    assert check_message(result).startswith(
-        "overall missing_rate is 0.0200, at most the limit 0.02:"
-    )
+    assert (result.reason, result.value, result.limit) == ("few_missing", 0.02, 0.02)
 
 
 def test_without_limits_the_share_is_that_of_all_comments():

@@ -10,7 +10,6 @@ from bias_metrics._core.covariance import Joint
 from bias_metrics._core.differences import Apart
 from bias_metrics.gate import Evidence, Rule, decide
 from bias_metrics.gate.power import rows_for_margin, rows_needed, visible_loss
-from biasgate.tasks.check_messages import check_message
 
 QUANTILE = 1.644854  # of the normal distribution, at 95 %
 
@@ -105,7 +104,7 @@ def test_an_auc_of_chance_needs_few_rows_and_no_margin_is_refused():
 
 
 @pytest.mark.parametrize(("n", "told"), [(30, True), (600, False)])
-def test_a_verdict_says_how_many_rows_a_margin_needs_if_there_are_fewer(n, told):
+def test_a_result_has_the_rows_that_a_margin_needs_if_there_are_fewer(n, told):
     rng = np.random.default_rng(0)
     y_true = np.arange(8 * n) % 2 == 1
     groups = {"gay": np.arange(8 * n) < 2 * n}
@@ -116,5 +115,7 @@ def test_a_verdict_says_how_many_rows_a_margin_needs_if_there_are_fewer(n, told)
     report = evaluate_bias(y_true, first, groups, confidence=rule.level)
     evidence = Evidence(report.with_numbers(compared, against="champion"))
     [result] = decide({(None, rule.level): evidence}, [rule]).results
-    assert result.outcome == "insufficient"
-    assert (f"comments of each compared class; there are {n}." in check_message(result)) is told
+    assert (result.outcome, result.reason) == ("insufficient", "undecided")
+    needed = rows_for_margin(rule.margin, rule.confidence, is_gap=False, auc=result.value)
+    assert (needed > n) is told
+    assert (result.rows_for_margin, result.n_compared) == ((needed, n) if told else (None, None))

@@ -7,7 +7,7 @@ from bias_metrics import evaluate_bias
 from bias_metrics.gate import Evidence
 from bias_metrics.gate.decide import decide, evidence_needed
 from bias_metrics.gate.rules import Rule
-from biasgate.tasks.check_messages import check_message
+from bias_metrics.gate.verdict import Lack
 
 N = 2000
 RNG = np.random.default_rng(0)
@@ -29,18 +29,21 @@ def effective(rows):
 
 
 @pytest.mark.parametrize(
-    ("which", "rows"),
-    [("min_positives", Y_TRUE & MASKS["gay"]), ("min_negatives", ~Y_TRUE & ~MASKS["gay"])],
+    ("which", "of", "side", "rows"),
+    [
+        ("min_positives", "positive", "", Y_TRUE & MASKS["gay"]),
+        ("min_negatives", "negative", "background", ~Y_TRUE & ~MASKS["gay"]),
+    ],
     ids=["subgroup", "background"],
 )
-def test_rows_count_as_the_equal_ones_that_they_are_worth(which, rows):
+def test_rows_count_as_the_equal_ones_that_they_are_worth(which, of, side, rows):
     worth = int(effective(rows))
     assert worth < rows.sum() / 2
     least = {"min_positives": 2, "min_negatives": 2}
     assert judge(WEIGHT, **least | {which: worth}).outcome == "pass"
     lacking = judge(WEIGHT, **least | {which: worth + 1})
-    assert lacking.outcome == "insufficient"
-    assert f"{worth} effective" in check_message(lacking)
+    assert (lacking.outcome, lacking.reason) == ("insufficient", "few_rows")
+    assert lacking.lack == Lack(of, worth, worth + 1, side=side, effective=True)
 
 
 def test_equal_weights_are_worth_their_number_of_rows():

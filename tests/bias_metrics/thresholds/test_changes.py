@@ -6,7 +6,6 @@ import pytest
 from bias_metrics import Rows, changed_decisions, compare_bias, evaluate_bias
 from bias_metrics.gate import Evidence, Rule, decide
 from bias_metrics.metrics import changed_metrics
-from biasgate.tasks.check_messages import check_message
 
 #        harmless            toxic
 Y_TRUE = [0, 0, 0, 0, 0, 1, 1, 1, 1]
@@ -99,9 +98,8 @@ def test_a_policy_limits_how_many_decisions_change(n_changed, outcome):
     found = Evidence(table.with_numbers(compared, against="champion"))
     [result] = decide({(None, rule.level): found}, [rule]).results
     assert (result.outcome, result.value, result.rival) == (outcome, n_changed / 200, 0.0)
-    assert f"{n_changed / 200:.4f} of the comments" in check_message(result)
-    told = {"pass": "within", "fail": "more than", "insufficient": "not shown to be within"}
-    assert f"{told[outcome]} the margin 0.03" in check_message(result)
+    reasons = {"pass": "met", "fail": "not_met", "insufficient": "undecided"}
+    assert (result.reason, result.kind, result.limit) == (reasons[outcome], "champion", 0.03)
 
 
 @pytest.mark.parametrize("limit", ["floor", "ceiling"])
