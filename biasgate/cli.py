@@ -17,6 +17,7 @@ from biasgate.options import (
     AsJson,
     Config,
     Output,
+    Quiet,
     Sample,
     Store,
     TaskRunner,
@@ -130,6 +131,7 @@ def evaluate(
     ] = False,
     yes: Yes = False,  # noqa: FBT002
     as_json: AsJson = False,  # noqa: FBT002
+    quiet: Quiet = False,  # noqa: FBT002
     task_runner: TaskRunner = None,
     task_runner_options: TaskRunnerOptions = None,
     verbose: Verbose = False,  # noqa: FBT002
@@ -143,7 +145,7 @@ def evaluate(
     nothing. OUTPUT/counts keeps the counts of each shard, which are not made again.
     """
     places = {"store": store} | ({} if output is None else {"output": output})
-    with report_errors(verbose=verbose, quiet=as_json, places=places):
+    with report_errors(verbose=verbose, quiet=as_json or quiet, places=places):
         if save is not None:
             if output is not None or sample is not None:
                 msg = "`--save` only writes a copy: give it without `--output` and `--sample`."
@@ -200,10 +202,11 @@ def train(
     store: Store = DEFAULT_STORE,
     sample: Sample = None,
     as_json: AsJson = False,  # noqa: FBT002
+    quiet: Quiet = False,  # noqa: FBT002
     verbose: Verbose = False,  # noqa: FBT002
 ) -> None:
     """Train and register the models of an evaluation file."""
-    with report_errors(verbose=verbose, quiet=as_json, places={"store": store}):
+    with report_errors(verbose=verbose, quiet=as_json or quiet, places={"store": store}):
         check_input(config, None, store, sample=sample)
 
         found = run_flow("train", config, store=store, sample=sample)
@@ -235,13 +238,14 @@ def nightly(
     outcome_of: OutcomeOf = None,
     yes: Yes = False,  # noqa: FBT002
     as_json: AsJson = False,  # noqa: FBT002
+    quiet: Quiet = False,  # noqa: FBT002
     task_runner: TaskRunner = None,
     task_runner_options: TaskRunnerOptions = None,
     verbose: Verbose = False,  # noqa: FBT002
 ) -> None:
     """Evaluate into a dated folder, once or on a schedule."""
     places = {"store": store, "output": output}
-    with report_errors(verbose=verbose or cron is not None, quiet=as_json, places=places):
+    with report_errors(verbose=verbose or cron is not None, quiet=as_json or quiet, places=places):
         if as_json and cron is not None:
             msg = "`--json` must be given without `--cron`, which keeps the command running."
             raise InputError(msg)
@@ -304,13 +308,16 @@ def mitigate(
         ),
     ] = False,
     as_json: AsJson = False,  # noqa: FBT002
+    quiet: Quiet = False,  # noqa: FBT002
     verbose: Verbose = False,  # noqa: FBT002
 ) -> None:
     """Train a model again to mitigate its bias, and judge it.
 
     It is an experiment: `champion` does not move, unless you give --promote.
     """
-    with report_errors(verbose=verbose, quiet=as_json, places={"store": store, "output": output}):
+    with report_errors(
+        verbose=verbose, quiet=as_json or quiet, places={"store": store, "output": output}
+    ):
         from biasgate.tasks.mitigating.blocked import blocked_of, file_of  # noqa: PLC0415
         from biasgate.tasks.mitigation import check_mitigation  # noqa: PLC0415
 
@@ -334,6 +341,7 @@ def mitigate(
 def demo(
     output: Output = Path("demo-output"),
     as_json: AsJson = False,  # noqa: FBT002
+    quiet: Quiet = False,  # noqa: FBT002
     verbose: Verbose = False,  # noqa: FBT002
 ) -> None:
     """Evaluate a biased model and its twin on generated phrases.
@@ -344,7 +352,7 @@ def demo(
     from biasgate import demo as show  # noqa: PLC0415
 
     store = show.store_of(output)
-    with report_errors(verbose=verbose, quiet=as_json, places={"output": output}):
+    with report_errors(verbose=verbose, quiet=as_json or quiet, places={"output": output}):
         check_places(output, store)
         summary = run_evaluation("evaluate", show.CONFIG, str(output), store=store)
         if as_json:

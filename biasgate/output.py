@@ -13,7 +13,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -202,6 +202,13 @@ def print_sentence(text: str, *, stderr: bool = False) -> None:
     console(stderr=stderr).print(shown(text), soft_wrap=True)
 
 
+def print_lines(lines: Iterable[str]) -> None:
+    """Print sentences, wrapped at the width of a terminal; a pipe gets each on one line."""
+    out = console()
+    for line in lines:
+        out.print(shown(line), soft_wrap=not out.is_terminal)
+
+
 def print_json(content: Any) -> None:
     """Print JSON on standard output."""
     sys.stdout.write(json.dumps(plain(content), indent=2) + "\n")
@@ -236,8 +243,16 @@ def _moved(entry: ListedEntry) -> str:
 
 
 def print_findings(findings: Sequence[Any]) -> None:
-    """Print the checks of a verification, and whether each holds."""
+    """Print whether a verification succeeded, then each check."""
     out = console()
+    failed = sum(not finding.holds for finding in findings)
+    unchecked = sum(finding.holds and not finding.checked for finding in findings)
+    n = f"{len(findings):,} checks"
+    if failed:
+        out.print(f"[bold red]NOT VERIFIED[/]: {failed:,} of {n} failed.")
+    else:
+        more = f", {unchecked:,} not possible here" if unchecked else ""
+        out.print(f"[bold green]VERIFIED[/]: {len(findings) - unchecked:,} of {n} hold{more}.")
     for finding in findings:
         word = "[green]holds[/]" if finding.checked else "[yellow]not checked[/]"
         word = word if finding.holds else "[bold red]DOES NOT HOLD[/]"

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from biasgate.options import DEFAULT_STORE, AsJson, Store, example
-from biasgate.output import print_json, report_errors, waiting
+from biasgate.output import print_json, print_lines, report_errors, waiting
 from biasgate.running import open_registry
 from biasgate.tasks.common.errors import InputError
 
@@ -44,9 +44,8 @@ def check(file: File, as_json: AsJson = False) -> None:  # noqa: FBT002
             found = {"policy": policy.name, "rules": len(policy.rules), "digest": policy.digest}
             print_json(found | {"lines": lines, "warnings": warnings})
             return
-        typer.echo("\n".join(lines))
-        for warning in warnings:
-            typer.echo(f"warning: {warning}")
+        print_lines(lines)
+        print_lines(f"warning: {warning}" for warning in warnings)
         rules = counted(len(policy.rules), "rule")
         typer.echo(f"policy {policy.name}: {rules}, digest {policy.digest}")
 
@@ -160,4 +159,4 @@ def plan(
         if as_json:
             print_json(found)
         else:
-            typer.echo("\n".join(told(found)))
+            print_lines(told(found))

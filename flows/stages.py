@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from prefect import Flow, runtime
 
+from bias_metrics.parts import counted
 from biasgate.flows.own_runs import own_run
 from biasgate.tasks.common.prefect_artifacts import shown_as
-from biasgate.tasks.common.prefect_task import task_runner
+from biasgate.tasks.common.prefect_task import say, task_runner
+from biasgate.tasks.common.printable import printable
+from biasgate.tasks.common.progress import duration
+from biasgate.tasks.evaluation_file import Evaluation
+from biasgate.tasks.wording import first_names
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 def stage(name: str, *, spread: bool = False) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Run a function as a flow within the flow that calls it.
+    """Run a function as a flow within the flow that calls it; print its time.
 
+    An evaluation among the arguments gives the run its name, as in `score: 2 candidates on news`.
     With `spread` its tasks are submitted to the task runner that the environment names.
 
     Neither arguments nor results pass through Prefect: it stores parameters, and settings may hold
@@ -34,17 +41,30 @@ def stage(name: str, *, spread: bool = False) -> Callable[[Callable[P, R]], Call
                 results.append(function(*args, **kwargs))
 
             body.__doc__ = function.__doc__
+            shown = _describe_work(name, args)
+            started = time.monotonic()
             within_flow = Flow(
                 body,
                 name=name,
-                flow_run_name=name,
+                flow_run_name=lambda: shown,  # a text would be a template
                 task_runner=task_runner() if spread else None,
                 on_running=[own_run],
             )
             with shown_as(runtime.flow_run.id):
                 within_flow()
+            say(f"{shown}: done in {duration(time.monotonic() - started)}")
             return results[0]
 
         return within
 
     return decorate
+
+
+def _describe_work(name: str, args: Sequence[Any]) -> str:
+    """Return the name of a stage, with the candidates and sets of the evaluation it works on."""
+    evaluation = next((one for one in args if isinstance(one, Evaluation)), None)
+    if evaluation is None:
+        return name
+    candidates = counted(len(evaluation.candidates), "candidate")
+    sets = first_names([source.name for source in evaluation.evaluation_sets])
+    return printable(f"{name}: {candidates} on {sets}")
