@@ -93,7 +93,7 @@ OutcomeOf = Annotated[
 def start(
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,  # noqa: FBT002
 ) -> None:
-    """Exit codes: 0 passed, 3 blocked, 4 not enough evidence, 1 error or crash, 2 wrong input.
+    """Exit codes: 0 passed, 3 blocked, 4 undecided, 1 error or crash, 2 wrong input.
 
     With several candidates the worst outcome counts: error, then blocked, then not enough
     evidence, then passed.

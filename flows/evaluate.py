@@ -141,7 +141,7 @@ def evaluate(
     -------
     Summary or State
         The flow's state is Completed, named `Passed`, `Blocked`,
-        `Insufficient`, `Error` or, where the policy only reports, `Reported`.
+        `Undecided`, `Error` or, where the policy only reports, `Reported`.
     """
     with temporary_files(), steps_of(config, store):
         check_places(output, store)

@@ -46,7 +46,7 @@ from biasgate.tasks.mlflow_server.model_folders import save_classifier
 from biasgate.tasks.mlflow_server.runs import Gateway
 
 NAME, MODEL = "soak", "toxicity"
-VERDICTS = ("Passed", "Blocked", "Insufficient", "Error", "Reported")
+VERDICTS = ("Passed", "Blocked", "Undecided", "Error", "Reported")
 DAY_S = 86_400
 NIGHT_S = 900  # a night that takes longer hangs
 DATA_EVERY, VERSION_EVERY, CLEAN_EVERY = 3, 3, 2

@@ -154,7 +154,7 @@ def summarise_evaluation(
     """Write every candidate's outcome to `summary.json` and, for CI, to `junit.xml`.
 
     The outcome of the evaluation is the worst of the candidates in `outcome_of` (default: all):
-    error, else blocked, else not enough evidence, else passed. Folders of an evaluation that was
+    error, else blocked, else undecided, else passed. Folders of an evaluation that was
     here before and that this one does not have are removed. Safe to retry.
     """
     decisions = decided.decisions

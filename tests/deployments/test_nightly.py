@@ -193,7 +193,7 @@ def test_a_deployment_is_served_while_its_process_lives(paused, process, heard, 
     [
         ("pass", True, ("COMPLETED", "Passed")),
         ("fail", True, ("FAILED", "Blocked")),
-        ("insufficient", True, ("FAILED", "Insufficient")),
+        ("insufficient", True, ("FAILED", "Undecided")),
         ("fail", False, ("COMPLETED", "Blocked")),
     ],
 )

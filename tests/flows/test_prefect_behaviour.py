@@ -69,7 +69,7 @@ def test_a_named_completed_state_keeps_its_name():
 
 
 @pytest.mark.parametrize(
-    ("outcome", "name"), [("pass", "Passed"), ("fail", "Blocked"), ("insufficient", "Insufficient")]
+    ("outcome", "name"), [("pass", "Passed"), ("fail", "Blocked"), ("insufficient", "Undecided")]
 )
 def test_every_outcome_completes_its_flow_under_a_name_of_its_own(outcome, name):
     @flow

@@ -86,7 +86,7 @@ def only_reported(world, outside):
         ("first", "Blocked"),
         ("registered", "Passed"),
         ("blocked", "Blocked"),
-        ("unsupported", "Insufficient"),
+        ("unsupported", "Undecided"),
         ("promoted", "Passed"),
     ],
 )
@@ -389,4 +389,4 @@ def test_a_champion_trained_on_the_rows_is_refused_before_any_candidate_is_score
     told = str(refused.value)
     written = re.search("`allow_training_rows` in the evaluation file: `([^`]*)`", told)
     allowed = world.evaluate("allowed", **settings, **yaml.safe_load(written[1]))
-    assert allowed.state.name in {"Passed", "Blocked", "Insufficient"}
+    assert allowed.state.name in {"Passed", "Blocked", "Undecided"}

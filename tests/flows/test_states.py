@@ -13,7 +13,7 @@ from biasgate.flows.states import NotPassedError, conclude
     [
         ("pass", False, "Passed", "Passed"),
         ("fail", False, "Blocked", "Blocked"),
-        ("insufficient", False, "Insufficient", "Undecided"),
+        ("insufficient", False, "Undecided", "Undecided"),
         ("error", False, "Error", "Error"),
         ("pass", True, "Reported", "Reported only"),
     ],
