@@ -235,7 +235,7 @@ class CandidateStory:
         return f"{claim} on {story.evaluation_set}"
 
     def _treated_worst(self) -> str:
-        """Say of each set who is treated worst on it, the worst outcome first."""
+        """Return the worst number on each set, the worst outcome first."""
         ordered = [story for story in sorted(self.stories, key=by_outcome) if story.worst]
         texts = [self._on_set(story.treated_worst, story) for story in ordered]
         return "; ".join([*texts[:_SETS], *_more_sets(texts)])

@@ -77,7 +77,7 @@ class Focus:
 
 @dataclass(frozen=True)
 class WorstNumber:
-    """The number behind "Treated worst": of the worst failed check, else the lowest AUC."""
+    """The number of the worst failed check of an identity, else the lowest AUC."""
 
     group: str
     metric: str
@@ -164,7 +164,7 @@ class Story(VerdictStory):
     headline: str
     """The outcome in one sentence, by its meaning."""
     worst: WorstNumber | None
-    """Who is treated worst; None if no number of an identity is defined."""
+    """The worst number of an identity; None if none is defined."""
     first: str | None
     """The identity with which every list begins: of the failed check that is furthest beyond its
     limit, else of the number to show first."""
@@ -251,7 +251,7 @@ class Story(VerdictStory):
 
     @property
     def treated_worst(self) -> str:
-        """Who is treated worst, in one line."""
+        """The worst number and its limit, in one line; empty without."""
         return "" if self.worst is None else with_limit(self.worst.text, self.worst.limit)
 
     @property
@@ -376,7 +376,7 @@ def _headline(said: VerdictStory, worst: RuleResult | None, no_use: Sequence[str
 
 
 def _unsettled(said: VerdictStory) -> str:
-    """Return in one sentence why a verdict without a failed check is not settled, if it is not."""
+    """Return why a verdict without a failed check is undecided, in one sentence."""
     lacking = [check for check in said.unmet if check.status == "insufficient"]
     missing = said.without_rival
     if missing and all(check in missing for check in lacking):
@@ -388,7 +388,7 @@ def _unsettled(said: VerdictStory) -> str:
 
 
 def _in_slices(group: str, unmet: Sequence[Check]) -> str:
-    """Return an identity with its slices, if it is not settled in these alone."""
+    """Return an identity with its slices, if it is undecided only in these."""
     of_group = [
         check.result.slice for check in unmet if check.result.group == group and not check.excuse
     ]
@@ -409,7 +409,7 @@ def _worse(groups: list[str], *, passed: bool) -> str:
 def _worst_number(report: Report, worst: RuleResult | None) -> WorstNumber | None:
     """Return the number of the worst failed check, else the lowest AUC.
 
-    A loss against a rival says which identity got worse, not which is treated worst.
+    A loss against a rival shows which identity got worse, not which is worst.
     """
     if worst is None or worst.kind in RIVALS:
         lowest = _lowest_auc(report)
@@ -487,7 +487,7 @@ def focus_of(report: Report, verdict: Verdict) -> Focus | None:
 
 
 def _focus(report: Report, worst: RuleResult | None) -> Focus | None:
-    """Return the number of whom is called treated worst; None if it is not one of an identity."""
+    """Return the number that is named first; None if it is not one of an identity."""
     if worst is None or worst.kind in RIVALS:
         lowest = _lowest_auc(report)
         return None if lowest is None else Focus(*lowest)
