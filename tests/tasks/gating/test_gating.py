@@ -12,7 +12,7 @@ from support.judging import CHAMPION, TODAY, evidence_of, policy_of
 from support.partial import partial
 
 from bias_metrics import compare_bias, evaluate_bias
-from biasgate.tasks.check_messages import check_message
+from bias_metrics.gate import Lack
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import write_json
 from biasgate.tasks.data.freezing import SOURCES, freeze
@@ -216,19 +216,19 @@ def test_rows_that_do_not_give_the_reported_numbers_decide_nothing(tmp_path, row
 
 
 @pytest.mark.parametrize(
-    ("kept", "reason"),
+    ("kept", "lack"),
     [
-        (1, "0 negatives, 2 needed"),
-        (0, "0 background positives, 2 needed"),
-        (None, "0 negatives, 2 needed"),
+        (1, Lack("negative", 0, 2)),
+        (0, Lack("positive", 0, 2, side="background")),
+        (None, Lack("negative", 0, 2)),
     ],
 )
-def test_a_slice_without_both_classes_has_no_evidence(tmp_path, rows, kept, reason):
+def test_a_slice_without_both_classes_has_no_evidence(tmp_path, rows, kept, lack):
     rows["slice/short"] = rows["label"] == kept
     verdict = judge(tmp_path, rows, policy_of(FLOOR, FLOOR | {"slice": "short"}))
     assert [one.outcome for one in verdict.results] == ["pass", "insufficient"]
     assert verdict.outcome == "insufficient"
-    assert reason in check_message(verdict.results[1])
+    assert (verdict.results[1].reason, verdict.results[1].lack) == ("few_rows", lack)
 
 
 @pytest.mark.parametrize(

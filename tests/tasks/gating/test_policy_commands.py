@@ -97,19 +97,19 @@ def test_a_policy_is_told_in_words():
     text = "\n".join(lines)
     assert (
         "1. Among short comments, how well harmless comments that mention each identity are "
-        "separated from toxic ones that do not (BPSN AUC) must be shown to be at least 0.8 with "
-        "95 % confidence, and be shown to be no worse than the champion's by 0.02 or more with "
-        "95 % confidence. Needs at least 2 harmless comments that mention the identity, and 30 "
-        "toxic ones in its background." in text
+        "separated from toxic comments that do not (BPSN AUC) must be at least 0.8 with 95% "
+        "confidence, and be no worse than the champion's by 0.02 or more with 95% confidence. "
+        "Needs at least 2 harmless comments that mention the identity, and 30 toxic in its "
+        "background. [bpsn_auc/each/short]" in text
     )
     assert "mention of gay shifts the scores of harmless comments" in text
-    assert "must be measured to be at most 0.2 in either direction. " in text
-    assert "should (a warning only) be shown to be at least 0.9" in text
+    assert "must be, by point estimate, at most 0.2 in either direction. " in text
+    assert "should (a warning only) be at least 0.9 with 95% confidence. " in text
 
 
 @pytest.mark.parametrize(
     ("allow_first", "words", "outcome"),
-    [(True, "are skipped (`allow_", "skipped"), (False, "lack evidence, and no", "insufficient")],
+    [(True, "are skipped (`allow_", "skipped"), (False, "are undecided, and no", "insufficient")],
 )
 def test_the_words_for_a_missing_champion_are_what_the_gate_does(allow_first, words, outcome):
     made = policy({"metric": "auc", "scope": "overall", "margin": 0.1}, allow_first=allow_first)
@@ -132,7 +132,7 @@ def test_the_words_for_a_missing_champion_are_what_the_gate_does(allow_first, wo
         ({"metric": "negative_aeg", "ceiling": 0.1}, "at least 5 harmless comments that mention"),
         (
             {"metric": "fnr_gap", "ceiling": 0.1, "threshold": "given"},
-            "at least 7 toxic comments that mention the identity, and 7 toxic ones in its backg",
+            "at least 7 toxic comments that mention the identity, and 7 toxic in its background",
         ),
         ({"metric": "auc", "scope": "overall", "floor": 0.5}, "7 toxic and 5 harmless comments. ["),
     ],
@@ -161,8 +161,8 @@ def test_what_replaces_a_champion_is_told_in_words(options, words):
 @pytest.mark.parametrize(
     ("metric", "words"),
     [
-        ("bpsn_auc", "1. The power mean of bpsn_auc over the identities must be shown to be"),
-        ("final_score", "1. The final score (overall AUC and the three power means) must be shown"),
+        ("bpsn_auc", "1. The power mean of bpsn_auc over the identities must be at least 0.8 "),
+        ("final_score", "1. The final score (overall AUC and the three power means) must be at "),
     ],
 )
 def test_a_rule_about_all_identities_together_is_told_by_what_it_judges(metric, words):
@@ -288,7 +288,7 @@ def test_what_a_small_identity_must_meet_is_told_in_one_line(name):
     made = read_policy(name, Path())
     told = [line for line in explain_policy(made)[2:] if "too few comments for a rule" in line]
     assert len(told) == (made.hierarchy is not None)
-    of_blind = [f"more than {made.blind.margin:g} open (`blind`" in x for x in told if made.blind]
+    of_blind = [f"a loss above {made.blind.margin:g} (`blind`;" in x for x in told if made.blind]
     assert all(of_blind)
 
 
@@ -343,7 +343,7 @@ def test_what_is_probably_not_meant_is_warned_of(rule, options, words):
 @pytest.mark.parametrize(
     ("expires", "words"),
     [
-        ("2026-11-20", "gay was not measured until 2026-11-20: it must be now."),
+        ("2026-11-20", "`not_measured` of gay ended on 2026-11-20: it must be measured now."),
         ("2026-11-21", "`not_measured` of gay expires on 2026-11-21."),  # today: it still counts
         ("2026-12-20", "`not_measured` of gay expires on 2026-12-20."),
     ],
@@ -359,13 +359,13 @@ def test_an_entry_of_not_measured_near_its_end_is_warned_of(expires, words):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({}, "may pass (`shown_harm`)"),
-        ({"shown_harm": {"action": "warn"}}, "may pass (`shown_harm`)"),
+        ({}, "a model that is significantly worse for an identity can pass (`shown_harm`)"),
+        ({"shown_harm": {"action": "warn"}}, "for an identity can pass (`shown_harm`)"),
         ({"shown_harm": {"tolerance": 0.2}}, "tolerates a loss of 0.2"),
-        ({"roll_up": "civil_comments", "blind": {"margin": 0.3}}, "leaves a loss of 0.3 open"),
+        ({"roll_up": "civil_comments", "blind": {"margin": 0.3}}, "`blind` permits a loss of 0.3"),
         (
             {"not_measured": [{"identity": "a", "reason": "b", "expires": "2020-01-01"}]},
-            "a was not measured until 2020-01-01: it must be now",
+            "`not_measured` of a ended on 2020-01-01: it must be measured now",
         ),
     ],
 )
@@ -388,19 +388,23 @@ def test_a_loss_at_the_limit_is_not_called_large_yet(key, option, limit):
 def test_what_is_not_measured_today_is_not_warned_of_yet():
     last_day = {"identity": "a", "reason": "b", "expires": TODAY.isoformat()}
     warned = list(warn_of_policy(policy(RULE, not_measured=[last_day]), TODAY))
-    assert not any("must be now" in one for one in warned)
+    assert [one for one in warned if "`not_measured`" in one] == [
+        f"`not_measured` of a expires on {TODAY.isoformat()}."
+    ]
 
 
 def test_a_policy_about_nobody_in_particular_is_warned_of():
     overall = {"metric": "auc", "scope": "overall", "floor": 0.8}
-    assert any("for nobody" in one for one in warn_of_policy(policy(overall), TODAY))
+    assert any(
+        "a pass proves nothing about any" in one for one in warn_of_policy(policy(overall), TODAY)
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_policies_say_of_small_identities_is_explained(name):
     text = "\n".join(explain_policy(read_policy(name, SHIPPED)))
     assert "No identity, however small, may be significantly worse than under the champion" in text
-    assert ("leaves a loss of more than 0.15 open" in text) == (name == "no-worse")
+    assert ("does not exclude a loss above 0.15 (" in text) == (name == "no-worse")
 
 
 def test_the_bounds_of_each_identity_are_counted():

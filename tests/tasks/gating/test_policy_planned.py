@@ -192,7 +192,7 @@ def test_a_limit_that_is_missed_cannot_be_labelled_away():
     assert {(one.label, one.toxic) for one in plan.needs} == {(None, None)}
     text = "\n".join(told(plan))
     assert "No number of random comments gives a probability of 80%." in text
-    assert "No number of comments is enough for a, b, c, d" in text
+    assert "No number of comments suffices for a, b, c, d: " in text
 
 
 def test_identities_that_no_number_is_enough_for_stand_last():
@@ -326,19 +326,19 @@ def test_a_plan_is_told_identity_by_identity():
         Need("never", None, None, None, None),
     )
     plan = Plan("p", 0.8, 0.25, 50_000, None, needs, ())
-    already = "in all; judged alone already, with a smaller chance)"
+    already = "in all; judged by itself already, with a lower probability)"
     rolled = "in all; judged in religion now)"
     first, *lines, last = told(plan)
     assert first.endswith("passes with a probability of 25% today.")
     assert lines == [
-        "For a chance of 80%: 50,000 comments drawn at random, all labelled.",
-        "To judge each identity alone with that chance, the cheapest first:",
+        "For a probability of 80%: 50,000 comments drawn at random, all labelled.",
+        "To judge each identity by itself with that probability, the cheapest first:",
         f"  label 10 more comments that mention alone (1,300 toxic and 60 harmless {already}",
         "  label 20 more comments that mention nowhere (31 toxic and 61 harmless in all)",
         f"  label 3,000 more comments that mention within (32 toxic and 62 harmless {rolled}",
-        "Enough already: one, two.",
+        "Enough comments: one, two.",
     ]
-    assert last.startswith("No number of comments is enough for never: ")
+    assert last.startswith("No number of comments suffices for never: ")
 
 
 def test_forty_identities_are_told_and_how_many_more_there_are():

@@ -14,7 +14,6 @@ import pytest
 from support.judging import evidence_of, given, report_of, with_gaps
 
 from bias_metrics import equal_error_range, evaluate_bias
-from biasgate.tasks.check_messages import check_message
 from biasgate.tasks.data.civil_comments import JIGSAW_NINE
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.verdict import build_verdict
@@ -149,7 +148,7 @@ def test_toxic_mentions_of_muslims_are_missed_more_often_at_one_half(results):
     assert found.value == pytest.approx(398 / 483 - 2828 / 4276)  # .8240 - .6614 = +.1627
     assert found.outcome == "fail"
     assert 0.1 < found.low < 398 / 483 - 2828 / 4276
-    assert "toxic comments that mention muslim are missed more often" in check_message(found)
+    assert (found.reason, found.kind) == ("not_met", "ceiling")
 
 
 def test_at_equal_errors_the_interval_allows_for_how_far_the_threshold_is_known(results, table):

@@ -19,7 +19,6 @@ from support.judging import (
 from bias_metrics import Rows, compare_bias, evaluate_bias
 from bias_metrics.families import bonferroni_level
 from bias_metrics.thresholds import compare_rate_gaps
-from biasgate.tasks.check_messages import check_message
 from biasgate.tasks.common.plain import plain
 from biasgate.tasks.gating.verdict import build_verdict
 
@@ -166,7 +165,9 @@ def test_clusters_too_few_of_a_small_identity_lead_to_its_category(tmp_path):
     verdict = verdict_of(tmp_path, rows, policy_of(few, roll_up=ROLL_UP))
     found = by_group(verdict)
     assert found["hindu"].judged_in == "religion"
-    assert "clusters, 40 needed" in check_message(found["hindu"])
+    lack = found["hindu"].lack
+    assert (lack.of, lack.needed, lack.side, lack.group) == ("cluster", 40, "", None)
+    assert 0 < lack.n < 40
     assert found["religion"].n_clusters >= 40
 
 

@@ -17,7 +17,7 @@ from support.judging import (
 
 from bias_metrics import evaluate_bias
 from bias_metrics.gate.decide import worst
-from biasgate.tasks.check_messages import bounds_message, check_message
+from biasgate.tasks.check_messages import exception_message
 from biasgate.tasks.common.plain import plain
 from biasgate.tasks.gating.policy import SHIPPED, read_policy
 from biasgate.tasks.gating.verdict import build_verdict
@@ -109,9 +109,9 @@ def test_without_harm_the_rule_passes_and_the_bounds_are_counted(tmp_path):
     verdict = judged(tmp_path, rows(), read_policy("default", SHIPPED))
     first = verdict.results[0]
     assert (verdict.outcome, first.rule, first.outcome) == ("pass", "shown_harm", "pass")
+    assert (first.reason, first.n_bounds) == ("no_loss", 3 * 5)
     assert verdict.bounds.jointly == 3 * 5
-    joint = "; 15 simultaneous bounds of losses: one of them is wrong in at most 5 of 100 sets"
-    assert joint in bounds_message(verdict.bounds)
+    assert verdict.bounds.alpha == pytest.approx(0.05)
     assert plain(verdict.holds_for) == {"identities": list(NAMES), "of": 3}
     assert verdict.exceptions == []
     assert word_of_verdict(verdict).text == "Passed"
@@ -123,23 +123,24 @@ def test_a_policy_without_the_rule_passes_and_names_who_is_worse(tmp_path):
     assert (verdict.outcome, shown(verdict)) == ("pass", {})
     assert word_of_verdict(verdict).text == "Passed for 2 of 3 identities"
     proven, line = exceptions_in_words([verdict])
-    assert proven == "Proven for christian, female."
-    assert line.startswith("Except transgender: shown to be worse than with the champion (negative")
-    assert line.endswith("; the policy has no rule on that (`shown_harm`).")
+    assert proven == "Passed only for christian, female."
+    [entry] = verdict.exceptions
+    assert line == f"Exception: {exception_message(entry)}"
+    assert (entry.group, entry.why, entry.allowed_by) == ("transgender", "shown_worse", "no_rule")
+    assert entry.loss.metric.startswith("negative")
+    assert entry.loss.worse_by_at_least > 0
 
 
 @pytest.mark.parametrize(
-    ("rule", "words"),
-    [
-        ({"tolerance": 0.4}, "the policy tolerates 0.8"),
-        ({"action": "warn"}, "the policy only warns"),
-    ],
+    ("rule", "allowed_by"), [({"tolerance": 0.4}, 0.8), ({"action": "warn"}, "warning")]
 )
-def test_a_loss_that_is_shown_and_does_not_block_is_named(tmp_path, rule, words):
+def test_a_loss_that_is_shown_and_does_not_block_is_named(tmp_path, rule, allowed_by):
     lenient = policy_of({"metric": "bpsn_auc", "scope": "each", "floor": 0.6}, shown_harm=rule)
     verdict = judged(tmp_path, rows("harmless"), lenient)
     assert verdict.outcome == "pass"
-    assert any(words in line for line in exceptions_in_words([verdict]))
+    [entry] = [one for one in verdict.exceptions if one.why == "shown_worse"]
+    assert (entry.group, entry.allowed_by) == ("transgender", allowed_by)
+    assert f"Exception: {exception_message(entry)}" in exceptions_in_words([verdict])
 
 
 def test_of_a_blocked_candidate_nobody_who_failed_is_said_to_be_proven(tmp_path):
@@ -172,22 +173,19 @@ def test_without_a_champion_the_rule_is_skipped_and_a_pass_says_so(tmp_path):
     first = verdict.results[0]
     assert (verdict.outcome, first.outcome) == ("pass", "skipped")
     assert word_of_verdict(verdict).text == "Passed with exceptions"
-    assert exceptions_in_words([verdict]) == [
-        "Exception: no champion to compare with: 3 checks were skipped."
-    ]
+    [entry] = verdict.exceptions
+    assert (entry.why, entry.kind, entry.n_checks) == ("no_rival", "champion", 3)
+    assert exceptions_in_words([verdict]) == [f"Exception: {exception_message(entry)}"]
 
 
-def test_the_words_point_at_whose_comments_a_loss_comes_from(tmp_path):
+def test_the_results_name_whose_comments_a_loss_comes_from(tmp_path):
     columns = rows("harmless", by=2.0)
     rng = np.random.default_rng(8)
     shared = columns["identity/transgender"] & (rng.random(N) < 0.5)
     columns["identity/christian"] = shared | (rng.random(N) < 0.05)
     verdict = judged(tmp_path, columns, read_policy("default", SHIPPED))
     harm = [one for one in verdict.results if one.rule == "shown_harm"]
-    of_others = [check_message(one) for one in harm if one.group == "christian"]
-    assert of_others
-    words = "Without comments that also mention transgender it is not shown."
-    assert all(text.endswith(words) for text in of_others)
+    assert {one.without for one in harm if one.group == "christian"} == {("transgender",)}
     assert verdict.outcome == "fail"
 
 
@@ -218,7 +216,8 @@ def test_an_entry_that_ended_or_is_misspelt_is_told_where_evidence_lacks(tmp_pat
     verdict = judged(tmp_path, columns, policy)
     assert verdict.outcome == "insufficient"
     [lacking] = [one for one in verdict.results if one.outcome == "insufficient"]
-    assert (lacking.group, check_message(lacking).endswith(hint)) == ("female", True)
+    assert (lacking.group, lacking.reason) == ("female", "small_group")
+    assert lacking.hint.endswith(hint)
 
 
 def test_the_outcome_is_the_worst_of_all_results_that_count(tmp_path):
