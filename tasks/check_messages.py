@@ -24,7 +24,10 @@ def check_message(result: RuleResult) -> str:
     units = result.dominated_by
     kind = "harmless" if units.label == "negative" else "toxic"
     whose = "" if units.subgroup is None else f" about {units.subgroup}"
-    return f"{text} The bound is not reliable: of the {kind} comments{whose}, {units}."
+    return (
+        f"{text} Still undecided, because its bound is not reliable: of the {kind} "
+        f"comments{whose}, {units}."
+    )
 
 
 def loss_message(loss: Loss) -> str:
@@ -68,15 +71,18 @@ def bounds_message(bounds: Bounds) -> str:
     """Return how many bounds were computed, and how many of them may be wrong."""
     if not bounds.alpha:
         return "Values are exact for these rows: nothing is estimated."
-    parts = [f"The rules use {counted(bounds.separately, 'bound')}"]
+    parts = []
     if bounds.separately:
-        parts[0] += f": expect up to {bounds.expected_wrong:.2g} to be wrong by chance"
+        parts.append(
+            f"The rules use {counted(bounds.separately, 'bound')}: expect up to "
+            f"{bounds.expected_wrong:.2g} to be wrong by chance."
+        )
     if bounds.jointly:
         parts.append(
-            f"{bounds.jointly:,} simultaneous bounds of losses: one of them is wrong in at most "
-            f"{100 * bounds.alpha:g} of 100 sets"
+            f"Losses are tested with {bounds.jointly:,} simultaneous bounds: at most "
+            f"{100 * bounds.alpha:g} of 100 sets have any wrong one."
         )
-    text = f"{'; '.join(parts)}."
+    text = " ".join(parts) or "No rule uses a bound."
     if bounds.without_threshold:
         verb = "has" if len(bounds.without_threshold) == 1 else "have"
         names = " and the ".join(bounds.without_threshold)
@@ -105,7 +111,7 @@ def objective_message(objective: Objective) -> str:
     if objective.change == 0:
         how = "the same"
     if objective.low is None or objective.high is None:
-        return f"{name} is {how}, without bounds: {objective.reason or 'they are undefined'}"
+        return f"{name} is {how}, without bounds ({objective.reason or 'no reason given'})"
     ends = f"{objective.low:.4f} to {objective.high:.4f}"
     return f"{name} is {how} ({_bounds(objective.confidence)} {ends})"
 
@@ -153,18 +159,20 @@ def _bounds(confidence: float) -> str:
 def _interval(result: RuleResult) -> str:
     if result.mode == "estimate" or result.low is None or result.high is None:
         return ""
-    of = " of the size:" if _is_gap(result) else ""
+    is_size = _is_gap(result) and not METRICS[result.metric].needs_rival
+    of = " of the size:" if is_size else ""
     return f" ({_bounds(result.confidence)}{of} {result.low:.4f} to {result.high:.4f})"
 
 
 def _lack(lack: Lack) -> str:
     """Return how many rows there are, and how many are needed."""
     side = f"{lack.side} " if lack.side else ""
-    what = f"{'effective ' if lack.effective else ''}{side}{lack.of}"
+    kind = "cluster" if lack.of == "cluster" else f"{_CLASSES[lack.of]} {side}comment"
+    what = f"{'effective ' if lack.effective else ''}{kind}"
     text = f"{counted(lack.n, what)}, {lack.needed:,} needed"
     text = text if lack.group is None else f"{lack.group} has {text}"
     if lack.categories:
-        text += f"; its categories: {', '.join(map(_lack, lack.categories))}"
+        text += f" (its categories: {', '.join(map(_lack, lack.categories))})"
     return text
 
 
@@ -265,12 +273,13 @@ def _small_group(result: RuleResult) -> str:
         f"{side} the {result.kind} {result.limit:g}" if side else f"worse than the {result.kind}'s"
     )
     parts = [f"{_full_label(result)}: {_lack(result.lack)}, {_judged_in(result)}."]
+    own = "Own comments"
     if result.outcome == "fail":
-        parts.append(f"Its own comments are significantly {against}.")
+        own = f"Own comments, significantly {against}"
     if result.value is None or result.not_excluded is None:
-        parts.append("Its own comments give no bound.")
+        parts.append(f"{own}: no bound.")
     else:
-        parts.append(_left_open(result))
+        parts.append(f"{own}: {_left_open(result)}")
         if result.outcome == "insufficient" and result.blind is not None:
             parts.append(
                 f"The policy requires a loss above {result.blind:g} to be excluded (`blind`)."
@@ -293,7 +302,7 @@ def _judged_in(result: RuleResult) -> str:
     if result.not_measured is not None:
         return f"and {unmeasured}"
     if result.outcome == "skipped" and result.blind is not None:
-        return f"so it is judged by its own rows, with the wider margin {result.blind:g}"
+        return f"so it is judged by its own comments, with the wider margin {result.blind:g}"
     return "and no category covers it"
 
 
@@ -306,12 +315,12 @@ def _left_open(result: RuleResult) -> str:
         own = abs(value) if _is_gap(result) else value
         end = "lower" if result.kind == "floor" else "upper"
         power = _detected(result)
-        return f"Own comments: {own:.4f}, {percent} {end} bound {bound:.4f}; {power}."
+        return f"{own:.4f}, {percent} {end} bound {bound:.4f}; {power}."
     rival = 0.0 if result.rival is None else result.rival
     change = abs(value) - abs(rival) if _is_gap(result) else value - rival
     noun = "the gap changed" if _is_gap(result) else "changed"
     return (
-        f"Own comments: {noun} by {change:+.4f} from the {result.kind}'s {_signed(result, rival)}; "
+        f"{noun} by {change:+.4f} from the {result.kind}'s {_signed(result, rival)}; "
         f"{_open_loss(bound)} ({percent} bound); 80% power to detect a loss of "
         f"{result.visible:.2g}."
     )
@@ -342,7 +351,7 @@ def _small_exception(exception: PassException) -> str:
     if check.not_measured is not None:
         stands = f"not measured ({check.not_measured})"
     elif check.judged_in is None:
-        stands = f"judged by few comments, with the wider margin {check.blind:g}"
+        stands = f"judged by its own comments, with the wider margin {check.blind:g}"
     parts = [f"{check.group}: {stands} ({checks})", _own_number(check)]
     if exception.n_unbounded:
         parts.append(f"{exception.n_unbounded:,} of the checks without a bound")
@@ -361,11 +370,12 @@ def _own_number(check: RuleResult) -> str:
     if check.kind not in RIVALS:
         size = abs(value) if check.kind == "ceiling" else value
         own = f"own {check.metric}{among} {size:.3f}"
-        return f"{own}; {open_loss:.2f} is not excluded; {_detected(check)}"
+        end = "lower" if check.kind == "floor" else "upper"
+        return f"{own}, {end} bound {open_loss:.2f}; {_detected(check)}"
     signed = "+" if _is_gap(check) else ""
     rival = value if check.rival is None else check.rival
     own = f"own {check.metric}{among} {value:{signed}.3f}, the {check.kind}'s {rival:{signed}.3f}"
-    power = f"; 80% power to detect {check.visible:.2g}" if check.visible else ""
+    power = f"; 80% power to detect a loss of {check.visible:.2g}" if check.visible else ""
     return f"{own}; {_open_loss(open_loss)}{power}"
 
 
@@ -383,7 +393,8 @@ def _family(result: RuleResult) -> str:
 
 def _no_loss(result: RuleResult) -> str:
     worse = "worse" if result.on_these_rows else "significantly worse"
-    more = f" by more than {result.limit:g} (gaps: twice)" if result.limit else ""
+    limits = f"{result.limit:g}, or {2 * result.limit:g} for a gap"
+    more = f" by more than {limits}" if result.limit else ""
     return f"No identity is {worse} than under the {result.kind}{more} ({_family(result)})."
 
 
@@ -435,7 +446,7 @@ def _missing(result: RuleResult) -> str:
     has = "has" if result.n_missing == 1 else "have"
     told = f"{result.n_missing:,} of {result.n_rows:,} comments {has} no score"
     if result.reason == "missing_not_ruled":
-        whose = "" if result.role == "candidate" else f" of the {result.role}"
+        whose = "" if result.role == "candidate" else f" from the {result.role}"
         return f"{told}{whose}, and the policy sets no limit for that (`{MISSING}`)."
     if result.reason == "missing_undefined":
         return f"{name} is undefined: {result.why}."

@@ -47,7 +47,7 @@ def _bounds_in_words(policy: Policy) -> str:
     return (
         f"Losses against the champion are tested with {len(SUBGROUP_METRICS)} bounds per identity, "
         f"and {len(threshold_metrics())} more if a threshold is given. They are simultaneous: "
-        f"in at most {alpha:g} of 100 sets is any of them wrong."
+        f"at most {alpha:g} of 100 sets have any wrong one."
     )
 
 
@@ -68,10 +68,14 @@ def _rules_in_words(policy: Policy) -> Iterator[str]:
             f"No identity, however small, {verb} be significantly worse than under the champion or "
             f"the reference{by if harm.tolerance else ''}, in any metric. [shown_harm]"
         )
+    unmeasured: dict[tuple[str, str], list[str]] = {}
     for entry in policy.not_measured:
+        known = entry.expires.isoformat(), printable(entry.reason)
+        unmeasured.setdefault(known, []).append(printable(entry.identity))
+    for (until, reason), names in unmeasured.items():
         yield (
-            f"Not measured until {entry.expires.isoformat()}: {printable(entry.identity)} "
-            f"({printable(entry.reason)}). A pass covers the others only."
+            f"Not measured until {until}: {', '.join(names)} ({reason}). A pass covers the others "
+            "only."
         )
 
 
@@ -83,21 +87,13 @@ def _unscored(policy: Policy) -> list[str]:
     verb = "must" if limits.action == "block" else "should (a warning only)"
     how = "be proven" if limits.mode == "proven" else "be"
     told = [
-        (limits.overall, "the share of all comments without a score {verb} {how} at most {limit}"),
-        (limits.each, "that of each identity at most {limit}"),
-        (limits.gap, "that of each identity at most {limit} larger than that of other comments"),
+        (limits.overall, "at most {limit} of all comments"),
+        (limits.each, "at most {limit} of the comments that mention an identity"),
+        (limits.gap, "at most {limit} more for an identity than for other comments"),
     ]
-    parts = [
-        text.format(verb=verb, how=how, limit=f"{limit:g}")
-        for limit, text in told
-        if limit is not None
-    ]
-    if limits.overall is None:
-        parts[0] = (
-            f"of the comments without a score, {parts[0].replace(' at', f' {verb} {how} at')}"
-        )
-    text = ", ".join(parts)
-    return [f"{text[0].upper()}{text[1:]}. [max_missing]"]
+    parts = [text.format(limit=f"{limit:g}") for limit, text in told if limit is not None]
+    text = "; ".join(parts)
+    return [f"The share of comments without a score {verb} {how}: {text}. [max_missing]"]
 
 
 def warn_of_policy(policy: Policy, today: date) -> list[str]:
@@ -202,7 +198,8 @@ def _support(rule: Rule) -> str:
     elif rule.scope != OVERALL:
         text += " that mention the identity"
     if background:
-        text += f", and {' and '.join(least[one] for one in background)} in its background"
+        of = " and ".join(least[one] for one in background)
+        text += f", and {of} comments that do not mention it"
     return text
 
 
@@ -236,10 +233,10 @@ def _demands(rule: Rule) -> Iterator[str]:
         yield f"{be} at least {rule.floor:g}{proven}"
     if rule.ceiling is not None:
         yield f"{be} at most {rule.ceiling:g} in either direction{proven}"
-    worse = "wider" if rule.is_gap else "worse"
+    worse = "larger in size" if rule.is_gap else "lower"
     for margin, rival in ((rule.margin, "champion"), (rule.reference_margin, "reference")):
         if margin is not None:
-            yield f"{be} no {worse} than the {rival}'s by {margin:g} or more{proven}"
+            yield f"{be} less than {margin:g} {worse} than the {rival}'s{proven}"
 
 
 def _succession(policy: Policy) -> str:
@@ -281,14 +278,14 @@ def _consequences(policy: Policy) -> Iterator[str]:
         if policy.blind is not None:
             margin, of_gap = policy.blind.margins
             lacks = (
-                f"; it is undecided if its own bound does not exclude a loss above {margin:g} "
-                f"(`blind`; of the size of a gap: {of_gap:g})"
+                f" It is undecided if that bound does not exclude a loss above {margin:g}, or "
+                f"{of_gap:g} for a gap (`blind`)."
             )
         yield (
             "An identity with too few comments for a rule is judged in the first category above it "
-            "that has enough (`roll_up`). By its own comments it fails if significantly worse "
-            "than the champion's, or beyond a limit, with simultaneous bounds for all such "
-            f"identities{lacks}; otherwise its own comments do not count."
+            "that has enough (`roll_up`). It still fails if its own comments are significantly "
+            "worse than the champion's, or beyond a limit, by bounds that are simultaneous for all "
+            f"such identities.{lacks}"
         )
         yield f"Categories: {printable(_categories(policy.hierarchy))}."
     then = "are skipped (`allow_first: true`)"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from bias_metrics.metrics import GIVEN, METRICS
+from bias_metrics.metrics import GIVEN, METRICS, subgroup_metric
 from bias_metrics.thresholds import CountedShare
 from biasgate.tasks.records import RATE_OF_GAP, Details, Report, Verdict
 from biasgate.tasks.reporting.page.drawing import WIDTH, Axis, drawn
@@ -22,7 +22,7 @@ _CHANGES = {
     "false_positive_rate": ("newly_flagged", "newly flagged"),
     "false_negative_rate": ("newly_missed", "newly missed"),
 }
-_AUCS = ("bpsn_auc", "bnsp_auc")
+_AUCS = subgroup_metric("negative", "positive"), subgroup_metric("positive", "negative")
 
 
 @dataclass(frozen=True)
