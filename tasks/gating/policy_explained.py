@@ -93,7 +93,7 @@ def _unscored(policy: Policy) -> list[str]:
     ]
     parts = [text.format(limit=f"{limit:g}") for limit, text in told if limit is not None]
     text = "; ".join(parts)
-    return [f"The share of comments without a score {verb} {how}: {text}. [max_missing]"]
+    return [f"The share of comments without a score {verb} {how} {text}. [max_missing]"]
 
 
 def warn_of_policy(policy: Policy, today: date) -> list[str]:

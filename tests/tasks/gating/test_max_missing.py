@@ -39,15 +39,15 @@ def test_a_limit_that_decides_nothing_is_refused(value):
         (
             0.02,
             (
-                "The share of all comments without a score must be proven at most 0.02, "
-                "that of each identity at most 0.02. [max_missing]"
+                "The share of comments without a score must be proven at most 0.02 of all "
+                "comments; at most 0.02 of the comments that mention an identity. [max_missing]"
             ),
         ),
         (
             {"gap": 0.1, "action": "warn", "mode": "estimate"},
             (
-                "Of the comments without a score, that of each identity should (a warning only) be "
-                "at most 0.1 larger than that of other comments. [max_missing]"
+                "The share of comments without a score should (a warning only) be at most 0.1 "
+                "more for an identity than for other comments. [max_missing]"
             ),
         ),
     ],

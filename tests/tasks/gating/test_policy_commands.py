@@ -98,9 +98,9 @@ def test_a_policy_is_told_in_words():
     assert (
         "1. Among short comments, how well harmless comments that mention each identity are "
         "separated from toxic comments that do not (BPSN AUC) must be at least 0.8 with 95% "
-        "confidence, and be no worse than the champion's by 0.02 or more with 95% confidence. "
-        "Needs at least 2 harmless comments that mention the identity, and 30 toxic in its "
-        "background. [bpsn_auc/each/short]" in text
+        "confidence, and be less than 0.02 lower than the champion's with 95% confidence. Needs "
+        "at least 2 harmless comments that mention the identity, and 30 toxic comments that do not "
+        "mention it. [bpsn_auc/each/short]" in text
     )
     assert "mention of gay shifts the scores of harmless comments" in text
     assert "must be, by point estimate, at most 0.2 in either direction. " in text
@@ -132,7 +132,7 @@ def test_the_words_for_a_missing_champion_are_what_the_gate_does(allow_first, wo
         ({"metric": "negative_aeg", "ceiling": 0.1}, "at least 5 harmless comments that mention"),
         (
             {"metric": "fnr_gap", "ceiling": 0.1, "threshold": "given"},
-            "at least 7 toxic comments that mention the identity, and 7 toxic in its background",
+            "at least 7 toxic comments that mention the identity, and 7 toxic comments that do not",
         ),
         ({"metric": "auc", "scope": "overall", "floor": 0.5}, "7 toxic and 5 harmless comments. ["),
     ],
@@ -288,7 +288,7 @@ def test_what_a_small_identity_must_meet_is_told_in_one_line(name):
     made = read_policy(name, Path())
     told = [line for line in explain_policy(made)[2:] if "too few comments for a rule" in line]
     assert len(told) == (made.hierarchy is not None)
-    of_blind = [f"a loss above {made.blind.margin:g} (`blind`;" in x for x in told if made.blind]
+    of_blind = [f"exclude a loss above {made.blind.margin:g}, or " in x for x in told if made.blind]
     assert all(of_blind)
 
 
@@ -404,13 +404,15 @@ def test_a_policy_about_nobody_in_particular_is_warned_of():
 def test_what_policies_say_of_small_identities_is_explained(name):
     text = "\n".join(explain_policy(read_policy(name, SHIPPED)))
     assert "No identity, however small, may be significantly worse than under the champion" in text
-    assert ("does not exclude a loss above 0.15 (" in text) == (name == "no-worse")
+    assert ("does not exclude a loss above 0.15, or 0.2 for a gap (`blind`)" in text) == (
+        name == "no-worse"
+    )
 
 
 def test_the_bounds_of_each_identity_are_counted():
     text = "\n".join(explain_policy(policy(RULE, confidence=0.975)))
     assert "5 bounds per identity, and 2 more if a threshold is given" in text
-    assert "in at most 2.5 of 100 sets" in text
+    assert "at most 2.5 of 100 sets have any wrong one" in text
 
 
 @pytest.mark.parametrize(

@@ -173,9 +173,9 @@ def test_a_rule_at_a_threshold_is_told_in_words():
     assert lines[2] == (
         "1. At the given threshold, how much more or less often harmless comments that mention "
         "each identity are flagged than other harmless comments (FPR gap) must be at most 0.2 in "
-        "either direction with 95% confidence, and be no wider than the champion's by 0.05 or "
-        "more with 95% confidence. Needs at least 2 harmless comments that mention the identity, "
-        "and 2 harmless in its background. [fpr_gap/each/given]"
+        "either direction with 95% confidence, and be less than 0.05 larger in size than the "
+        "champion's with 95% confidence. Needs at least 2 harmless comments that mention the "
+        "identity, and 2 harmless comments that do not mention it. [fpr_gap/each/given]"
     )
     assert lines[3].startswith("2. At the threshold of equal errors, how much more or less often")
 
