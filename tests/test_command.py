@@ -134,7 +134,7 @@ def test_toxic_bert_on_civil_comments_gives_the_published_numbers(
     everything = said(CliRunner().invoke(app, ["show", str(tmp_path), "--all"]))
     assert (
         "Look first at homosexual_gay_or_lesbian (its lowest AUC is bpsn_auc 0.783 "
-        "[95% interval 0.757, 0.809])." in everything
+        "[95% CI 0.755 to 0.811])." in everything
     )
     assert "At the threshold 0.5: 1.4% of harmless comments flagged" in everything
     assert "are left out" not in everything  # no identity is that small

@@ -52,7 +52,7 @@ def test_policies_answer_in_json():
     checked = answer("policy", "check", "default")
     assert checked["policy"] == "default"
     assert all(isinstance(one, str) for one in checked["warnings"])
-    assert any("shown to be at least" in line for line in checked["lines"])
+    assert any("with 95% confidence" in line for line in checked["lines"])
 
 
 def test_keys_answer_in_json(tmp_path, monkeypatch):

@@ -274,7 +274,7 @@ def overstatement(classifier: Classifier) -> str | None:
     apart = upheld - precision.value
     interval = ""
     if precision.low is not None and precision.high is not None:
-        interval = f" (95 % interval {percent(precision.low)} to {percent(precision.high)})"
+        interval = f" (95% interval {percent(precision.low)} to {percent(precision.high)})"
     if apart <= 0:
         return (
             f"{classifier.name}: {percent(upheld)} of {n.decisions:,} decisions were not reversed; "

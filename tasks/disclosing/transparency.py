@@ -49,7 +49,7 @@ PART_8, PART_11, NUMBERS = "part8.csv", "part11.md", "transparency.json"
 REHEARSAL = "part8_not_for_filing.csv"
 _LARGE = "Only for VLOPs"
 _Z = 1.959963984540054
-_LEVEL = f"{100 * CONFIDENCE:g} %"
+_LEVEL = f"{100 * CONFIDENCE:g}%"
 
 NO_ADVICE = (
     "biasgate computed this from a labelled sample. It supports the filing and is not legal "

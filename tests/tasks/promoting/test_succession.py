@@ -119,7 +119,7 @@ def test_a_verdict_on_a_sample_makes_a_first_champion():
         (
             NEWER,
             (0.01, -0.01),
-            "lower by 0.0100 (one-sided 95 % bounds -0.0150 and -0.0050) on set 1",
+            "lower by 0.0100 (one-sided 95% bounds -0.0150 to -0.0050) on set 1",
         ),
         (BETTER, (0.006,), None),
         (BETTER, (0.004,), "not significantly higher, final_score is higher by 0.0040"),
@@ -254,7 +254,7 @@ def test_a_copy_of_the_champion_promotes_nothing_and_its_first_line_says_so(
         "stays version 1: it has the champion's own scores, since its "
         "files and options are the same."
     )
-    assert word_of(decided).text == "Passed as the champion's copy, promotes nothing"
+    assert word_of(decided).text == "Passed as a copy of the champion: not promoted"
     with pytest.raises(InputError, match="must be another model than the champion: it has the"):
         promote_version(MODEL, copy.version, "please", gateway)
     assert gateway.alias(MODEL, "champion").version == "1"

@@ -241,8 +241,8 @@ def test_a_version_is_promoted_by_hand_on_its_verdicts(gateway, store, tmp_path)
     assert (entry.state, entry.version) == ("done", "1")
     assert entry.reason == (
         "it is time. Passed for no identity on its own. "
-        "Except gay: not measured (few; until 2100-01-01) (1 check); own subgroup_auc 0.921; "
-        "0.90 is not excluded, 0.56 would be seen; 254 more non-toxic comments needed. "
+        "Exception: gay: not measured (few; until 2100-01-01) (1 check); own subgroup_auc 0.921, "
+        "lower bound 0.90; 80% power to detect 0.56; 254 more harmless comments needed. "
         "Exception: no champion to compare with: 1 check was skipped"
     )
     assert wrong(gateway, store) == set()

@@ -123,8 +123,8 @@ def test_the_number_is_kept_with_the_scores(tmp_path, trained):
         (
             TrainedOn(n_rows=1500, n_texts=1600),
             (
-                "The model was trained on 1,500 of 2,000 comments (75.0%): its numbers are too "
-                "good (`allow_training_rows`)."
+                "The model was trained on 1,500 of 2,000 comments (75.0%): its numbers are "
+                "optimistic (`allow_training_rows`)."
             ),
         ),
     ],

@@ -72,8 +72,8 @@ def test_the_worst_identities_are_tags_in_which_nothing_reorders_the_line():
     ("champion", "worsened", "words"),
     [
         (None, [], "There was no champion to compare with."),
-        (rival_of(), [], "nobody is shown to be; for 2 identities, some numbers have no interval"),
-        (rival_of(digest="d2"), [], "it is the champion"),
+        (rival_of(), [], "no significant loss; 2 identities have numbers without an interval"),
+        (rival_of(digest="d2"), [], "This is the champion."),
         (
             rival_of(),
             [worse("b", 0.5, 0.3), worse("c", 0.7, 0.2, "b"), worse("a", 0.8, 0.1)],
