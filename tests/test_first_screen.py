@@ -92,7 +92,7 @@ def test_the_leaderboard_has_the_best_candidate_first_and_the_worst_number_of_ea
     number = f"{cell.value:+.3f} [{cell.low:+.3f}, {cell.high:+.3f}]"
     assert f"gay  Negative AEG {number}  ceiling 0.2" in rows_[1]
     rate = read_report(output / "s/biased").thresholds["given"].subgroups["gay"]
-    share = f"{rate.false_positive_rate.value:.0%} of harmless flagged about gay"
+    share = f"{rate.false_positive_rate.value:.0%} of harmless comments about gay flagged"
     assert share in rows_[1]
 
 

@@ -61,6 +61,13 @@ class HarmPanel:
         most = max((end for end in [*ends, self.overall] if end is not None), default=0.0)
         return Axis(0.0, max(math.ceil(20 * most) / 20, 0.05))
 
+    @property
+    def ends(self) -> str:
+        """The two ends of the drawings, in words."""
+        if not self.is_rate:
+            return self.axis.ends
+        return f"drawn from 0% to {100 * self.axis.high:g}%"
+
     def text(self, value: float | None) -> str:
         """Return a share in percent, or an AUC."""
         return percent(value) if self.is_rate or value is None else number(value)

@@ -32,10 +32,10 @@ OUTCOMES = {
 _NONE = "-"
 _CLASSES = {"positive": "toxic comments", "negative": "harmless comments", "cluster": "clusters"}
 _EVENTS = {
-    "newly_flagged": ("harmless flagged", "flagged"),
-    "newly_missed": ("toxic missed", "missed"),
-    "false_positive_rate": ("harmless flagged", "flagged"),
-    "false_negative_rate": ("toxic missed", "missed"),
+    "newly_flagged": ("harmless", "flagged"),
+    "newly_missed": ("toxic", "missed"),
+    "false_positive_rate": ("harmless", "flagged"),
+    "false_negative_rate": ("toxic", "missed"),
 }
 
 
@@ -235,7 +235,7 @@ def _of_check(result: RuleResult) -> Cell:
     elif result.lack is not None:
         text = f"{who}: {_lack(result.lack)}"
         short = f"{who}: {result.lack.n:,} of {result.lack.needed:,} {_CLASSES[result.lack.of]}"
-        return Cell(text, short.removesuffix(" comments"))
+        return Cell(text, f"{short.removesuffix(' comments')} needed")
     elif result.reason == "no_rival":
         text = f"{who}: no {result.kind} to compare with"
     elif result.value is not None and METRICS.get(result.metric) is not None:
@@ -299,11 +299,11 @@ def _decisions(story: Story) -> Cell:
     ]
     if found and not story.is_champion:
         *_, name, metric, one = max(found, key=lambda entry: entry[:2])
-        long, short = _EVENTS[metric]
+        label, event = _EVENTS[metric]
         return Cell(
-            f"+{one.count:,} {long} of {one.n:,} about {name}",
-            f"+{one.count:,} {short} ({name})",
-            f"+{one.count:,} {short}" if is_named(name) else "",
+            f"+{one.count:,} of {one.n:,} {label} comments about {name} {event}",
+            f"+{one.count:,} {event} ({name})",
+            f"+{one.count:,} {event}" if is_named(name) else "",
         )
     if story.verdict.changed and not story.is_champion:
         return Cell("no changed decision", "none changed")
@@ -312,11 +312,12 @@ def _decisions(story: Story) -> Cell:
     if not story.errors.harms:
         return Cell("no significant gap", "no signif. gap")
     worst = max(story.errors.harms, key=_gap)
-    long, short = _EVENTS[worst.rate]
+    label, event = _EVENTS[worst.rate]
     return Cell(
-        f"{worst.value:.0%} of {long} about {worst.group}, {worst.overall:.0%} of all",
-        f"{worst.value:.0%} {short} ({worst.group}; all {worst.overall:.0%})",
-        f"{worst.value:.0%} {short} (all {worst.overall:.0%})" if is_named(worst.group) else "",
+        f"{worst.value:.0%} of {label} comments about {worst.group} {event}, "
+        f"{worst.overall:.0%} of all",
+        f"{worst.value:.0%} {event} ({worst.group}; all {worst.overall:.0%})",
+        f"{worst.value:.0%} {event} (all {worst.overall:.0%})" if is_named(worst.group) else "",
     )
 
 
