@@ -92,7 +92,7 @@ def app(programs: Path, folder: Path) -> None:
     )
     (folder / "wheel.yaml").write_text(CONFIG)
     said = run(folder, programs / "biasgate", "evaluate", "wheel.yaml", "--output", "out")
-    assert "Passed" in said, said
+    assert "PASSED" in said, said
     assert (folder / "out" / "table" / "scores" / "report.json").exists()
     civil_comments(programs, folder)
     passes(programs, folder, ["test_main_job.py"], "-m", "not slow", "-k", "verdicts or scikit")

@@ -144,6 +144,8 @@ def test_one_identity_is_shown_with_every_number_and_check(output):
     for metric in SUBGROUP_METRICS:
         cell = report.bias[metric, "gay"]
         assert f"{abs(cell.value):.3f} [" in text
+    flagged = report.thresholds["given"].subgroups["gay"].false_positive_rate.value
+    assert f"At threshold 0.9: {flagged:.1%} of harmless comments flagged" in text
     for one in Verdict.from_dict(verdict_of(output / "s/biased")).results:
         if one.group == "gay" and one.outcome in {"fail", "insufficient"}:
             assert check_message(one) in text

@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from bias_metrics.gate import RIVALS
-from bias_metrics.metrics import METRICS
+from bias_metrics.metrics import GIVEN, METRICS
 from biasgate.tasks.common.command_lines import as_path, command_line, store_option
 from biasgate.tasks.common.console import console, shown
 from biasgate.tasks.common.errors import InputError
@@ -42,7 +42,7 @@ from biasgate.tasks.reporting.page.grids import (
 )
 from biasgate.tasks.reporting.results import SUMMARY, Published, Results
 from biasgate.tasks.reporting.story import Story, gains_of
-from biasgate.tasks.reporting.tables import numbers_by_night
+from biasgate.tasks.reporting.tables import numbers_by_night, percent, short
 from biasgate.tasks.reporting.terminal_table import (
     COLOURS,
     ROWS,
@@ -177,6 +177,8 @@ def _print_identity(out: Console, results: Results, identity: str) -> None:
                 text = f"  {column.title:13} {cell.mark or ' '} {value}{beside}{change}"
                 out.print(Text(printable(text), COLOURS.get(cell.status, "")), soft_wrap=True)
         report = published.report
+        for line in _rates(report, identity):
+            out.print(f"  {shown(line)}", soft_wrap=True)
         if report.terms and any(one.subgroup == identity for one in report.terms.terms):
             terms = term_table(report.terms, identity)
             out.print(escape(terms.text(terms.caption)), soft_wrap=True)
@@ -186,6 +188,20 @@ def _print_identity(out: Console, results: Results, identity: str) -> None:
         ]
         for part in (part for text in filter(None, told) for part in _wrapped(out, text)):
             out.print(part, soft_wrap=True)
+
+
+def _rates(report: Report, identity: str) -> Iterator[str]:
+    """Yield the error rates of an identity at the given threshold, with those of all comments."""
+    at = report.thresholds.get(GIVEN)
+    if at is None or identity not in at.subgroups:
+        return
+    own, overall = error_rates(at.subgroups[identity]), error_rates(at.overall)
+    titles = ("harmless comments flagged", "toxic comments missed")
+    for title, rate, every in zip(titles, own.values(), overall.values(), strict=True):
+        yield (
+            f"At threshold {short(at.threshold)}: {percent(rate.value)} of {title}, "
+            f"{percent(every.value)} of all"
+        )
 
 
 def _print_uses(out: Console, sets: Sequence[SetUse]) -> None:
