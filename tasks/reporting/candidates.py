@@ -331,7 +331,10 @@ class CandidateStory:
         parts = [_USEFUL[check.result.metric == "auc"] for check in useless]
         parts += [_UNRULED] if unscored else []
         first = [_needed(one) for one in failed[:1]]
-        parts += [f"Fix {len(failed):,} failed checks. First: {one}" for one in first if failed[1:]]
+        n_sets = sum(any(check.has_failed for check in story.unmet) for story in self.stories)
+        on_sets = f" on {n_sets:,} sets" if n_sets > 1 else ""
+        several = f"Fix {len(failed):,} failed checks{on_sets}."
+        parts += [f"{several} First: {one}" for one in first if failed[1:]]
         parts += first if len(failed) == 1 else []
         for kind in RIVALS:
             n = sum(check.result.kind == kind for check in no_rival)
