@@ -139,7 +139,7 @@ def test_what_an_evaluation_prints_are_these_commands(started, folder):
     unsure = "'my unsure/my comments/new words"
     assert {name: commands_in(text) for name, (_, text) in started[1].items()} == {
         "first": [f"verify 'my model' 1 {store}", ui],
-        "next": ["show 'my next' --all", f"verify 'my model' 2 {store}", ui],
+        "next": [f"verify 'my model' 2 {store}", ui],
         "unsure": ["show 'my unsure' --all", f"policy plan {unsure}/policy.json' {unsure}'", ui],
         "night": [f"verify 'my model' 2 {store}", ui],
         "counted": ["show 'my counts' --all"],

@@ -167,7 +167,7 @@ def _headline(lines: Sequence[CandidateStory]) -> str:
 def _rows(line: CandidateStory) -> list[LeaderboardRow]:
     if not line.stories:
         nothing = Cell(_NONE, _NONE)
-        why = Cell(line.sentence, line.sentence)
+        why = Cell(line.sentence, "could not be scored")
         score = MetricValue(None, "it could not be scored")
         return [LeaderboardRow(line.name, "", "ERROR", "error", score, why, nothing, nothing)]
     return [

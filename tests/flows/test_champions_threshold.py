@@ -81,5 +81,5 @@ def test_where_the_champion_has_no_threshold_the_verdict_says_what_was_not_looke
     code, _, verdict = evaluate("second", 0.5)
     assert (code, verdict["outcome"], verdict["bounds"]["jointly"]) == (0, "pass", 5)
     assert bounds_message(Verdict.from_dict(verdict).bounds).endswith(
-        "Losses in fpr_gap and fnr_gap were not looked at: the champion has no `threshold`."
+        "Losses in fpr_gap and fnr_gap are not tested: the champion has no `threshold`."
     )

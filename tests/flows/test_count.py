@@ -27,7 +27,7 @@ def home(tmp_path_factory, prefect_server):
 def test_the_command_says_the_verdict_and_that_it_rests_on_counts(home):
     _, text = home
     assert "Passed: next on chats" in text
-    assert "Decided by counts of 3 shards, without rows: every AUC is known within" in text
+    assert "Decided by counts of 3 shards, without rows: every AUC is exact to" in text
 
 
 def test_the_folder_has_what_is_read_again(home):

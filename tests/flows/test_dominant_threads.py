@@ -27,6 +27,6 @@ def test_a_thread_with_half_of_an_identitys_comments_is_named(
     for kind, label in (("harmless", 0), ("toxic", 1)):
         of_class = rows["thread"][about & (rows["label"] == label)] == "quarrel"
         told = f"one cluster has {of_class.mean():.0%} ({of_class.sum()} rows)"
-        assert f"of the {kind} comments about gay {told}" in warning
+        assert f"of the {kind} comments about gay, {told}" in warning
     for place in ("out/report.html", "out/junit.xml"):  # beside the outcome
         assert "Some numbers depend heavily on one cluster" in Path(place).read_text("utf-8")

@@ -149,12 +149,12 @@ def test_runs_tell_their_verdict_where_mlflow_shows_a_description(first):
     by_estimates, no_rule = told.split("- Passed for no identity on its own.\n- Exception: ")[
         1
     ].split("\n- Exception: ")
-    assert by_estimates.startswith("4 checks were decided by the estimate alone")
+    assert by_estimates.startswith("4 checks were decided by the point estimate")
     assert no_rule.startswith("no blocking rule covers deaf.\n")
     look = as_text(first.read("comments/words/report.json")["look_first"]["sentence"])
     assert explained == f"- {look}"
     assert "\n\n**Blocked**: shifted on comments\n\n" in notes["shifted on comments"]
-    assert "of 3 identities, 1 failed (gay)" in notes["shifted on comments"]
+    assert " of 3 passed, 1 failed (gay)" in notes["shifted on comments"]
     assert "\n\n**Blocked**: shifted\n\n" in notes["evaluate small"]
 
 
@@ -181,7 +181,8 @@ def test_the_page_of_the_evaluation_is_written_and_logged_with_its_run(world, fi
         page = (logged / "report.html").read_bytes()
     assert page == (first.output / "report.html").read_bytes()
     found = read_page(page)
-    names = [one.one("bdi").text for one in found.one("ul", class_="verdicts").find("li")]
+    board = found.one("table", class_="board").one("tbody")
+    names = [row.one("bdi").text for row in board.find("tr")]
     assert names == CANDIDATES
 
 

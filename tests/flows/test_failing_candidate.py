@@ -1,6 +1,7 @@
 """A candidate that cannot be scored: the others are judged without it, and it is told."""
 
 import json
+import re
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -47,8 +48,8 @@ def home(tmp_path_factory, prefect_server):
 def test_the_command_ends_with_an_error_that_names_the_candidate(home):
     code, said = home
     assert code == 1
-    assert "Passed for 0 of 1 identities: file" in said
-    assert "Error: broken" in said
+    assert re.search(r"file +PASSED \(exceptions\)", said)
+    assert re.search("broken +ERROR", said)
     assert "broken could not be scored; the others are judged without it" in said
 
 
@@ -91,7 +92,7 @@ def test_a_candidate_whose_outcome_does_not_count_fails_nothing(home):
     del home
     code, said = evaluated("uncounted", **with_broken(outcome_of=["file"]))
     assert code == 0
-    assert "Error: broken" in said
+    assert re.search("broken +ERROR", said)
 
 
 def test_where_the_policy_only_reports_it_is_an_error_still(home):
@@ -100,8 +101,8 @@ def test_where_the_policy_only_reports_it_is_an_error_still(home):
     Path("reporting.yaml").write_text(policy)
     code, said = evaluated("reported", **with_broken(policy="reporting.yaml"))
     assert code == 1
-    assert "Reported only: file" in said
-    assert "Error: broken" in said
+    assert re.search("file +REPORTED", said)
+    assert re.search("broken +ERROR", said)
 
 
 def test_a_night_goes_on_without_it(home):
