@@ -30,13 +30,14 @@ def test_planted_bias_is_blocked_for_the_planted_identities_alone(shown):
     outcomes = {one["candidate"]: one["outcome"] for one in summary["decisions"]}
     assert outcomes == {"biased_labels": "fail", "balanced_labels": "pass"}
     assert demo.unexpected(partial(summary)) is None
-    assert "Passed with exceptions: balanced_labels" in result.output
-    assert "models:/toxicity_demo/2 is champion now" in result.output
-    assert re.search("Worst identity: (gay|muslim): BPSN AUC 0.4", result.output)
+    said = " ".join(result.output.split())
+    assert re.search(r"balanced_labels PASSED \(exceptions\)", said)
+    assert "models:/toxicity_demo/2 is champion now" in said
+    assert re.search(r"biased_labels BLOCKED .*?(gay|muslim) BPSN( AUC)? 0\.4", said)
     assert "What to do next" in result.output
     assert re.search("open the report in a browser: .*report.html\n", result.output)
-    following = re.findall("^  Next: \\S+ (.*)$", result.output, re.MULTILINE)
-    assert [one.split()[0] for one in following] == ["show", "verify"]
+    following = re.findall("^Next: \\S+ (.*)$", result.output, re.MULTILINE)
+    assert [one.split()[0] for one in following] == ["verify"]
     for one in following:
         assert CliRunner().invoke(app, shlex.split(one)).exit_code == 0
 
