@@ -164,7 +164,7 @@ def _interval(result: RuleResult) -> str:
     return f" ({_bounds(result.confidence)}{of} {result.low:.4f} to {result.high:.4f})"
 
 
-def _lack(lack: Lack) -> str:
+def lack_message(lack: Lack) -> str:
     """Return how many rows there are, and how many are needed."""
     side = f"{lack.side} " if lack.side else ""
     kind = "cluster" if lack.of == "cluster" else f"{_CLASSES[lack.of]} {side}comment"
@@ -172,7 +172,7 @@ def _lack(lack: Lack) -> str:
     text = f"{counted(lack.n, what)}, {lack.needed:,} needed"
     text = text if lack.group is None else f"{lack.group} has {text}"
     if lack.categories:
-        text += f" (its categories: {', '.join(map(_lack, lack.categories))})"
+        text += f" (its categories: {', '.join(map(lack_message, lack.categories))})"
     return text
 
 
@@ -240,7 +240,7 @@ def _margin(result: RuleResult, beyond: str) -> str:
 
 def _few_rows(result: RuleResult) -> str:
     assert result.lack is not None  # noqa: S101
-    return f"{_full_label(result)}: insufficient evidence: {_lack(result.lack)}."
+    return f"{_full_label(result)}: insufficient evidence: {lack_message(result.lack)}."
 
 
 def _undefined(result: RuleResult) -> str:
@@ -272,7 +272,7 @@ def _small_group(result: RuleResult) -> str:
     against = (
         f"{side} the {result.kind} {result.limit:g}" if side else f"worse than the {result.kind}'s"
     )
-    parts = [f"{_full_label(result)}: {_lack(result.lack)}, {_judged_in(result)}."]
+    parts = [f"{_full_label(result)}: {lack_message(result.lack)}, {_judged_in(result)}."]
     own = "Own comments"
     if result.outcome == "fail":
         own = f"Own comments, significantly {against}"

@@ -16,7 +16,6 @@ from biasgate.tasks.outcomes import WORDS, Word, word_of
 from biasgate.tasks.records import CandidateDecision
 from biasgate.tasks.reporting.story import (
     CHANGED,
-    DECISION,
     GAINED,
     HOLDS,
     LOWEST,
@@ -156,9 +155,7 @@ class CandidateStory:
     @property
     def told(self) -> list[str]:
         """What to say below the outcome, sentence by sentence; the first ones matter most."""
-        labelled = [
-            f"{label}: {text.removesuffix('.')}." for label, text in self.facts if label != DECISION
-        ]
+        labelled = [f"{label}: {text.removesuffix('.')}." for label, text in self.facts]
         excepted = self._excepted(_EXCEPTIONS)
         basis = [text for story in self.stories for text in story.basis]
         counts = [one.counts for one in self.stories if len(self.stories) == 1]
@@ -191,7 +188,6 @@ class CandidateStory:
             at: told,
             TO_PASS: self._to_pass(),
             GAINED: self._changes("gains"),
-            DECISION: self.sentence,
         }
         return [(label, text) for label, text in found.items() if text]
 
@@ -448,6 +444,6 @@ def _is_close(result: RuleResult) -> bool:
     return result.bound is not None and result.not_excluded is None and result.blind is None
 
 
-def by_outcome(story: Story) -> int:
-    """Return the place of a story in an order by outcome."""
+def by_outcome(story: Story | CandidateStory) -> int:
+    """Return the place of a story in an order by outcome, the worst first."""
     return ("error", "fail", "insufficient", "reported", "pass").index(story.word.status)

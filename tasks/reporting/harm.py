@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from markupsafe import Markup
 
@@ -52,7 +53,7 @@ class HarmPanel:
     change: str = ""
     """What `HarmRow.changed` counts; empty without a champion at a threshold."""
 
-    @property
+    @cached_property
     def axis(self) -> Axis:
         """The scale of the drawings, which spans the intervals."""
         if not self.is_rate:
@@ -129,12 +130,14 @@ def _rate_panel(verdict: Verdict, details: Details, metric: str, at: int) -> Har
 
 
 def _auc_panel(report: Report, details: Details, metric: str) -> HarmPanel:
-    bias, beside = report.bias, details.champion
+    bias, differences = report.bias, details.champion
     rows = []
     for name in details.scores.subgroups:
         cell = bias.subgroups[name][metric]
         if cell.value is not None:
-            champion = None if beside is None else beside.subgroups[name][metric].second
+            champion = None
+            if differences is not None:
+                champion = differences.subgroups[name][metric].second
             rows.append(HarmRow(name, cell.value, cell.low, cell.high, champion, None))
     rows.sort(key=lambda row: row.value)
     known = METRICS[metric]

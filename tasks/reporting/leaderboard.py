@@ -10,27 +10,19 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from bias_metrics import MetricValue
-from bias_metrics.gate import RIVALS, USEFUL, Lack, RuleResult
+from bias_metrics.gate import RIVALS, USEFUL, RuleResult
 from bias_metrics.gate.missing import RULE as MISSING
 from bias_metrics.metrics import METRICS
 from bias_metrics.parts import counted
-from biasgate.tasks.outcomes import EXCEPT, NOT_REGISTERED
-from biasgate.tasks.reporting.candidates import CandidateStory
+from biasgate.tasks.check_messages import lack_message
+from biasgate.tasks.outcomes import COPY, EXCEPT, NOT_REGISTERED, REPORTED, WORDS
+from biasgate.tasks.reporting.candidates import CandidateStory, by_outcome
 from biasgate.tasks.reporting.story import ErrorHarm, Story
 from biasgate.tasks.reporting.tables import number, plus_minus, titled, with_interval
 from biasgate.tasks.reporting.verdict_story import Change
 from biasgate.tasks.wording import first_names
 
-OUTCOMES = {
-    "pass": "PASSED",
-    "reported": "REPORTED",
-    "insufficient": "UNDECIDED",
-    "fail": "BLOCKED",
-    "error": "ERROR",
-}
-"""The outcomes from the best to the worst, by status."""
 _NONE = "-"
-_CLASSES = {"positive": "toxic comments", "negative": "harmless comments", "cluster": "clusters"}
 _EVENTS = {
     "newly_flagged": ("harmless", "flagged"),
     "newly_missed": ("toxic", "missed"),
@@ -60,7 +52,7 @@ class LeaderboardRow:
     """Empty if the candidate could not be scored."""
     outcome: str
     badge: str
-    """The status, for colours: a key of `OUTCOMES`, or `except`."""
+    """The status, for colours, or `except`."""
     final_score: MetricValue
     worst: Cell
     """The worst failed check of an identity, what a verdict lacks, or the lowest AUC."""
@@ -117,12 +109,10 @@ def leaderboard(lines: Sequence[CandidateStory]) -> Leaderboard:
 
 def _decided(lines: Sequence[CandidateStory]) -> list[str]:
     """Return the decisions for the headline: that of all candidates, or of who is promoted."""
-    every = {line.sentence for line in lines if line.stories} - {NOT_REGISTERED}
-    return [
-        text
-        for text in dict.fromkeys(line.sentence for line in lines if line.promoted)
-        if len(every) > 1
-    ] or [text for text in every if len(every) == 1 and text]
+    every = {line.sentence for line in lines if line.stories} - {"", NOT_REGISTERED}
+    if len(every) == 1:
+        return [*every]
+    return list(dict.fromkeys(line.sentence for line in lines if line.promoted))
 
 
 def _notices(lines: Sequence[CandidateStory]) -> Iterator[str]:
@@ -145,7 +135,7 @@ def _notices(lines: Sequence[CandidateStory]) -> Iterator[str]:
 def _rank(line: CandidateStory) -> tuple[int, float]:
     scores = [story.final_score.value for story in line.stories]
     known = [value for value in scores if value is not None]
-    return [*OUTCOMES].index(line.word.status), -min(known, default=0.0)
+    return -by_outcome(line), -min(known, default=0.0)
 
 
 def _headline(lines: Sequence[CandidateStory]) -> str:
@@ -169,7 +159,11 @@ def _rows(line: CandidateStory) -> list[LeaderboardRow]:
         nothing = Cell(_NONE, _NONE)
         why = Cell(line.sentence, "could not be scored")
         score = MetricValue(None, "it could not be scored")
-        return [LeaderboardRow(line.name, "", "ERROR", "error", score, why, nothing, nothing)]
+        return [
+            LeaderboardRow(
+                line.name, "", line.outcome.upper(), "error", score, why, nothing, nothing
+            )
+        ]
     return [
         LeaderboardRow(
             story.candidate,
@@ -186,11 +180,14 @@ def _rows(line: CandidateStory) -> list[LeaderboardRow]:
 
 
 def _outcome(story: Story) -> str:
-    has_exceptions = story.word.text == EXCEPT or len(story.verdict.holds_for.identities) < (
-        story.n_identities
-    )
-    passed = story.word.status == "pass"
-    return OUTCOMES[story.word.status] + (" (exceptions)" if passed and has_exceptions else "")
+    """Return the outcome without names, and whether a pass says less than it seems."""
+    text = {**WORDS, "reported": REPORTED}[story.word.status].text.upper()
+    if story.word.status != "pass":
+        return text
+    if story.word.text == COPY:
+        return f"{text} (copy)"
+    is_whole = len(story.verdict.holds_for.identities) >= story.n_identities
+    return text if is_whole and story.word.text != EXCEPT else f"{text} (exceptions)"
 
 
 def _worst(story: Story) -> Cell:
@@ -233,9 +230,7 @@ def _of_check(result: RuleResult) -> Cell:
     if result.rule == MISSING and result.value is not None:
         text = f"{who}: {100 * result.value:.1f}% of comments without a score"
     elif result.lack is not None:
-        text = f"{who}: {_lack(result.lack)}"
-        short = f"{who}: {result.lack.n:,} of {result.lack.needed:,} {_CLASSES[result.lack.of]}"
-        return Cell(text, f"{short.removesuffix(' comments')} needed")
+        text = f"{who}: {lack_message(result.lack)}"
     elif result.reason == "no_rival":
         text = f"{who}: no {result.kind} to compare with"
     elif result.value is not None and METRICS.get(result.metric) is not None:
@@ -252,12 +247,6 @@ def _of_check(result: RuleResult) -> Cell:
     else:
         text = f"{who}: {_short_title(result.metric)} undefined"
     return Cell(text, text)
-
-
-def _lack(lack: Lack) -> str:
-    where = " outside it" if lack.side else ""
-    effective = "effective " if lack.effective else ""
-    return f"{lack.n:,} {effective}{_CLASSES[lack.of]}{where}, {lack.needed:,} needed"
 
 
 def _change(story: Story) -> Cell:

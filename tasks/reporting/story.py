@@ -42,8 +42,7 @@ from biasgate.tasks.wording import changed_in_words, first_names, terms_in_words
 WORSE, GAINED = "Worse than the champion", "Better than the champion"
 CHANGED, TERMS = "Changed decisions", "Worst terms"
 HOLDS, UNKNOWN, NOT_JUDGED = "Identities", "No interval for", "Not covered by a rule"
-WARNING = "Warning"
-TO_PASS, DECISION = "To pass", "Decision"
+WARNING, TO_PASS = "Warning", "To pass"
 TREATED_WORST, LOWEST = "Worst identity", "Lowest AUC"
 # The words for identities for which a verdict does not hold.
 _FAILED = "failed"
@@ -68,14 +67,6 @@ _NO_ERRORS = "no identity has a significantly higher error rate than other comme
 
 
 @dataclass(frozen=True)
-class Focus:
-    """The number to show first."""
-
-    group: str
-    metric: str
-
-
-@dataclass(frozen=True)
 class WorstNumber:
     """The number of the worst failed check of an identity, else the lowest AUC."""
 
@@ -85,6 +76,11 @@ class WorstNumber:
     """With bounds that hold for all numbers it was selected from, if it is one of a whole set."""
     check: RuleResult | None = None
     """The failed check; None for the lowest AUC."""
+
+    @property
+    def is_pictured(self) -> bool:
+        """Whether the picture of every number has it: five metrics of a whole set."""
+        return self.metric in SUBGROUP_METRICS and (self.check is None or not self.check.slice)
 
     @property
     def text(self) -> str:
@@ -155,8 +151,6 @@ class Story(VerdictStory):
     """What to be careful about."""
     look_first: str
     """The identity to look at first; the cause where scores are upside down."""
-    focus: Focus | None
-    """The number behind that, if it is one of an identity."""
     analyses: tuple[str, ...]
     """The findings of further analyses."""
     numbers: tuple[tuple[str, MetricValue], ...]
@@ -200,6 +194,7 @@ class Story(VerdictStory):
         """
         said = VerdictStory.of_verdict(verdict)
         worst = _worst_check(report, said.unmet)
+        number = _worst_number(report, worst)
         no_use = _warned(report, UPSIDE_DOWN, BY_CHANCE) or [
             check_message(result) for result in verdict.results if result.rule == USEFUL
         ]
@@ -226,13 +221,13 @@ class Story(VerdictStory):
             **vars(said),
             warnings=tuple(report.warnings),
             look_first=" ".join(no_use or [report.look_first.sentence]),
-            focus=_focus(report, worst),
             analyses=tuple(analyses),
             numbers=tuple(numbers.items()),
             headline=_headline(said, worst, no_use),
-            worst=_worst_number(report, worst),
-            first=_first(report, worst),
-            worst_is_shown=_is_shown(report, worst),
+            worst=number,
+            first=getattr(worst or number, "group", None),
+            worst_is_shown=number is not None
+            and (number.check is not None or number.group in report.harms),
             changed="" if verdict.changed is None else changed_in_words(verdict.changed),
             terms=_terms(report),
             not_judged=unjudged(
@@ -427,20 +422,6 @@ def _is_ruled(result: RuleResult) -> bool:
     return result.action == "block" and result.rule not in {HARM, USEFUL}
 
 
-def _first(report: Report, worst: RuleResult | None) -> str | None:
-    if worst is not None:
-        return worst.group
-    focus = _focus(report, worst)
-    return None if focus is None else focus.group
-
-
-def _is_shown(report: Report, worst: RuleResult | None) -> bool:
-    if worst is not None and worst.kind not in RIVALS:
-        return True
-    lowest = _lowest_auc(report)
-    return lowest is not None and lowest[0] in report.harms
-
-
 def _worst_check(report: Report, unmet: Sequence[Check]) -> RuleResult | None:
     """Return the failed check of an identity that is furthest beyond its limit; None if none is.
 
@@ -481,16 +462,6 @@ def _lowest_auc(report: Report) -> tuple[str, str] | None:
     return min(known, key=lambda cell: known[cell], default=None)
 
 
-def focus_of(report: Report, verdict: Verdict) -> Focus | None:
-    """Return the number to show first, without telling the rest."""
-    return _focus(report, _worst_check(report, VerdictStory.of_verdict(verdict).unmet))
-
-
-def _focus(report: Report, worst: RuleResult | None) -> Focus | None:
-    """Return the number that is named first; None if it is not one of an identity."""
-    if worst is None or worst.kind in RIVALS:
-        lowest = _lowest_auc(report)
-        return None if lowest is None else Focus(*lowest)
-    if worst.slice is not None or worst.metric not in SUBGROUP_METRICS:
-        return None
-    return Focus(str(worst.group), worst.metric)
+def worst_number(report: Report, verdict: Verdict) -> WorstNumber | None:
+    """Return the number that is named first, without the rest of a story."""
+    return _worst_number(report, _worst_check(report, VerdictStory.of_verdict(verdict).unmet))

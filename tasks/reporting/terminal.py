@@ -22,7 +22,7 @@ from biasgate.tasks.common.secrets import masked
 from biasgate.tasks.measuring.explaining import describe_harm
 from biasgate.tasks.records import (
     Report,
-    SetUse,
+    Summary,
     Value,
     error_rates,
 )
@@ -91,7 +91,7 @@ def print_results(
 
 
 def _print_board(out: Console, results: Results, store: Path | None, *, everything: bool) -> None:
-    """Print the leaderboard, what to know beside it, and where to look."""
+    """Print the leaderboard, its notices, and the next commands."""
     board = leaderboard(results.lines)
     out.print(shown(board.headline), style="bold")
     if board.rows:
@@ -104,10 +104,6 @@ def _print_board(out: Console, results: Results, store: Path | None, *, everythi
             _print_candidate(out, line)
     else:
         _print_notices(out, results, board, _LINES - len(places))
-    if results.summary is not None:
-        for sentence in results.summary.moved:
-            out.print(shown(sentence), soft_wrap=True)
-        _print_uses(out, results.summary.sets)
     for what, place in places.items():
         _print_labelled(out, what, shown(place), "bold")
 
@@ -122,7 +118,7 @@ def _print_candidate(out: Console, line: CandidateStory) -> None:
 
 def _print_notices(out: Console, results: Results, board: Leaderboard, most: int) -> None:
     """Print what limits the outcomes and what a single candidate needs; at most `most` lines."""
-    notices = list(board.notices)
+    notices = [*_news(results.summary), *board.notices]
     if len(board.lines) == 1:
         [line] = board.lines
         notices += [text for text in (line.headline, line.to_pass) if text]
@@ -136,6 +132,16 @@ def _print_notices(out: Console, results: Results, board: Leaderboard, most: int
     if n_shown < len(texts):
         everything = shown(command_line("show", results.folder, "--all"))
         out.print(f"[dim]and {len(texts) - n_shown:,} more: {everything}[/]", soft_wrap=True)
+
+
+def _news(summary: Summary | None) -> Iterator[str]:
+    """Yield sets that were used too often, then identities that moved, then other reused sets."""
+    if summary is None:
+        return
+    yield from (f"warning: {use.sentence}" for use in summary.sets if use.spent_by is not None)
+    yield from summary.moved
+    reused = (use for use in summary.sets if use.is_reused and use.spent_by is None)
+    yield from (use.sentence for use in reused)
 
 
 def _print_labelled(out: Console, label: str, markup: str, style: str, indent: int = 0) -> None:
@@ -202,15 +208,6 @@ def _rates(report: Report, identity: str) -> Iterator[str]:
             f"At threshold {short(at.threshold)}: {percent(rate.value)} of {title}, "
             f"{percent(every.value)} of all"
         )
-
-
-def _print_uses(out: Console, sets: Sequence[SetUse]) -> None:
-    """Print how often sets were used that have judged others, too."""
-    for use in sets:
-        if use.spent_by is not None:
-            _print_labelled(out, "warning", shown(use.sentence), "yellow")
-        elif use.is_reused:
-            out.print(shown(use.sentence), soft_wrap=True)
 
 
 def _print_lines(

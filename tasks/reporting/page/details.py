@@ -78,8 +78,9 @@ def _champion_rates(
     rival = verdict.champion
     if rival is None or rival.threshold is None or rows.weights is not None:
         return None
+    members = rows.among(shown).members
     found = threshold_report(
-        rows.labels, rows.scores["champion"], rows.members, threshold=rival.threshold
+        rows.labels, rows.scores["champion"], members, threshold=rival.threshold
     )
     return {
         name: {one: found.subgroups[name].rate(one).value for one in RATE_OF_GAP.values()}

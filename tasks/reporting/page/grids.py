@@ -12,7 +12,7 @@ from bias_metrics import BiasTable, Difference, MetricValue
 from bias_metrics.metrics import AUCS, METRICS, SUBGROUP_METRICS
 from biasgate.tasks.records import Report, Verdict
 from biasgate.tasks.reporting.page.drawing import Axis, Shape, drawn
-from biasgate.tasks.reporting.story import beyond, focus_of, gains_of
+from biasgate.tasks.reporting.story import beyond, gains_of, worst_number
 from biasgate.tasks.reporting.tables import count, interval, number, shown_rows
 from biasgate.tasks.reporting.verdict_story import Check
 
@@ -167,8 +167,8 @@ def metric_grid(
     """
     outcomes, subgroups = Outcomes(verdict, kinds), report.bias.subgroups
     known = axes or axes_of([(report, verdict)])
-    focus = focus_of(report, verdict)
-    first = None if focus is None else focus.group
+    worst = worst_number(report, verdict)
+    first = worst.group if worst is not None and worst.is_pictured else None
     names, note = shown_rows(subgroups, most, first)
     failed = _failed(verdict)
     lowest = {name: _lowest(subgroups[name]) for name in names}

@@ -23,7 +23,7 @@ from biasgate.tasks.reporting.leaderboard import Leaderboard, leaderboard
 from biasgate.tasks.reporting.page.drawing import draw_line
 from biasgate.tasks.reporting.page.grids import axes_of
 from biasgate.tasks.reporting.page.parts import CHECKS, Part, describe
-from biasgate.tasks.reporting.story import DECISION, GAINED, TO_PASS, UNKNOWN
+from biasgate.tasks.reporting.story import GAINED, TO_PASS, UNKNOWN
 from biasgate.tasks.reporting.tables import (
     PANELS,
     Table,
@@ -124,11 +124,11 @@ class Page:
 
         In a narrow window only the first is seen.
         """
-        focus = self.first.story.focus if self.first is not None else None
+        worst = self.first.story.worst if self.first is not None else None
         places = list(range(len(SUBGROUP_METRICS)))
-        if focus is not None:
+        if worst is not None and worst.is_pictured:
             metrics = [METRICS[metric] for metric in SUBGROUP_METRICS]
-            first = METRICS[focus.metric]
+            first = METRICS[worst.metric]
             places.sort(key=lambda at: (metrics[at].is_gap != first.is_gap, metrics[at] != first))
         return places
 
@@ -151,23 +151,17 @@ class Page:
 
     @property
     def shared(self) -> dict[str, str]:
-        """What is said once, by its label, since it is the same of several candidates."""
-        told = [dict(line.facts) for line in self.lines]
-        if len(told) < 2:
-            return {}
-        return {
-            label: text
-            for label in (UNKNOWN,)
-            if (text := told[0].get(label)) and all(one.get(label) == text for one in told)
-        }
+        """The identities without an interval, by their label, if several candidates share them."""
+        texts = {dict(line.facts).get(UNKNOWN) for line in self.lines}
+        text = texts.pop() if len(texts) == 1 else None
+        return {UNKNOWN: text} if text and len(self.lines) > 1 else {}
 
     def facts(self, line: CandidateStory) -> list[tuple[str, str, bool]]:
         """Return what to know of a candidate, each with a label and whether it is a command.
 
         The command is for the folder where the evaluation was started.
         """
-        aside = {*self.shared, DECISION}  # the decision is below the leaderboard
-        found = [(label, text, False) for label, text in line.facts if label not in aside]
+        found = [(label, text, False) for label, text in line.facts if label not in self.shared]
         place = "" if self.of_evaluation else self.output
         command = shlex.join([NAME, *line.next_command(self.output, place, self.store)])
         last = {TO_PASS, GAINED}

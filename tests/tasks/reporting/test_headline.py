@@ -413,7 +413,7 @@ def test_a_loss_against_the_champion_says_who_got_worse_not_who_is_treated_worst
         "class"
     )
     assert not story.worst_is_shown
-    assert (story.focus.group, story.focus.metric) == ("a", "subgroup_auc")
+    assert (story.worst.group, story.worst.metric) == ("a", "subgroup_auc")
 
 
 def test_who_is_treated_worst_in_a_slice_is_what_the_check_says():

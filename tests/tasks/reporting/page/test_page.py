@@ -197,7 +197,7 @@ def test_each_check_that_did_not_pass_is_told_once(judged, page):
 def test_the_first_screen_says_who_is_treated_worst_for_whom_it_fails_and_holds(judged, page):
     facts = facts_of(page.one("details", class_="story"))
     story = Story.of(*judged[:2])
-    focus = story.focus
+    focus = story.worst
     cell = judged[0].bias[focus.metric, focus.group]
     n_aucs_gaps_and_error_gaps = 5 + 2
     cell = selected(cell, n_aucs_gaps_and_error_gaps * len(judged[0].bias.subgroups))
@@ -266,8 +266,8 @@ def test_errors_that_are_not_shown_to_be_more_are_not_told(judged):
     report, verdict, _ = judged
     unsure = {"fpr_gap": MetricValue(0.2, low=-0.1, high=0.5)}
     found = Story.of(with_gaps(report, dict.fromkeys(report.bias.groups, unsure)), verdict)
-    nobody = "no identity has a significantly higher error rate than other comments"
-    assert (found.errors.threshold, found.errors.text) == ("0.9", nobody)
+    no_error = "no identity has a significantly higher error rate than other comments"
+    assert (found.errors.threshold, found.errors.text) == ("0.9", no_error)
 
 
 def test_without_a_threshold_the_page_says_so(tmp_path):
@@ -383,7 +383,7 @@ def test_the_mark_of_a_number_is_what_its_check_came_to(tmp_path, options, statu
 def test_a_policy_that_only_reports_says_so(tmp_path):
     found = page_of(judge(tmp_path, rows(NAMES), report_only=True))
     assert [one.text for one in found.find("span", class_="badge")] == [
-        "i REPORTED",
+        "i REPORTED ONLY",
         "i Reported only",
     ]
 
