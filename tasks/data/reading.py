@@ -94,11 +94,17 @@ def _are_empty(texts: pa.Array) -> pa.Array:
 
 
 def to_numbers(
-    chunk: Chunk, column: str, ids: pa.Array | None = None, *, if_words: str = ""
+    chunk: Chunk,
+    column: str,
+    ids: pa.Array | None = None,
+    *,
+    if_words: str = "",
+    if_text: str = "",
 ) -> pa.Array:
     """Return numbers as float64; an empty cell and NaN become null, others are refused.
 
-    `if_words` says what to do about a column of a few words, which it may name as WORDS.
+    `if_words` is the remedy for a column of a few words, which it may name as WORDS; `if_text` for
+    other text.
     """
     raw = plain_column(chunk, column)
     if is_text(raw.type):
@@ -125,7 +131,7 @@ def to_numbers(
             hint = " It holds lists or objects: write a single number for each row."
         else:
             hint = hint_for_lists(raw, wrong, column)
-            hint = hint or (if_words.replace("WORDS", _as_mapping(words)) if words else "")
+            hint = hint or (if_words.replace("WORDS", _as_mapping(words)) if words else if_text)
         refuse_values(chunk, column, wrong, rule, ids, raw if words else None, hint)
         return pa.array(values, pa.float64())
     if not any(is_kind(raw.type) for is_kind in _NUMERIC):
@@ -139,13 +145,13 @@ def to_numbers(
 
 
 def to_fractions(
-    chunk: Chunk, column: str, ids: pa.Array, *, nullable: bool, hint: str = "", if_words: str = ""
+    chunk: Chunk, column: str, ids: pa.Array, *, nullable: bool, hint: str = "", **if_no_number: str
 ) -> pa.Array:
     """Return fractions in [0, 1], nulls only if `nullable`; refuse other values.
 
-    `hint` says what to do about a number outside [0, 1], `if_words` about a column of a few words.
+    `hint` is the remedy for a number outside [0, 1]; `if_no_number` are those of `to_numbers`.
     """
-    numbers = to_numbers(chunk, column, ids, if_words=if_words)
+    numbers = to_numbers(chunk, column, ids, **if_no_number)
     ends = pc.min_max(numbers).as_py()
     fit = ends["min"] is not None and 0 <= ends["min"] <= ends["max"] <= 1
     if fit and (nullable or not numbers.null_count):

@@ -119,6 +119,15 @@ def test_a_column_of_words_is_no_slice_and_the_option_that_makes_slices_of_it_is
     assert values(found, "slice/lang.de") == [True, False, True, False]
 
 
+def test_a_column_of_identity_names_is_refused_with_the_option_that_reads_it(tmp_path, frozen):
+    FRAME.assign(who=[f"group {at}" for at in range(len(FRAME))]).to_csv(
+        tmp_path / "t.csv", index=False
+    )
+    remedy = r"must be a number.*column who, row 0.* write `identities: \{column: who, names: "
+    with pytest.raises(InputError, match=remedy):
+        frozen(identities={"column": "who"})
+
+
 def test_a_repeated_id_is_refused_with_both_rows_and_the_file_order(tmp_path, frozen):
     pd.concat([FRAME, FRAME[:1]]).to_csv(tmp_path / "t.csv", index=False)
     with pytest.raises(InputError, match="id 11 is in rows 0 and 4"):
@@ -197,7 +206,7 @@ def test_other_text_in_place_of_an_identity_is_not_taken_for_lists(frozen, tmp_p
     FRAME.assign(groups=cells).to_csv(tmp_path / "words.csv", index=False)
     with pytest.raises(InputError, match="must be a number") as told:
         frozen("words.csv", identities=["groups"])
-    assert "column:" not in str(told.value)
+    assert "separator" not in str(told.value)
 
 
 @pytest.mark.parametrize("missing", [None, ""])
