@@ -42,7 +42,7 @@ from biasgate.tasks.data.mapped_columns import (
     to_labels,
     to_weights,
 )
-from biasgate.tasks.data.plain_columns import plain_column, refuse_lists
+from biasgate.tasks.data.plain_columns import option_of_names, plain_column, refuse_lists
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.data.terms import Matching, TermMatcher
 
@@ -52,9 +52,6 @@ _MOST_SLICES, _LONGEST_VALUE = 200, 60
 _HINT = (
     " Divide percentages by 100. Set counts above 0 to 1, in pandas `(t['{0}'] > "
     "0).astype(int)`. Leave unrated cells empty."
-)
-_IF_TEXT = (
-    " If it holds names of identities, write `identities: {{column: {0}, names: [NAME, NAME]}}`."
 )
 _IF_WORDS = " Replace its words with 1 and 0, in pandas `t['{0}'].map(WORDS)`."
 
@@ -288,7 +285,7 @@ class MappedSource(SourceSettings):
         for name, column in self._identity_columns().items():
             refuse_lists(chunk, column)
             cures = {"hint": _HINT.format(column), "if_words": _IF_WORDS.format(column)}
-            cures["if_text"] = _IF_TEXT.format(column)
+            cures["if_text"] = option_of_names(column)
             fractions = reading.to_fractions(chunk, column, ids, nullable=True, **cures)
             columns[IDENTITY + name] = fractions
         if self._named is not None:

@@ -146,7 +146,7 @@ def refuse_lists(chunk: Chunk, column: str) -> None:
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         msg = (
             f"a column in `identities` must hold fractions, or 0 and 1; got lists "
-            f"{place(file=chunk.path, column=column)}.{_option(column)}"
+            f"{place(file=chunk.path, column=column)}.{option_of_names(column)}"
         )
         raise InputError(msg)
 
@@ -159,10 +159,11 @@ def hint_for_lists(raw: pa.Array, wrong: pa.Array, column: str) -> str:
     if not all(lists) or not separators:
         return ""
     in_brackets = any(cell.startswith("[") for cell in cells)
-    return _option(column, "" if in_brackets else f', separator: "{separators[0].strip()}"')
+    return option_of_names(column, "" if in_brackets else f', separator: "{separators[0].strip()}"')
 
 
-def _option(column: str, more: str = "") -> str:
+def option_of_names(column: str, more: str = "") -> str:
+    """Return the sentence on the option that reads a column of identity names."""
     return (
         " If it holds names of identities, write `identities: "
         f"{{column: {column}, names: [...]{more}}}` with the names to measure."
