@@ -15,6 +15,7 @@ from biasgate.flows.states import conclude
 from biasgate.tasks.analysing.analyse import analyse_rows, check_analyses
 from biasgate.tasks.analysing.analysis import Analysis
 from biasgate.tasks.common.own_folders import own_folder, temporary_files
+from biasgate.tasks.common.progress import progress
 from biasgate.tasks.data.freezing import freeze_evaluation_set
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.evaluation_file import Evaluation
@@ -320,10 +321,15 @@ def measure_candidate(
     folder = make_folder(work, RESULTS, source.name, candidate.name)
     evidence = gather_evidence(rows, scores, rivals, source, folder)
     shares = list_identities(evidence)
-    measured = measure_identity.map(
-        list(shares), list(shares.values()), evidence=unmapped(evidence)
-    ).result()
-    bias = summarise_identities(measured, evidence)
+    what = f"measuring {candidate.name} on {source.name}"
+    with progress(what, total=len(evidence.identities), unit="identities") as advance:
+        futures = measure_identity.map(
+            list(shares), list(shares.values()), evidence=unmapped(evidence)
+        )
+        for future, identities in zip(futures, shares.values(), strict=True):
+            future.wait()
+            advance(len(identities))
+    bias = summarise_identities(futures.result(), evidence)
     missing = count_missing(evidence, scores)
     explained = explain_bias(bias, candidate.threshold, evidence, rows)
     analysed = analyse_rows.map(

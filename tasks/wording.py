@@ -87,12 +87,12 @@ def exceptions_in_words(
 
 
 def reservations_in_words(verdicts: Sequence[Verdict], *, name_sets: bool = False) -> list[str]:
-    """Return what limits the outcomes, line by line; of several sets, after the name of each."""
+    """Return what limits the outcomes, line by line; of several sets, after their names."""
+    every = ((one.evaluation_set.name, text) for one in verdicts for text in one.reservations)
     alone = len(verdicts) == 1 and not name_sets
     return [
-        printable(text if alone else f"{verdict.evaluation_set.name}: {text}")
-        for verdict in verdicts
-        for text in verdict.reservations
+        printable(text if alone else f"{first_names(names)}: {text}")
+        for text, names in names_by(every).items()
     ]
 
 
@@ -248,6 +248,14 @@ def first_names(names: Sequence[str], most: int = _NAMED) -> str:
     """Return the first names, and how many more there are."""
     first, more = ", ".join(names[:most]), len(names) - most
     return first if more <= 0 else f"{first} and {more:,} more"
+
+
+def names_by(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """Return the names that share a text, by the text, from pairs of name and text."""
+    found: dict[str, list[str]] = {}
+    for name, text in pairs:
+        found.setdefault(text, []).append(name)
+    return found
 
 
 def joined(names: Iterable[str], word: str) -> str:

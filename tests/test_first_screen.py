@@ -18,7 +18,7 @@ from support.published import publish
 from typer.testing import CliRunner
 
 from bias_metrics.families import selected
-from bias_metrics.metrics import SUBGROUP_METRICS
+from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
 from bias_metrics.parts import DominantUnits
 from biasgate.cli import app
 from biasgate.tasks.check_messages import check_message
@@ -27,6 +27,7 @@ from biasgate.tasks.promoting.succession import Judged
 from biasgate.tasks.records import Decision, LoggedVerdict, PolicyRecord, Report, Verdict
 from biasgate.tasks.reporting import terminal
 from biasgate.tasks.reporting.candidates import CandidateStory
+from biasgate.tasks.reporting.leaderboard import leaderboard
 from biasgate.tasks.reporting.model_card import About, model_card
 from biasgate.tasks.reporting.page.page import candidate_page
 from biasgate.tasks.reporting.page.writing import render
@@ -94,6 +95,29 @@ def test_the_leaderboard_has_the_best_candidate_first_and_the_worst_number_of_ea
     rate = read_report(output / "s/biased").thresholds["given"].subgroups["gay"]
     share = f"{rate.false_positive_rate.value:.0%} of harmless comments about gay flagged"
     assert share in rows_[1]
+
+
+def test_copies_of_models_and_of_sets_are_reported_by_their_digests(tmp_path):
+    [(report, verdict, _)] = publish(tmp_path, candidates={"one": {}}, rules=LAX)
+    story = Story.of(report, verdict)
+    renamed = replace(verdict.candidate, name="two")
+    copied = replace(verdict.evaluation_set, name="night")
+    other = Story.of(report, replace(verdict, candidate=renamed, evaluation_set=copied))
+    lines = [CandidateStory(one.candidate, story.word, "", (one,)) for one in (story, other)]
+    model, rows_, *_ = leaderboard(lines).notices
+    assert model == "one, two have the same model or score file (identical digests)."
+    assert rows_ == "s, night have the same rows (identical digests)."
+    assert not any("identical" in text for text in leaderboard(lines[:1]).notices)
+
+
+def test_what_to_fix_first_is_the_check_of_the_worst_identity(tmp_path):
+    for shift in (0.6, 0.8, 1.2):
+        [(report, verdict, _)] = publish(tmp_path, candidates={"one": {"shift": shift}})
+        story = Story.of(report, verdict)
+        line = CandidateStory("one", story.word, "", (story,))
+        metric = METRICS[story.worst.metric].title
+        first = line.to_pass.partition("First: ")[2] or line.to_pass
+        assert f"{metric} of {story.worst.group} must be" in first
 
 
 @pytest.mark.parametrize("width", [80, 100, 120, 400])
@@ -371,7 +395,7 @@ def test_what_limits_an_outcome_is_told_wherever_the_outcome_is(tmp_path):
         other = replace(verdict.evaluation_set, name="night")
         night = replace(story, verdict=replace(story.verdict, evaluation_set=other))
         both = CandidateStory("one", story.word, "", (story, night))
-        of_sets = [f"{name}: {text}" for name in ("s", "night") for text in told]
+        of_sets = [f"s, night: {text}" for text in told]
         assert list(both.exceptions)[-len(of_sets) :] == of_sets
         aside = replace(other, required=False)  # on a set that does not decide, too
         night = replace(story, verdict=replace(story.verdict, evaluation_set=aside))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,7 @@ from biasgate.tasks.wording import (
     MOST_EXCEPTIONS,
     exceptions_in_words,
     first_names,
+    names_by,
     reservations_in_words,
 )
 
@@ -119,10 +120,13 @@ class CandidateStory:
 
     def _excepted(self, most: int) -> list[str]:
         every = [story.verdict for story in self.stories]
+        if self.word.status != "pass":
+            return self.reservations
         decisive = [verdict for verdict in every if verdict.evaluation_set.required] or every
-        passed = self.word.status == "pass"
-        told = exceptions_in_words(decisive, most, name_sets=len(every) > 1) if passed else []
-        return list(dict.fromkeys([*told, *self.reservations]))
+        name_sets = len(every) > 1
+        excepted = exceptions_in_words(decisive, most, name_sets=name_sets)
+        reserved = reservations_in_words(decisive, name_sets=name_sets)
+        return [*excepted[: len(excepted) - len(reserved)], *self.reservations]
 
     def next_command(self, folder: str, place: str = "", store: str = "") -> list[str]:
         """Return what to run next, without the command's own name.
@@ -200,13 +204,14 @@ class CandidateStory:
     @property
     def warnings(self) -> list[str]:
         """The warnings on the data that the headline does not have already."""
-        told = [
-            self._on_set(text.removesuffix("."), story) + "."
-            for story in self.stories
-            for text in story.warnings
-            if text.removesuffix(".").lower() not in self.headline.lower()
+        every = (
+            (story.evaluation_set, text.removesuffix(".")) for story, text in self._each("warnings")
+        )
+        return [
+            f"{text}." if len(self.stories) == 1 else f"{text} on {first_names(names)}."
+            for text, names in names_by(every).items()
+            if text.lower() not in self.headline.lower()
         ]
-        return list(dict.fromkeys(told))
 
     def _warnings(self) -> str:
         """Return the first warning, and how many more there are."""
@@ -315,8 +320,10 @@ class CandidateStory:
             if check.status in {"fail", "insufficient", "error"}
         ]
         failed = [check.result for check in unmet if check.has_failed]
-        begins_with = None if self.worst is None else self.worst.first
-        failed.sort(key=lambda result: result.group != begins_with)
+        worst = self.worst
+        if worst is not None:
+            check = worst.worst and worst.worst.check
+            failed.sort(key=lambda result: (result is not check, result.group != worst.first))
         useless = [check for check in unmet if check.result.rule == USEFUL]
         unscored = [check for check in unmet if _is_unruled(check.result)]
         no_rival = [check for story in self.stories for check in story.without_rival]
@@ -425,11 +432,11 @@ def _against(results: Sequence[RuleResult], *, rival: bool) -> list[RuleResult]:
     return [result for result in results if (result.kind in RIVALS) == rival]
 
 
-def _with_names(claim: str, results: Iterable[RuleResult]) -> str:
+def _with_names(claim: str, results: Sequence[RuleResult]) -> str:
     """Add the identities and categories of some checks, in brackets."""
     names = list(dict.fromkeys(result.group for result in results if result.group is not None))
     if len(names) > _NAMES:
-        return f"{claim} ({len(names):,} groups)"
+        return claim if len(names) == len(results) else f"{claim} ({len(names):,} groups)"
     return f"{claim} ({', '.join(names)})" if names else claim
 
 

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from bias_metrics.metrics import GIVEN, METRICS, subgroup_metric
 from bias_metrics.thresholds import CountedShare
 from biasgate.tasks.records import RATE_OF_GAP, Details, Report, Verdict
-from biasgate.tasks.reporting.page.drawing import WIDTH, Axis, drawn
+from biasgate.tasks.reporting.page.drawing import Axis, drawn
 from biasgate.tasks.reporting.tables import between, number, percent, short
 
 _TITLES = {
@@ -23,6 +23,7 @@ _CHANGES = {
     "false_positive_rate": ("newly_flagged", "newly flagged"),
     "false_negative_rate": ("newly_missed", "newly missed"),
 }
+_WIDTH = 150  # pixels of a drawing, as in page.css
 _AUCS = subgroup_metric("negative", "positive"), subgroup_metric("positive", "negative")
 
 
@@ -66,8 +67,8 @@ class HarmPanel:
     def ends(self) -> str:
         """The two ends of the drawings, in words."""
         if not self.is_rate:
-            return self.axis.ends
-        return f"drawn from 0% to {100 * self.axis.high:g}%"
+            return self.axis.ends.removeprefix("drawn from ")
+        return f"0% to {100 * self.axis.high:g}%"
 
     def text(self, value: float | None) -> str:
         """Return a share in percent, or an AUC."""
@@ -83,7 +84,7 @@ class HarmPanel:
         """Draw a row: its interval, the champion's number, and a line at that of all comments."""
         limits = () if self.overall is None else (self.overall,)
         ends = row.value, row.low, row.high
-        return drawn(self.axis, ends, limits=limits, rival=row.champion, width=WIDTH)
+        return drawn(self.axis, ends, limits=limits, rival=row.champion, width=_WIDTH)
 
     @property
     def has_champion(self) -> bool:

@@ -20,9 +20,10 @@ from biasgate.tasks.reporting.candidates import CandidateStory, by_outcome
 from biasgate.tasks.reporting.story import ErrorHarm, Story
 from biasgate.tasks.reporting.tables import number, plus_minus, titled, with_interval
 from biasgate.tasks.reporting.verdict_story import Change
-from biasgate.tasks.wording import first_names
+from biasgate.tasks.wording import first_names, names_by
 
 _NONE = "-"
+_NAME = 24  # most characters of an identity on a narrow screen
 _EVENTS = {
     "newly_flagged": ("harmless", "flagged"),
     "newly_missed": ("toxic", "missed"),
@@ -116,16 +117,20 @@ def _decided(lines: Sequence[CandidateStory]) -> list[str]:
 
 
 def _notices(lines: Sequence[CandidateStory]) -> Iterator[str]:
-    """Yield exceptions and warnings, then decisions; those of all candidates once, without name."""
+    """Yield copies, exceptions and warnings, then decisions; those of all candidates once."""
+    stories = [story for line in lines for story in line.stories]
+    sets = {story.evaluation_set: story.verdict.evaluation_set.digest for story in stories}
+    models = {story.candidate: story.verdict.candidate.digest for story in stories}
+    for digests, content in ((models, "model or score file"), (sets, "rows")):
+        for names in names_by(digests.items()).values():
+            if len(names) > 1:
+                yield f"{first_names(names)} have the same {content} (identical digests)."
     limits = {line.name: [*line.exceptions, *line.warnings] for line in lines}
     decided = _decided(lines)
     decisions = {line.name: [line.sentence] for line in lines if line.stories}
     for told in (limits, decisions):
-        names_of: dict[str, list[str]] = {}
-        for name, texts in told.items():
-            for text in dict.fromkeys(texts):
-                names_of.setdefault(text, []).append(name)
-        for text, names in names_of.items():
+        every = [(name, text) for name, texts in told.items() for text in dict.fromkeys(texts)]
+        for text, names in names_by(every).items():
             if text in {"", NOT_REGISTERED, *decided}:
                 continue
             is_named = len(names) < len(lines) and not any(name in text for name in names)
@@ -171,11 +176,12 @@ def _rows(line: CandidateStory) -> list[LeaderboardRow]:
             _outcome(story),
             CandidateStory.of(story).badge,
             story.final_score,
-            _worst(story),
-            _change(story),
-            _decisions(story),
+            worst,
+            _change(story, group),
+            _decisions(story, group),
         )
         for story in line.stories
+        for group, worst in [_worst(story)]
     ]
 
 
@@ -190,19 +196,19 @@ def _outcome(story: Story) -> str:
     return text if is_whole and story.word.text != EXCEPT else f"{text} (exceptions)"
 
 
-def _worst(story: Story) -> Cell:
-    """Return the worst number of an identity, or what the verdict lacks."""
+def _worst(story: Story) -> tuple[str | None, Cell]:
+    """Return the worst number of an identity, or what the verdict lacks; after its identity."""
     useless = [check.result for check in story.unmet if check.result.rule == USEFUL]
     if useless:
-        return _of_check(useless[0])
+        return useless[0].group, _of_check(useless[0])
     worst, failed = story.worst, [check.result for check in story.unmet if check.has_failed]
     if failed and (worst is None or worst.check is None) and not story.losses:
-        return _of_check(failed[0])
+        return failed[0].group, _of_check(failed[0])
     lacking = [check.result for check in story.unmet if check.status == "insufficient"]
     if story.word.status == "insufficient" and lacking:
-        return _of_check(lacking[0])
+        return lacking[0].group, _of_check(lacking[0])
     if worst is None:
-        return Cell(_NONE, _NONE)
+        return None, Cell(_NONE, _NONE)
     limit, sign = "", ""
     if worst.check is not None:
         limit = f"  {worst.check.kind} {worst.check.limit:g}"
@@ -214,9 +220,10 @@ def _worst(story: Story) -> Cell:
     value = worst.number.value
     short = "" if value is None else number(value, signed=is_gap)
     shown = with_interval(worst.number, signed=is_gap)
-    return Cell(
+    return worst.group, Cell(
         f"{name}  {titled(worst.metric)} {shown}{limit}",
         f"{name} {_short_title(worst.metric)} {short}{sign}",
+        f"{_short_name(name)} {_short_title(worst.metric)} {short}{sign}",
     )
 
 
@@ -224,33 +231,42 @@ def _short_title(metric: str) -> str:
     return titled(metric).removesuffix(" AUC")
 
 
+def _short_name(name: str) -> str:
+    return name if len(name) <= _NAME else f"{name[: _NAME - 1]}…"
+
+
 def _of_check(result: RuleResult) -> Cell:
     """Return why a check is not met, in a few words."""
-    who = result.group or "all comments"
+    name = result.group or "all comments"
+    text = f"{name}: {_reason(result)}"
+    return Cell(text, text, f"{_short_name(name)}: {_reason(result, is_brief=True)}")
+
+
+def _reason(result: RuleResult, *, is_brief: bool = False) -> str:
+    """Return the number and limit of a check that is not met, or what it lacks."""
     if result.rule == MISSING and result.value is not None:
-        text = f"{who}: {100 * result.value:.1f}% of comments without a score"
-    elif result.lack is not None:
-        text = f"{who}: {lack_message(result.lack)}"
-    elif result.reason == "no_rival":
-        text = f"{who}: no {result.kind} to compare with"
-    elif result.value is not None and METRICS.get(result.metric) is not None:
-        is_gap = METRICS[result.metric].is_gap
-        value = number(result.value, signed=is_gap)
-        if result.kind in RIVALS:
-            rival = "undefined" if result.rival is None else number(result.rival, signed=is_gap)
-            text = f"{who}: {_short_title(result.metric)} {value}, {result.kind} {rival}"
-            return Cell(text, text)
-        told = (
-            f"too close to the {result.kind}" if result.outcome == "insufficient" else result.kind
-        )
-        text = f"{who}: {_short_title(result.metric)} {value}, {told} {result.limit:g}"
-    else:
-        text = f"{who}: {_short_title(result.metric)} undefined"
-    return Cell(text, text)
+        return f"{100 * result.value:.1f}% of comments without a score"
+    if result.lack is not None:
+        return lack_message(result.lack)
+    if result.reason == "no_rival":
+        return f"no {result.kind} to compare with"
+    if result.value is None or METRICS.get(result.metric) is None:
+        return f"{_short_title(result.metric)} undefined"
+    is_gap, is_close = METRICS[result.metric].is_gap, result.outcome == "insufficient"
+    value = f"{_short_title(result.metric)} {number(result.value, signed=is_gap)}"
+    if result.kind not in RIVALS:
+        limit = f"too close to the {result.kind}" if is_close else result.kind
+        return f"{value}, {limit} {result.limit:g}"
+    rival = "undefined" if result.rival is None else number(result.rival, signed=is_gap)
+    close = f", margin {result.limit:g} undecided" if is_close else ""
+    return f"{value}{close}" if close and is_brief else f"{value}, {result.kind} {rival}{close}"
 
 
-def _change(story: Story) -> Cell:
-    """Return the largest significant loss against the champion, else the largest gain."""
+def _change(story: Story, named: str | None) -> Cell:
+    """Return the largest significant loss against the champion, else the largest gain.
+
+    `named` is the identity in the column before.
+    """
     if story.champion is None:
         return Cell(_NONE, _NONE)
     if story.is_champion:
@@ -259,11 +275,15 @@ def _change(story: Story) -> Cell:
         if changes:
             first, groups = changes[0], {change.group for change in changes}
             more = f" and {len(groups) - 1:,} more" if groups - {first.group} else ""
+            size = f"{_difference(first)}{more.replace('and ', '+')}"
             return Cell(
                 f"{word}: {first.group} {_short_title(first.metric)} {_difference(first)}{more}",
-                f"{word}: {first.group} {_difference(first)}{more.replace('and ', '+')}",
+                f"{word}: {first.group} {size}",
+                f"{word} {size}"
+                if first.group == named
+                else f"{word}: {_short_name(first.group)} {size}",
             )
-    return Cell("no significant loss", "no signif. loss", "not significant")
+    return Cell("no significant loss", "no signif. loss")
 
 
 def _difference(change: Change) -> str:
@@ -273,13 +293,8 @@ def _difference(change: Change) -> str:
     return plus_minus(f"{change.candidate - change.champion:+.3f}")
 
 
-def _decisions(story: Story) -> Cell:
+def _decisions(story: Story, named: str | None) -> Cell:
     """Return the changed decisions of the identity with the most, else the highest error rate."""
-
-    def is_named(name: str) -> bool:
-        """Whether the column of the worst identity has the same name."""
-        return story.worst is not None and story.worst.group == name
-
     found = [
         (one.low or 0.0, one.value or 0.0, name, metric, one)
         for name, of_group in (story.verdict.changed or {}).items()
@@ -291,8 +306,8 @@ def _decisions(story: Story) -> Cell:
         label, event = _EVENTS[metric]
         return Cell(
             f"+{one.count:,} of {one.n:,} {label} comments about {name} {event}",
-            f"+{one.count:,} {event} ({name})",
-            f"+{one.count:,} {event}" if is_named(name) else "",
+            f"+{one.count:,} of {one.n:,} {event} ({name})",
+            f"+{one.count:,} {event}" + ("" if name == named else f" ({_short_name(name)})"),
         )
     if story.verdict.changed and not story.is_champion:
         return Cell("no changed decision", "none changed")
@@ -306,7 +321,7 @@ def _decisions(story: Story) -> Cell:
         f"{worst.value:.0%} of {label} comments about {worst.group} {event}, "
         f"{worst.overall:.0%} of all",
         f"{worst.value:.0%} {event} ({worst.group}; all {worst.overall:.0%})",
-        f"{worst.value:.0%} {event} (all {worst.overall:.0%})" if is_named(worst.group) else "",
+        f"{worst.value:.0%} {event} (all {worst.overall:.0%})" if worst.group == named else "",
     )
 
 

@@ -10,7 +10,14 @@ from bias_metrics import BiasTable, MetricValue
 from bias_metrics.families import selected
 from bias_metrics.gate import LEAST_ROWS, RIVALS, USEFUL, RuleResult, unjudged
 from bias_metrics.gate import RULE as HARM
-from bias_metrics.metrics import AEGS, FINAL_SCORE_PARTS, GIVEN, METRICS, SUBGROUP_METRICS
+from bias_metrics.metrics import (
+    AEGS,
+    EQUAL_ERRORS,
+    FINAL_SCORE_PARTS,
+    GIVEN,
+    METRICS,
+    SUBGROUP_METRICS,
+)
 from biasgate.tasks.check_messages import check_message
 from biasgate.tasks.measuring.cautions import (
     BY_CHANCE,
@@ -55,15 +62,16 @@ _WORSE = "significantly worse"
 _WHY = {"not_measured": "not measured", "shown_worse": _WORSE}
 _ERRORS = {
     "false_positive_rate": (
-        '{share} of harmless comments that mention "{group}" are flagged, {overall} of all '
-        "harmless comments (gap to others {interval} points)"
+        '{share} of harmless comments that mention "{group}" are flagged (gap to others '
+        "{interval} points)"
     ),
     "false_negative_rate": (
-        '{share} of toxic comments that mention "{group}" are missed, {overall} of all toxic '
-        "comments (gap to others {interval} points)"
+        '{share} of toxic comments that mention "{group}" are missed (gap to others {interval} '
+        "points)"
     ),
 }
-_NO_ERRORS = "no identity has a significantly higher error rate than other comments"
+_NO_ERRORS = "No identity has a significantly higher error rate than other comments"
+_BALANCED = "; the rates are closest at threshold {threshold} ({flagged} and {missed})"
 
 
 @dataclass(frozen=True)
@@ -119,11 +127,10 @@ class ErrorHarm:
 
     @property
     def text(self) -> str:
-        """Both rates, and the interval of the gap."""
+        """The rate, and the interval of the gap."""
         text = _ERRORS[self.rate].format(
             share=percent(self.value),
             group=self.group,
-            overall=percent(self.overall),
             interval=between(points(self.gap.low), points(self.gap.high)),
         )
         return f"{text}; also higher for {first_names(self.others)}" if self.others else text
@@ -131,16 +138,18 @@ class ErrorHarm:
 
 @dataclass(frozen=True)
 class Errors:
-    """The highest error rates at the given threshold."""
+    """The error rates at the given threshold."""
 
     threshold: str
+    overall: str
+    """The rates of all comments, and the threshold at which they are closest."""
     harms: tuple[ErrorHarm, ...]
     """At most one for each rate."""
 
     @property
     def text(self) -> str:
-        """For each rate the identity whose gap is largest."""
-        return ". ".join(harm.text for harm in self.harms) or _NO_ERRORS
+        """The rates of all comments; for each rate the identity whose gap is largest."""
+        return ". ".join([self.overall, *([harm.text for harm in self.harms] or [_NO_ERRORS])])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -308,7 +317,22 @@ def _errors(report: Report) -> Errors | None:
         own = error_rates(at.subgroups[first])[rate].value
         assert own is not None  # noqa: S101 - its gap is defined
         harms.append(ErrorHarm(rate, first, own, every, gaps[first], tuple(others)))
-    return Errors(short(at.threshold), tuple(harms))
+    return Errors(short(at.threshold), _overall_errors(report), tuple(harms))
+
+
+def _overall_errors(report: Report) -> str:
+    """Return the error rates of all comments, and the threshold at which they are closest."""
+
+    def rates(kind: str) -> dict[str, str]:
+        flagged, missed = error_rates(report.thresholds[kind].overall).values()
+        return {"flagged": percent(flagged.value), "missed": percent(missed.value)}
+
+    text = "{flagged} of harmless comments are flagged, {missed} of toxic comments missed"
+    text = text.format(**rates(GIVEN))
+    if EQUAL_ERRORS not in report.thresholds:
+        return text
+    threshold = short(report.thresholds[EQUAL_ERRORS].threshold)
+    return text + _BALANCED.format(threshold=threshold, **rates(EQUAL_ERRORS))
 
 
 def _terms(report: Report) -> str:

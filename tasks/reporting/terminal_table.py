@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import zip_longest
 
 from rich.console import Console
@@ -72,25 +72,44 @@ def print_table(out: Console, report: Report, verdict: Verdict) -> None:
     out.print(f"[dim]{shown(' '.join(legend))}[/]")
 
 
+def half_width(cell: MetricValue, *, signed: bool = False, interval: bool = True) -> str:
+    """Return a value with half the width of its interval."""
+    if cell.value is None:
+        return "undefined"
+    text = f"{cell.value:+.3f}" if signed else f"{cell.value:.3f}"
+    if cell.low is None or cell.high is None or not interval:
+        return text
+    return f"{text} ±{(cell.high - cell.low) / 2:.3f}".replace("±0", "±")
+
+
 def print_leaderboard(out: Console, board: Leaderboard) -> None:
     """Print a line for each row; two, or more if names are long, if it would not fit."""
-    for level in range(3):
-        table = [_board_headings(board), *(_board_line(board, row, level) for row in board.rows)]
+    for score, level in ((with_interval, 0), (half_width, 1), (half_width, 2), (_value, 2)):
+        lines = (_board_line(board, row, level, score) for row in board.rows)
+        table = [_board_headings(board), *lines]
         widths = [max(text.cell_len for text in column) for column in zip(*table, strict=True)]
         if sum(widths) + 2 * (len(widths) - 1) <= out.width:
             for line in table:
                 out.print(_padded(line, widths), soft_wrap=True)
             return
     n_first = 3 + board.has_sets
-    table = [_board_headings(board), *(_board_line(board, row, 1) for row in board.rows)]
-    firsts = [line[:n_first] for line in table]
+    firsts = [_board_headings(board), *(_board_line(board, row, 1) for row in board.rows)]
+    firsts = [line[:n_first] for line in firsts]
     widths = [max(text.cell_len for text in column) for column in zip(*firsts, strict=True)]
-    for line, first in zip(table, firsts, strict=True):
+    for at, first in enumerate(firsts):
         out.print(_padded(first, widths), overflow="fold")
-        rest = Text("; ").join(text for text in line[n_first:] if text.plain not in {"", "-"})
+        full, brief = (_second_line(board, at, level) for level in (1, 2))
+        rest = full if full.cell_len <= out.width - 2 else brief
         for part in rest.wrap(out, max(out.width - 2, 1)):
             part.rstrip()
             out.print(Text("  ") + part, soft_wrap=True)
+
+
+def _second_line(board: Leaderboard, at: int, level: int) -> Text:
+    """Return what follows the score of a row; at 0 that of the headings."""
+    n_first = 3 + board.has_sets
+    cells = _board_line(board, board.rows[at - 1], level) if at else _board_headings(board)
+    return Text("; ").join(cell for cell in cells[n_first:] if cell.plain not in {"", "-"})
 
 
 def _padded(line: Sequence[Text], widths: Sequence[int]) -> Text:
@@ -115,15 +134,25 @@ def _board_headings(board: Leaderboard) -> list[Text]:
     return [Text(title, "bold") for title, is_shown in titles.items() if is_shown]
 
 
-def _board_line(board: Leaderboard, row: LeaderboardRow, level: int) -> list[Text]:
+def _value(cell: MetricValue) -> str:
+    return half_width(cell, interval=False)
+
+
+def _board_line(
+    board: Leaderboard,
+    row: LeaderboardRow,
+    level: int,
+    score: Callable[[MetricValue], str] = half_width,
+) -> list[Text]:
     """Return the cells of a row; level 0 has most words."""
-    score = half_width(row.final_score, interval=level < 2)
-    if level == 0:
-        score = with_interval(row.final_score)
     worst, change, decisions = (cell.at(level) for cell in (row.worst, row.change, row.decisions))
     cells = [Text(printable(row.candidate), "bold")]
     cells += [Text(printable(row.evaluation_set))] if board.has_sets else []
-    cells += [Text(row.outcome, f"bold {COLOURS[row.badge]}"), Text(score), Text(printable(worst))]
+    cells += [
+        Text(row.outcome, f"bold {COLOURS[row.badge]}"),
+        Text(score(row.final_score)),
+        Text(printable(worst)),
+    ]
     cells += [Text(printable(change))] if board.has_champion else []
     cells += [Text(printable(decisions))] if board.has_threshold else []
     return cells
@@ -144,16 +173,6 @@ def _rows_in_words(report: Report) -> str:
     choices, everyone = report.evaluation_set.choices, report.bias.counts[None]
     n, positive = f"{everyone.n:,} rows", f"{everyone.n_positive:,} positive"
     return f"{choices.left_out or n}, {positive}"
-
-
-def half_width(cell: MetricValue, *, signed: bool = False, interval: bool = True) -> str:
-    """Return a value with half the width of its interval."""
-    if cell.value is None:
-        return "undefined"
-    text = f"{cell.value:+.3f}" if signed else f"{cell.value:.3f}"
-    if cell.low is None or cell.high is None or not interval:
-        return text
-    return f"{text} ±{(cell.high - cell.low) / 2:.3f}".replace("±0", "±")
 
 
 def print_rows(

@@ -6,6 +6,7 @@ from support.judging import CHOICES, TODAY, evidence_of, policy_of, report_of
 
 from bias_metrics import evaluate_bias
 from bias_metrics.gate import worst
+from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.gating.verdict import build_verdict
 from biasgate.tasks.measuring import explaining
@@ -70,10 +71,10 @@ def judge(folder, columns, *, name="c", of_set="s", rules=RULES, threshold=0.9, 
     report = report_of(
         found.pop("bias"),
         on=of_set,
-        digest="5e7" * 20,
+        digest=json_digest(of_set),
         choices=choices,
         source=source,
-        candidate={"name": name, "digest": "ca" * 32},
+        candidate={"name": name, "digest": json_digest(name)},
         **found,
     )
     rivals = {}

@@ -332,8 +332,8 @@ def rendered():
     yield "changed, none", changed_in_words({})
     for rate in RATE_OF_GAP.values():
         harm = ErrorHarm(rate, "muslim", 0.41, 0.12, number(0.3, 0.25, 0.35), ("gay",))
-        yield f"errors, {rate}", Errors("0.5", (harm,)).text
-    yield "errors, none", Errors("0.5", ()).text
+        yield f"errors, {rate}", Errors("0.5", "12.1% flagged", (harm,)).text
+    yield "errors, none", Errors("0.5", "12.1% flagged", ()).text
     for metric in METRICS.values():
         if metric.harm:
             for side in dict.fromkeys(metric.sides):

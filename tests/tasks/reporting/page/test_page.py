@@ -223,14 +223,19 @@ def test_whom_a_rule_can_judge_is_not_advised_to_be_named_as_not_measured(judged
 
 def test_the_first_screen_says_who_is_flagged_how_many_times_as_often(judged, page):
     at = judged[0].thresholds["given"]
-    rates = (at.subgroups["gay"], at.overall)
-    own, every = (100 * one.false_positive_rate.value for one in rates)
+    own = 100 * at.subgroups["gay"].false_positive_rate.value
     gaps = judged[0].bias.at_threshold("given")
     gap = selected(gaps["gay"]["fpr_gap"], 2 * len(gaps))
     low, high = 100 * gap.low, 100 * gap.high
-    assert facts_of(page.one("details", class_="story"))["At threshold 0.9"] == (
-        f'{own:.1f}% of harmless comments that mention "gay" are flagged, {every:.1f}% of all '
-        f"harmless comments (gap to others [{low:+.1f}, {high:+.1f}] points)"
+    text = facts_of(page.one("details", class_="story"))["At threshold 0.9"]
+    overall, harm = text.split(". ")
+    flagged, missed = at.overall.false_positive_rate.value, at.overall.false_negative_rate.value
+    closest = judged[0].thresholds["equal_errors"]
+    assert overall.startswith(f"{flagged:.1%} of harmless comments are flagged, {missed:.1%} of")
+    assert f"; the rates are closest at threshold {closest.threshold:.3g} (" in overall
+    assert harm == (
+        f'{own:.1f}% of harmless comments that mention "gay" are flagged (gap to others '
+        f"[{low:+.1f}, {high:+.1f}] points)"
     )
     assert "no error rates" not in page.one("header").text
 
@@ -253,12 +258,13 @@ def test_both_kinds_of_errors_are_told_with_all_of_whom_they_are_shown(judged):
     overall = replace(at.overall, false_negative_rate=MetricValue(0.3))
     at = replace(at, overall=overall)
     found = Story.of(with_gaps(replace(report, thresholds={"given": at}), gaps), verdict)
-    flagged, missed = found.errors.text.split(". ")
-    assert ' of harmless comments that mention "muslim" are flagged, ' in flagged
+    overall, flagged, missed = found.errors.text.split(". ")
+    assert overall.endswith(", 30.0% of toxic comments missed")
+    assert ' of harmless comments that mention "muslim" are flagged (gap' in flagged
     low, high = (20 + sign * 10 * 2.497705 / 1.959964 for sign in (-1, 1))  # of four gaps
     apart = f"(gap to others [{low:+.1f}, {high:+.1f}] points)"
     assert flagged.endswith(f"{apart}; also higher for gay")
-    assert ' of toxic comments that mention "gay" are missed, ' in missed
+    assert ' of toxic comments that mention "gay" are missed (gap' in missed
     assert missed.endswith(apart)
 
 
@@ -266,8 +272,9 @@ def test_errors_that_are_not_shown_to_be_more_are_not_told(judged):
     report, verdict, _ = judged
     unsure = {"fpr_gap": MetricValue(0.2, low=-0.1, high=0.5)}
     found = Story.of(with_gaps(report, dict.fromkeys(report.bias.groups, unsure)), verdict)
-    no_error = "no identity has a significantly higher error rate than other comments"
-    assert (found.errors.threshold, found.errors.text) == ("0.9", no_error)
+    no_error = ". No identity has a significantly higher error rate than other comments"
+    assert found.errors.threshold == "0.9"
+    assert found.errors.text.endswith(no_error)
 
 
 def test_without_a_threshold_the_page_says_so(tmp_path):
