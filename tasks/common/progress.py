@@ -24,6 +24,7 @@ from biasgate.tasks.common.prefect_task import is_in_run
 _lock = threading.Lock()
 _bars: list[Progress] = []
 _users = 0
+_FEW = 1000  # of fewer steps no speed is shown
 _NOTHING = ""  # the unit of a task that counts nothing
 
 
@@ -93,9 +94,8 @@ def _bar(what: str, total: float | None, unit: str) -> Iterator[Advance]:
     try:
         yield advance
     finally:
-        bars.stop_task(task)
-        if unit == _NOTHING:
-            bars.remove_task(task)
+        bars.refresh()
+        bars.remove_task(task)  # the step prints a line of its own, which stays
         _leave()
 
 
@@ -131,7 +131,8 @@ class _Done(ProgressColumn):
         if unit == _NOTHING:
             return Text(f"{task.elapsed or 0:.0f} s")
         scale, unit = (1e6, "MB") if unit == "bytes" else (1.0, unit)
-        speed = task.finished_speed or task.speed
+        is_few = task.total is not None and task.total < _FEW
+        speed = None if is_few else task.finished_speed or task.speed
         rate = "" if speed is None else f", {speed / scale:,.0f} {unit}/s"
         return Text(f"{task.completed / scale:,.0f} {unit}{rate}")
 

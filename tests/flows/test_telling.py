@@ -1,7 +1,7 @@
 """What an evaluation sends to a receiver, and that the receiver's address appears nowhere."""
 
 import sqlite3
-from contextlib import closing
+from contextlib import closing, contextmanager
 
 import pytest
 from prefect import get_client
@@ -47,6 +47,24 @@ def test_a_receiver_that_fails_changes_nothing(world, first, logged, monkeypatch
     assert told.state.is_completed()
     sentence = "notification 1 (webhook) was not delivered: the receiver answered 500."
     assert sentence in logged
+
+
+def test_a_bar_counts_the_identities_that_are_measured(world, first, monkeypatch):
+    del first
+    bars = {}
+
+    @contextmanager
+    def progress(what, total, unit):
+        bars[what] = (total, unit, [])
+        yield bars[what][2].append
+
+    monkeypatch.setattr("biasgate.flows.evaluate.progress", progress)
+    told = world.evaluate("counted", candidates=[SCORES])
+    [(total, unit, steps)] = bars.values()
+    [name] = bars
+    assert name.startswith("measuring shifted on ")
+    assert (total, unit) == (sum(steps), "identities")
+    assert total == told.state.result().verdicts[0].holds_for.of
 
 
 def test_a_crash_is_told_by_the_kind_of_its_error(world, first, monkeypatch):

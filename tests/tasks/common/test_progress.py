@@ -57,6 +57,21 @@ def test_bytes_are_shown_in_megabytes(terminal):
     assert "12 MB" in terminal(work)
 
 
+def test_a_finished_bar_leaves_the_terminal_to_what_still_runs(terminal):
+    def work():
+        stream = sys.stderr
+        with working("outer"):
+            with progress("inner", total=2) as advance:
+                advance(2)
+            start = stream.tell()
+            time.sleep(0.3)  # three times what is between two drawings
+            drawn = stream.getvalue()[start:]
+            assert "outer" in drawn
+            assert "inner" not in drawn
+
+    assert "inner" in terminal(work)
+
+
 def test_bars_of_several_threads_share_the_terminal(terminal):
     barrier = threading.Barrier(3)
 
