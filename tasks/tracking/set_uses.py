@@ -108,8 +108,9 @@ def _sentence(use: SetUse) -> str:
             "policy requires as proof. Use new comments."
         )
     elif use.spent_by == "adaptive use":
+        guided = "In that case" if use.at_most else "If earlier results guided later candidates"
         text += (
-            " If they did, the set is spent: chance may make the last candidate look better by as "
+            f" {guided}, the set is spent: chance may make the last candidate look better by as "
             "much as the policy requires as proof. Then use new comments."
         )
     return text

@@ -50,8 +50,8 @@ def test_the_candidate_that_is_the_champion_tells_no_error():
     ("n", "spent_by", "words"),
     [
         (9, None, "candidates."),
-        (10, "adaptive use", "If they did, the set is spent"),
-        (60, "adaptive use", "If they did, the set is spent"),
+        (10, "adaptive use", "later candidates. In that case, the set is spent"),
+        (60, "adaptive use", "later candidates. In that case, the set is spent"),
         (65, "selection", "The set is spent: chance makes"),
     ],
 )
