@@ -2,6 +2,7 @@
 
 import re
 from importlib.metadata import version as installed
+from pathlib import Path
 from typing import Any
 
 project = "biasgate"
@@ -36,6 +37,9 @@ html_theme_options = {
     "navigation_with_keys": False,
 }
 html_sidebars = {"index": []}
+html_static_path = ["site.css"]
+html_css_files = ["site.css"]
+html_search_scorer = str(Path(__file__).with_name("search.js"))
 html_copy_source = False
 html_show_sourcelink = False
 html_extra_path = ["schemas"]

@@ -48,6 +48,14 @@ def test_every_block_says_its_language(page):
     assert indented_blocks(page) == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=called)
+def test_blocks_fit_the_site(page):
+    """`docs/site.css` leaves room for 100 characters; printed tables and addresses scroll."""
+    blocks = [block for block in blocks_of(page) if not block.content.startswith(">>>")]
+    lines = [line for block in blocks for line in block.content.splitlines()]
+    assert [line for line in lines if len(line) > 100 and "https://" not in line] == []
+
+
 @pytest.mark.evaluates
 @pytest.mark.filterwarnings("ignore::pandas.errors.Pandas4Warning")  # of mlflow.models.evaluate
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")

@@ -86,6 +86,11 @@ def test_each_command_and_each_name_of_the_library_is_in_the_reference(pages):
     assert "| Borkan et al. (2019), equation 1. | `test_by_hand.py::" in index
 
 
+def test_each_page_that_search_lists_first_exists(site, pages):
+    listed = re.search(r"\^\(guides\\/\|\((.+?)\)\$\)", (pages / "search.js").read_text("utf-8"))
+    assert set(listed[1].split("|")) < {name for _, names in site.NAV.values() for name in names}
+
+
 def test_links_out_of_the_pages_become_paths_and_others_stay_links(pages):
     said = (pages / "guides" / "ci.md").read_text("utf-8")
     assert "`action.yml`" in said
