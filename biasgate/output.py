@@ -271,6 +271,6 @@ def print_next_steps(output: Path, store: Path) -> None:
         "measure your own model": "docs/start.md in the repository",
     }
     out = console()
-    out.print("\nWhat to do next:")
+    out.print("\nMore to try:")
     for what, how in steps.items():
         out.print(f"  {what}: {shown(how)}", soft_wrap=True)

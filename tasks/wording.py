@@ -180,7 +180,7 @@ def changed_in_words(changed: Mapping[str, Mapping[str, CountedShare]]) -> str:
     --------
     >>> one, none = CountedShare(12, 480, 0.009, 0.051), CountedShare(0, 90, 0.0, 0.06)
     >>> print(changed_in_words({"muslim": {"newly_flagged": one, "newly_missed": none}}))
-    12 of 480 harmless comments that mention "muslim" are newly flagged (2.5% [0.9, 5.1])
+    12 of 480 harmless comments that mention "muslim" are newly flagged (2.5% [0.9%, 5.1%])
     """
     told = []
     for metric, (kind, done) in _DIRECTIONS.items():
@@ -192,7 +192,7 @@ def changed_in_words(changed: Mapping[str, Mapping[str, CountedShare]]) -> str:
         one = known[name]
         ends = ""
         if one.low is not None and one.high is not None:
-            ends = f" [{100 * one.low:.1f}, {100 * one.high:.1f}]"
+            ends = f" [{100 * one.low:.1f}%, {100 * one.high:.1f}%]"
         share = f"{100 * (one.value or 0.0):.1f}%{ends}"
         counts = f'{one.count:,} of {one.n:,} {kind} comments that mention "{printable(name)}"'
         told.append(f"{counts} are {done} ({share})")

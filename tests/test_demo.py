@@ -34,7 +34,7 @@ def test_planted_bias_is_blocked_for_the_planted_identities_alone(shown):
     assert re.search(r"balanced_labels PASSED \(exceptions\)", said)
     assert "models:/toxicity_demo/2 is champion now" in said
     assert re.search(r"biased_labels BLOCKED .*?(gay|muslim) BPSN( AUC)? 0\.4", said)
-    assert "What to do next" in result.output
+    assert "More to try" in result.output
     assert re.search("open the report in a browser: .*report.html\n", result.output)
     following = re.findall("^Next: \\S+ (.*)$", result.output, re.MULTILINE)
     assert [one.split()[0] for one in following] == ["verify"]

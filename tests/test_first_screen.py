@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 from bias_metrics.families import selected
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
 from bias_metrics.parts import DominantUnits
+from bias_metrics.thresholds import CountedShare
 from biasgate.cli import app
 from biasgate.tasks.check_messages import check_message
 from biasgate.tasks.measuring.cautions import reservations
@@ -120,6 +121,41 @@ def test_what_to_fix_first_is_the_check_of_the_worst_identity(tmp_path):
         assert f"{metric} of {story.worst.group} must be" in first
 
 
+def test_rates_at_the_threshold_are_given_over_all_candidates(output):
+    stories = [Story.of(*read_judged(output / f"s/{name}")) for name in ("biased", "fair")]
+    [story] = CandidateStory.of(stories[0]).stories
+    note = leaderboard([CandidateStory.of(story) for story in stories]).threshold_note
+    ends = []
+    for rate in ("flagged", "missed"):
+        values = sorted(getattr(one.errors.overall, rate) for one in stories)
+        ends.append(" to ".join(dict.fromkeys(f"{value:.1%}" for value in values)))
+    flagged, missed = ends
+    assert note.startswith(
+        f"At threshold 0.9: {flagged} of harmless comments flagged, {missed} of toxic comments "
+    )
+    assert leaderboard([CandidateStory.of(replace(story, errors=None))]).threshold_note == ""
+
+
+def test_changed_decisions_are_first_about_the_worst_identity_and_its_harm(tmp_path):
+    names = ["gay", "muslim", "deaf"]
+    candidates = {"one": {"shift": 0.8, "champion": True}}
+    [(report, verdict, _)] = publish(tmp_path, names=names, candidates=candidates)
+    story = Story.of(report, verdict)
+    flagged = verdict.changed["gay"]["newly_flagged"]
+    assert (story.worst.group, story.worst.metric) == ("gay", "negative_aeg")
+    larger = CountedShare(90, 100, 0.7, 0.95)
+    changed = {**verdict.changed, "deaf": dict.fromkeys(verdict.changed["deaf"], larger)}
+    [row] = leaderboard(
+        [CandidateStory.of(replace(story, verdict=replace(verdict, changed=changed)))]
+    ).rows
+    text = f"{flagged.count:,} of {flagged.n:,} harmless comments about gay newly flagged"
+    assert row.decisions.text == text
+    unknown = {**changed, "gay": dict.fromkeys(changed["gay"], CountedShare(3, 100, 0.0, 0.1))}
+    story = replace(story, verdict=replace(verdict, changed=unknown))
+    [row] = leaderboard([CandidateStory.of(story)]).rows
+    assert row.decisions.text == "90 of 100 harmless comments about deaf newly flagged"
+
+
 @pytest.mark.parametrize("width", [80, 100, 120, 400])
 def test_the_leaderboard_has_one_line_for_a_row_and_two_where_it_is_narrow(output, width):
     lines = show(output, width=width).stdout.splitlines()
@@ -176,6 +212,11 @@ def test_one_identity_is_shown_with_every_number_and_check(output):
     code, told = run("show", output, "--identity", "nobody")
     assert code == 2
     assert "`--identity` must be one of deaf, gay, muslim; got 'nobody'." in told
+
+
+def read_judged(folder):
+    verdict = Verdict.from_dict(verdict_of(folder))
+    return read_report(folder), verdict
 
 
 def read_report(folder):

@@ -305,7 +305,7 @@ def test_every_command_of_the_demo_runs(prefect_server, tmp_path, monkeypatch):
     output = "my demo"
     text = run("demo", "--output", output)[1]
     terminal = commands_in(text)
-    steps = commands_in(text[text.index("What to do next:") :])
+    steps = commands_in(text[text.index("More to try:") :])
     store = "--store 'my demo-store'"
     retrain = (
         f"mitigate --from 'my demo/templates/biased_labels' {store} --output 'my demo-mitigated'"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import sys
 import threading
 import time
@@ -82,7 +83,8 @@ def show_cursor() -> None:
 
 @contextmanager
 def _bar(what: str, total: float | None, unit: str) -> Iterator[Advance]:
-    if not sys.stderr.isatty():
+    # A notebook gives commands a terminal, and keeps each drawing as a line of its own.
+    if not sys.stderr.isatty() or "JPY_PARENT_PID" in os.environ:
         yield _silent
         return
     bars = _join()

@@ -198,7 +198,7 @@ class Succession:
     def reason(self, judged: Judged, champion: str | None) -> str:
         """Return the rule by which a version replaces the champion."""
         if champion is None:
-            return "`allow_first`: there was no champion"
+            return "`allow_first`"
         shown = "significantly higher" if self.promote == "better" else "not significantly lower"
         if any(objective.change is None for objective in judged.objectives.values()):
             shown = "the objective could not be compared"

@@ -409,18 +409,18 @@ def _lacking(results: Sequence[RuleResult]) -> Iterator[str]:
         [other for other in others if not other.group],
     )
     texts = (
-        f"{counted(len(few), 'check has', 'checks have')} too few comments or clusters",
-        f"{counted(len(limit), 'check is', 'checks are')} too close to the limit",
-        f"{counted(len(margin), 'check is', 'checks are')} too close to the margin",
-        counted(
-            len(together),
-            "check of all comments lacks evidence",
-            "checks of all comments lack evidence",
-        ),
+        f"more comments or clusters for {counted(len(few), 'check', 'checks')}",
+        f"more comments for {_close(limit)} too close to the limit",
+        f"more comments for {_close(margin)} too close to the margin",
+        f"more evidence for {counted(len(together), 'check', 'checks')} on all comments",
     )
     for text, found in zip(texts, (few, limit, margin, together), strict=True):
         if found:
             yield _with_names(text, found)
+
+
+def _close(results: Sequence[RuleResult]) -> str:
+    return counted(len(results), "check that is", "checks that are")
 
 
 def _is_unruled(result: RuleResult) -> bool:

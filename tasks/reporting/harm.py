@@ -24,7 +24,11 @@ _CHANGES = {
     "false_negative_rate": ("newly_missed", "newly missed"),
 }
 _WIDTH = 150  # pixels of a drawing, as in page.css
-_AUCS = subgroup_metric("negative", "positive"), subgroup_metric("positive", "negative")
+# By the class of an identity's comments that is harmed: its AUC without a threshold.
+_AUCS = {
+    "negative": subgroup_metric("negative", "positive"),
+    "positive": subgroup_metric("positive", "negative"),
+}
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,8 @@ class HarmRow:
     """A number of an identity with its interval, and the champion's."""
 
     name: str
+    n: int
+    """Its comments of the class that is harmed."""
     value: float
     low: float | None
     high: float | None
@@ -99,11 +105,21 @@ def harm_panels(report: Report, verdict: Verdict, details: Details) -> tuple[Har
     """
     at = None if details.curves is None else details.curves.named.get(GIVEN)
     if at is None:
-        return tuple(_auc_panel(report, details, metric) for metric in _AUCS)
-    return tuple(_rate_panel(verdict, details, metric, at) for metric in RATE_OF_GAP)
+        return tuple(_auc_panel(report, details, side) for side in _AUCS)
+    return tuple(
+        _rate_panel(report, verdict, details, metric, side, at)
+        for metric, side in zip(RATE_OF_GAP, _AUCS, strict=True)
+    )
 
 
-def _rate_panel(verdict: Verdict, details: Details, metric: str, at: int) -> HarmPanel:
+def _size(report: Report, name: str, side: str) -> int:
+    counts = report.bias.counts[name]
+    return counts.n_negative if side == "negative" else counts.n_positive
+
+
+def _rate_panel(
+    report: Report, verdict: Verdict, details: Details, metric: str, side: str, at: int
+) -> HarmPanel:
     curves, rate = details.curves, RATE_OF_GAP[metric]
     assert curves is not None  # noqa: S101 - it has the given threshold
     change, words = _CHANGES[rate]
@@ -115,7 +131,9 @@ def _rate_panel(verdict: Verdict, details: Details, metric: str, at: int) -> Har
             if value is not None:
                 low, high = getattr(of_group, f"{rate}_ends")[at]
                 champion = (details.champion_rates or {}).get(name, {}).get(rate)
-                yield HarmRow(name, value, low, high, champion, changed.get(name, {}).get(change))
+                of_change = changed.get(name, {}).get(change)
+                n = _size(report, name, side)
+                yield HarmRow(name, n, value, low, high, champion, of_change)
 
     overall = getattr(curves.overall, rate)[at]
     ordered = sorted(rows(), key=lambda row: row.value, reverse=True)
@@ -130,8 +148,8 @@ def _rate_panel(verdict: Verdict, details: Details, metric: str, at: int) -> Har
     )
 
 
-def _auc_panel(report: Report, details: Details, metric: str) -> HarmPanel:
-    bias, differences = report.bias, details.champion
+def _auc_panel(report: Report, details: Details, side: str) -> HarmPanel:
+    bias, differences, metric = report.bias, details.champion, _AUCS[side]
     rows = []
     for name in details.scores.subgroups:
         cell = bias.subgroups[name][metric]
@@ -139,7 +157,8 @@ def _auc_panel(report: Report, details: Details, metric: str) -> HarmPanel:
             champion = None
             if differences is not None:
                 champion = differences.subgroups[name][metric].second
-            rows.append(HarmRow(name, cell.value, cell.low, cell.high, champion, None))
+            n = _size(report, name, side)
+            rows.append(HarmRow(name, n, cell.value, cell.low, cell.high, champion, None))
     rows.sort(key=lambda row: row.value)
     known = METRICS[metric]
     return HarmPanel(known.title, known.hint, tuple(rows), bias.overall.auc.value)

@@ -5,7 +5,7 @@ Names of candidates, sets and identities are in it: escape them where they are s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,8 +17,15 @@ from bias_metrics.parts import counted
 from biasgate.tasks.check_messages import lack_message
 from biasgate.tasks.outcomes import COPY, EXCEPT, NOT_REGISTERED, REPORTED, WORDS
 from biasgate.tasks.reporting.candidates import CandidateStory, by_outcome
-from biasgate.tasks.reporting.story import ErrorHarm, Story
-from biasgate.tasks.reporting.tables import number, plus_minus, titled, with_interval
+from biasgate.tasks.reporting.story import ErrorHarm, Errors, Story
+from biasgate.tasks.reporting.tables import (
+    number,
+    percent,
+    plus_minus,
+    short,
+    titled,
+    with_interval,
+)
 from biasgate.tasks.reporting.verdict_story import Change
 from biasgate.tasks.wording import first_names, names_by
 
@@ -76,6 +83,8 @@ class Leaderboard:
     """What the column of decisions is about."""
     notices: tuple[str, ...]
     """What limits the outcomes, and what became of the candidates."""
+    threshold_note: str
+    """The error rates of all comments at the threshold; empty without."""
 
     @property
     def has_sets(self) -> bool:
@@ -105,7 +114,29 @@ def leaderboard(lines: Sequence[CandidateStory]) -> Leaderboard:
         ordered,
         f"at threshold {thresholds.pop()}" if len(thresholds) == 1 else "at its threshold",
         tuple(_notices(ordered)),
+        _threshold_note([story.errors for line in lines for story in line.stories if story.errors]),
     )
+
+
+def _threshold_note(errors: Sequence[Errors]) -> str:
+    """Return the rates of all comments, and where they are closest, over candidates and sets."""
+    if not errors:
+        return ""
+    flagged = _span((one.overall.flagged for one in errors), percent)
+    missed = _span((one.overall.missed for one in errors), percent)
+    text = f"{flagged} of harmless comments flagged, {missed} of toxic comments missed"
+    thresholds = list(dict.fromkeys(one.threshold for one in errors))
+    if len(thresholds) == 1:
+        text = f"At threshold {thresholds[0]}: {text}"
+    closest = [one.closest.threshold for one in errors if one.closest is not None]
+    return f"{text}; the rates are closest at {_span(closest, short)}." if closest else f"{text}."
+
+
+def _span(values: Iterable[float | None], form: Callable[[float], str]) -> str:
+    """Return the lowest and the highest value; one if they look the same."""
+    known = [value for value in values if value is not None]
+    ends = dict.fromkeys(map(form, (min(known), max(known)))) if known else ["an unknown share"]
+    return " to ".join(ends)
 
 
 def _decided(lines: Sequence[CandidateStory]) -> list[str]:
@@ -218,12 +249,12 @@ def _worst(story: Story) -> tuple[str | None, Cell]:
     if worst.check is not None and worst.check.slice is not None:
         name = f"{name} (slice {worst.check.slice})"
     value = worst.number.value
-    short = "" if value is None else number(value, signed=is_gap)
+    text = "" if value is None else number(value, signed=is_gap)
     shown = with_interval(worst.number, signed=is_gap)
     return worst.group, Cell(
         f"{name}  {titled(worst.metric)} {shown}{limit}",
-        f"{name} {_short_title(worst.metric)} {short}{sign}",
-        f"{_short_name(name)} {_short_title(worst.metric)} {short}{sign}",
+        f"{name} {_short_title(worst.metric)} {text}{sign}",
+        f"{_short_name(name)} {_short_title(worst.metric)} {text}{sign}",
     )
 
 
@@ -252,14 +283,21 @@ def _reason(result: RuleResult, *, is_brief: bool = False) -> str:
         return f"no {result.kind} to compare with"
     if result.value is None or METRICS.get(result.metric) is None:
         return f"{_short_title(result.metric)} undefined"
-    is_gap, is_close = METRICS[result.metric].is_gap, result.outcome == "insufficient"
-    value = f"{_short_title(result.metric)} {number(result.value, signed=is_gap)}"
+    return _number_and_limit(result, is_brief=is_brief)
+
+
+def _number_and_limit(result: RuleResult, *, is_brief: bool) -> str:
+    title, is_gap = _short_title(result.metric), METRICS[result.metric].is_gap
+    is_close = result.outcome == "insufficient"
+    value = f"{title} {number(result.value or 0.0, signed=is_gap)}"
     if result.kind not in RIVALS:
         limit = f"too close to the {result.kind}" if is_close else result.kind
         return f"{value}, {limit} {result.limit:g}"
     rival = "undefined" if result.rival is None else number(result.rival, signed=is_gap)
-    close = f", margin {result.limit:g} undecided" if is_close else ""
-    return f"{value}{close}" if close and is_brief else f"{value}, {result.kind} {rival}{close}"
+    if not is_close or result.bound is None:
+        return f"{value}, {result.kind} {rival}"
+    loss = f"loss up to {abs(result.bound):.3f} possible, margin {result.limit:g}"
+    return f"{title} {loss}" if is_brief else f"{value}, {result.kind} {rival}, {loss}"
 
 
 def _change(story: Story, named: str | None) -> Cell:
@@ -275,7 +313,7 @@ def _change(story: Story, named: str | None) -> Cell:
         if changes:
             first, groups = changes[0], {change.group for change in changes}
             more = f" and {len(groups) - 1:,} more" if groups - {first.group} else ""
-            size = f"{_difference(first)}{more.replace('and ', '+')}"
+            size = f"{_difference(first)}{more.replace(' and ', ', ')}"
             return Cell(
                 f"{word}: {first.group} {_short_title(first.metric)} {_difference(first)}{more}",
                 f"{word}: {first.group} {size}",
@@ -294,20 +332,32 @@ def _difference(change: Change) -> str:
 
 
 def _decisions(story: Story, named: str | None) -> Cell:
-    """Return the changed decisions of the identity with the most, else the highest error rate."""
+    """Return the largest share of changed decisions, else the highest error rate.
+
+    The identity in the column before, `named`, comes first, and the class of its comments that is
+    harmed, if their share is significant.
+    """
+    harmed = None if story.worst is None else METRICS[story.worst.metric].classes[0]
     found = [
-        (one.low or 0.0, one.value or 0.0, name, metric, one)
+        (
+            1 + (METRICS[metric].classes[0] == harmed) if name == named and one.low else 0,
+            one.low or 0.0,
+            one.value or 0.0,
+            name,
+            metric,
+            one,
+        )
         for name, of_group in (story.verdict.changed or {}).items()
         for metric, one in of_group.items()
         if one.count and metric in _EVENTS
     ]
     if found and not story.is_champion:
-        *_, name, metric, one = max(found, key=lambda entry: entry[:2])
+        *_, name, metric, one = max(found, key=lambda entry: entry[:3])
         label, event = _EVENTS[metric]
         return Cell(
-            f"+{one.count:,} of {one.n:,} {label} comments about {name} {event}",
-            f"+{one.count:,} of {one.n:,} {event} ({name})",
-            f"+{one.count:,} {event}" + ("" if name == named else f" ({_short_name(name)})"),
+            f"{one.count:,} of {one.n:,} {label} comments about {name} newly {event}",
+            f"{one.count:,} of {one.n:,} newly {event} ({name})",
+            f"{one.count:,} newly {event}" + ("" if name == named else f" ({_short_name(name)})"),
         )
     if story.verdict.changed and not story.is_champion:
         return Cell("no changed decision", "none changed")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from bias_metrics import BiasTable, MetricValue
 from bias_metrics.families import selected
@@ -71,7 +72,8 @@ _ERRORS = {
     ),
 }
 _NO_ERRORS = "No identity has a significantly higher error rate than other comments"
-_BALANCED = "; the rates are closest at threshold {threshold} ({flagged} and {missed})"
+_OVERALL = "{} of harmless comments are flagged, {} of toxic comments missed"
+_CLOSEST = "; the rates are closest at threshold {} ({} and {})"
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,13 @@ class WorstNumber:
         if self.number.low is None:
             return ""
         limit = f"{self.check.kind} {self.check.limit:g}"
-        return f"fails the {limit}" if self.check.mode == "proven" else limit
+        if self.check.mode != "proven":
+            return limit
+        ends, bound = (abs(self.number.low), abs(self.number.high or 0.0)), self.check.bound
+        if bound is None or not min(ends) <= self.check.limit <= max(ends):
+            return f"fails the {limit}"
+        # The interval allows for the choice of the worst number; the check has a bound of its own.
+        return f"fails the {limit} (bound of this check: {bound:.3f})"
 
 
 @dataclass(frozen=True)
@@ -136,20 +144,33 @@ class ErrorHarm:
         return f"{text}; also higher for {first_names(self.others)}" if self.others else text
 
 
+class OverallErrors(NamedTuple):
+    """The error rates of all comments at a threshold."""
+
+    threshold: float
+    flagged: float | None
+    missed: float | None
+
+
 @dataclass(frozen=True)
 class Errors:
     """The error rates at the given threshold."""
 
     threshold: str
-    overall: str
-    """The rates of all comments, and the threshold at which they are closest."""
+    overall: OverallErrors
+    closest: OverallErrors | None
+    """At the threshold where the two rates are closest, if it is known."""
     harms: tuple[ErrorHarm, ...]
     """At most one for each rate."""
 
     @property
     def text(self) -> str:
         """The rates of all comments; for each rate the identity whose gap is largest."""
-        return ". ".join([self.overall, *([harm.text for harm in self.harms] or [_NO_ERRORS])])
+        overall = _OVERALL.format(*map(percent, self.overall[1:]))
+        if self.closest is not None:
+            threshold, *rates = self.closest
+            overall += _CLOSEST.format(short(threshold), *map(percent, rates))
+        return ". ".join([overall, *([harm.text for harm in self.harms] or [_NO_ERRORS])])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -317,22 +338,14 @@ def _errors(report: Report) -> Errors | None:
         own = error_rates(at.subgroups[first])[rate].value
         assert own is not None  # noqa: S101 - its gap is defined
         harms.append(ErrorHarm(rate, first, own, every, gaps[first], tuple(others)))
-    return Errors(short(at.threshold), _overall_errors(report), tuple(harms))
+    closest = _overall_errors(report, EQUAL_ERRORS) if EQUAL_ERRORS in report.thresholds else None
+    return Errors(short(at.threshold), _overall_errors(report, GIVEN), closest, tuple(harms))
 
 
-def _overall_errors(report: Report) -> str:
-    """Return the error rates of all comments, and the threshold at which they are closest."""
-
-    def rates(kind: str) -> dict[str, str]:
-        flagged, missed = error_rates(report.thresholds[kind].overall).values()
-        return {"flagged": percent(flagged.value), "missed": percent(missed.value)}
-
-    text = "{flagged} of harmless comments are flagged, {missed} of toxic comments missed"
-    text = text.format(**rates(GIVEN))
-    if EQUAL_ERRORS not in report.thresholds:
-        return text
-    threshold = short(report.thresholds[EQUAL_ERRORS].threshold)
-    return text + _BALANCED.format(threshold=threshold, **rates(EQUAL_ERRORS))
+def _overall_errors(report: Report, kind: str) -> OverallErrors:
+    at = report.thresholds[kind]
+    flagged, missed = error_rates(at.overall).values()
+    return OverallErrors(at.threshold, flagged.value, missed.value)
 
 
 def _terms(report: Report) -> str:

@@ -122,6 +122,7 @@ def _print_notices(out: Console, results: Results, board: Leaderboard, most: int
     if len(board.lines) == 1:
         [line] = board.lines
         notices += [text for text in (line.headline, line.to_pass) if text]
+    notices += [board.threshold_note] if board.threshold_note else []
     texts = [_wrapped(out, text) for text in notices]
     ends = list(accumulate(map(len, texts)))
     n_shown = len(texts)

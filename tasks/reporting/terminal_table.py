@@ -86,7 +86,7 @@ def print_leaderboard(out: Console, board: Leaderboard) -> None:
     """Print a line for each row; two, or more if names are long, if it would not fit."""
     for score, level in ((with_interval, 0), (half_width, 1), (half_width, 2), (_value, 2)):
         lines = (_board_line(board, row, level, score) for row in board.rows)
-        table = [_board_headings(board), *lines]
+        table = [_board_headings(board, score), *lines]
         widths = [max(text.cell_len for text in column) for column in zip(*table, strict=True)]
         if sum(widths) + 2 * (len(widths) - 1) <= out.width:
             for line in table:
@@ -121,12 +121,15 @@ def _padded(line: Sequence[Text], widths: Sequence[int]) -> Text:
     return found
 
 
-def _board_headings(board: Leaderboard) -> list[Text]:
+def _board_headings(
+    board: Leaderboard, score: Callable[[MetricValue], str] = half_width
+) -> list[Text]:
+    level = "" if score is _value else " (95% CI)"
     titles = {
         "candidate": True,
         "set": board.has_sets,
         "outcome": True,
-        "score": True,
+        f"score{level}": True,
         "worst identity": True,
         "vs champion": board.has_champion,
         board.threshold: board.has_threshold,

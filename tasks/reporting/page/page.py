@@ -30,6 +30,7 @@ from biasgate.tasks.reporting.tables import (
     count,
     numbers_by_night,
     numeric,
+    percent,
     shown_rows,
 )
 
@@ -304,6 +305,8 @@ class SetView:
     name: str
     n: str
     """Measured comments."""
+    toxic: str
+    """The share of them that is toxic."""
     digest: str
     licence: str
     """What it is."""
@@ -334,6 +337,7 @@ def describe_set(report: Report, use: SetUse | None = None) -> SetView:
     return SetView(
         name=evaluation_set.name,
         n=count(bias.counts[None].n),
+        toxic=percent(bias.counts[None].n_positive / bias.counts[None].n),
         digest=evaluation_set.digest,
         licence=_LICENCES.get(str(source.get("source")), _NO_LICENCE),
         unrated=choices.left_out or "",

@@ -36,6 +36,16 @@ def test_nothing_is_written_where_there_is_no_terminal(capsys):
     assert capsys.readouterr() == ("", "")
 
 
+def test_nothing_is_drawn_in_a_notebook_which_keeps_each_drawing(terminal, monkeypatch):
+    monkeypatch.setenv("JPY_PARENT_PID", "7")
+
+    def work():
+        with progress("reading", total=10) as advance:
+            advance(10)
+
+    assert terminal(work) == ""
+
+
 def test_a_terminal_shows_what_is_done_how_fast_and_the_time_left(terminal):
     def work():
         with progress("reading a.csv") as advance:

@@ -46,7 +46,7 @@ def test_the_first_screen_names_whose_decisions_change_most(tmp_path):
     flagged, *_ = facts["Changed decisions"].split("; ")
     assert flagged.startswith(f"{one.count:,} of {one.n:,} harmless ")
     assert '"gay" are newly flagged ' in flagged
-    ends = f"{100 * one.low:.1f}, {100 * one.high:.1f}"
+    ends = f"{100 * one.low:.1f}%, {100 * one.high:.1f}%"
     assert flagged.endswith(f"({100 * one.value:.1f}% [{ends}])")
 
 

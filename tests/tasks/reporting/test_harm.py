@@ -39,9 +39,11 @@ def test_the_champions_rates_are_counted_at_its_own_threshold(judged):
     flagged_panel, missed_panel = harm_panels(report, verdict, details)
     for row in flagged_panel.rows:
         mentions = columns[f"identity/{row.name}"]
+        assert row.n == np.count_nonzero(harmless & mentions)
         assert row.champion == pytest.approx(flagged[harmless & mentions].mean())
     for row in missed_panel.rows:
         mentions = columns[f"identity/{row.name}"]
+        assert row.n == np.count_nonzero(toxic & mentions)
         assert row.champion == pytest.approx(1 - flagged[toxic & mentions].mean())
 
 

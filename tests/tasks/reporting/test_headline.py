@@ -227,14 +227,17 @@ def lacking(**parts):
     [
         (
             [lacking(group="deaf", rows_needed={"positive": 134})],
-            "1 check has too few comments or clusters (deaf)",
+            "more comments or clusters for 1 check (deaf)",
         ),
-        ([lacking(bound=0.79)] * 2, "2 checks are too close to the limit (gay)"),
+        (
+            [lacking(bound=0.79)] * 2,
+            "more comments for 2 checks that are too close to the limit (gay)",
+        ),
         (
             [lacking(kind="champion", bound=-0.02)],
-            "1 check is too close to the margin (gay)",
+            "more comments for 1 check that is too close to the margin (gay)",
         ),
-        ([lacking(group=None)] * 2, "2 checks of all comments lack evidence"),
+        ([lacking(group=None)] * 2, "more evidence for 2 checks on all comments"),
     ],
 )
 def test_what_a_pass_takes_is_no_more_than_is_known(results, said):
@@ -266,7 +269,7 @@ def test_a_champion_that_is_missing_is_not_told_as_too_few_comments():
     few = check("few rows", "insufficient", group="b", rows_needed={"positive": 3}, **MANY)
     both = story_of("ab", *checks, few, outcome="insufficient")
     assert both.headline == "No check failed, but the evidence is insufficient for a, b."
-    told = f"{needed}; 1 check has too few comments or clusters (b)"
+    told = f"{needed}; more comments or clusters for 1 check (b)"
     assert dict(both.facts)["To pass"] == told
     assert both.next_command("out")[:2] == ["policy", "plan"]
 
@@ -289,7 +292,7 @@ def test_allow_first_is_not_advised_where_every_rule_needs_a_champion(outcome):
 def test_with_a_champion_its_checks_may_lack_comments():
     few = check("few rows", group="b", **NO_RIVAL)
     story = story_of("ab", few, outcome="insufficient", champion=rival_of())
-    assert dict(story.facts)["To pass"] == "1 check has too few comments or clusters (b)"
+    assert dict(story.facts)["To pass"] == "more comments or clusters for 1 check (b)"
 
 
 def test_a_reference_that_is_missing_is_named_by_its_key():
@@ -366,6 +369,17 @@ def test_who_is_treated_worst_is_told_of_each_set(worst, said, shown, label):
     texts = [f"{one}, {limit} on s{at}" for at, one in enumerate(said, first)]
     more = ["and on 2 more sets"] if len(worst) == 5 else []
     assert told == "; ".join([*texts, *more])
+
+
+def test_a_failed_number_whose_interval_has_the_limit_names_the_bound_of_its_check():
+    worst = floored("a", 0.75, 0.7)  # its interval ends at 0.9
+    limit = result("fail").limit
+    assert worst.limit == f"fails the floor {limit:g}"
+    bounded = replace(worst, check=replace(worst.check, bound=0.79))
+    assert worst.number.low <= limit <= worst.number.high
+    assert bounded.limit == f"fails the floor {limit:g} (bound of this check: 0.790)"
+    clear = replace(bounded, number=replace(worst.number, high=0.78))
+    assert clear.limit == f"fails the floor {limit:g}"
 
 
 def test_a_headline_on_one_set_says_which_sets_ended_the_same():
