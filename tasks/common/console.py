@@ -53,9 +53,10 @@ def wrap_text(out: Console, text: Text, indent: int = 2) -> list[Text]:
     """
     found = []
     for line in text.split(allow_blank=True):
-        first = len(line.plain) - len(line.plain.lstrip(" "))
-        margin = min(first + indent, out.width // 2)
-        parts = line.divide(list(_find_breaks(line.plain, out.width, margin)))
+        first, most = len(line.plain) - len(line.plain.lstrip(" ")), out.width // 2
+        kept = line[first - most :] if first > most else line
+        margin = min(first + indent, most)
+        parts = kept.divide(list(_find_breaks(kept.plain, out.width, margin)))
         for at, part in enumerate(parts):
             part.rstrip()
             found.append(Text(" " * margin) + part if at else part)
