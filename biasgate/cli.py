@@ -31,6 +31,7 @@ from biasgate.output import (
     print_error,
     print_json,
     print_next_steps,
+    print_sentence,
     report_errors,
     say,
 )
@@ -154,7 +155,7 @@ def evaluate(
             again = command_line(
                 "evaluate", typed_argument(str(save.absolute())), "--output", "out"
             )
-            typer.echo(f"saved {save}: change it, then run `{again}`")
+            print_sentence(f"saved {save}: change it, then run `{again}`")
             return
         if output is None:
             msg = "`--output` must be given: the folder for reports, verdicts and figures."
@@ -214,7 +215,7 @@ def train(
             print_json([{"candidate": one.name, "version": one.uri} for one in found])
             return
         for one in found:
-            typer.echo(f"{one.name}: {one.uri or 'not trained here'}")
+            print_sentence(f"{one.name}: {one.uri or 'not trained here'}")
 
 
 @app.command(

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from biasgate.options import AsJson, example
-from biasgate.output import print_json, report_errors
+from biasgate.output import print_json, print_sentence, report_errors
 from biasgate.tasks.common.command_lines import command_line
 from biasgate.tasks.common.errors import InputError
 
@@ -45,9 +45,9 @@ def new(
         if as_json:
             print_json({"key_id": key.public.key_id, "private": str(file), "public": str(public)})
             return
-        typer.echo(f"private key {file}: keep it secret. On machines that run evaluations:")
+        print_sentence(f"private key {file}: keep it secret. On machines that run evaluations:")
         typer.echo(f"  export {PRIVATE_KEY}={shlex.quote(str(file.resolve()))}")
-        typer.echo(f"public key {public}. On machines that verify verdicts:")
+        print_sentence(f"public key {public}. On machines that verify verdicts:")
         typer.echo(f"  {command_line('keys', 'trust', public)}")
         typer.echo(f"id {key.public.key_id}")
 
@@ -62,11 +62,11 @@ def show(as_json: AsJson = False) -> None:  # noqa: FBT002
         if as_json:
             print_json([key.to_dict() for key in keys])
             return
-        typer.echo(f"{trusted_file()}: {len(keys) or 'no'} trusted keys")
+        print_sentence(f"{trusted_file()}: {len(keys) or 'no'} trusted keys")
         for key in keys:
             since = f"revoked since {key.revoked_since} ({key.reason})"
             state = since if key.revoked_since else f"trusted since {key.trusted_since}"
-            typer.echo(f"{key.public.key_id[:12]}  {key.name}  {state}")
+            print_sentence(f"{key.public.key_id[:12]}  {key.name}  {state}")
 
 
 @app.command(epilog=example("keys trust release.pub"))
@@ -98,7 +98,7 @@ def trust(
         if as_json:
             print_json(key.to_dict())
             return
-        typer.echo(f"{public.key_id[:12]}  {key.name}  is trusted ({keys.trusted_file()})")
+        print_sentence(f"{public.key_id[:12]}  {key.name}  is trusted ({keys.trusted_file()})")
 
 
 @app.command(epilog=example("keys revoke release --reason 'the laptop was lost'"))
@@ -132,4 +132,4 @@ def revoke(
         if as_json:
             print_json(revoked.to_dict())
             return
-        typer.echo(f"{found.public.key_id[:12]}  {found.name}  is revoked since {time}")
+        print_sentence(f"{found.public.key_id[:12]}  {found.name}  is revoked since {time}")

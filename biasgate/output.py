@@ -13,16 +13,16 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.padding import Padding
+from rich.text import Text
 
 from biasgate.tasks.common.command_lines import command_line
-from biasgate.tasks.common.console import console, shown
+from biasgate.tasks.common.console import console, print_text, shown
 from biasgate.tasks.common.errors import (
     CandidateError,
     InputError,
@@ -30,6 +30,7 @@ from biasgate.tasks.common.errors import (
     lacking_module,
 )
 from biasgate.tasks.common.plain import plain
+from biasgate.tasks.common.printable import printable
 from biasgate.tasks.common.secrets import mask_error, masked
 from biasgate.tasks.outcomes import WORDS
 
@@ -188,25 +189,18 @@ def _where(error: BaseException, kind: str, places: Mapping[str, Path]) -> str:
 
 def print_error(text: str) -> None:
     """Print an error on standard error, with secrets masked."""
-    text = shown(masked(text), keep="\n")
-    console(stderr=True).print(f"[bold red]error[/]: {text}", soft_wrap=True)
+    found = Text.assemble(("error", "bold red"), ": ", printable(masked(text), keep="\n"))
+    print_text(console(stderr=True), found)
 
 
 def print_step(text: str) -> None:
     """Print a started or finished step on standard error."""
-    console(stderr=True).print(f"  [dim]{shown(text)}[/]", soft_wrap=True)
+    print_text(console(stderr=True), Text(f"  {printable(text)}", "dim"))
 
 
 def print_sentence(text: str, *, stderr: bool = False) -> None:
     """Print a result in words, which may name what others wrote."""
-    console(stderr=stderr).print(shown(text), soft_wrap=True)
-
-
-def print_lines(lines: Iterable[str]) -> None:
-    """Print sentences, wrapped at the width of a terminal; a pipe gets each on one line."""
-    out = console()
-    for line in lines:
-        out.print(shown(line), soft_wrap=not out.is_terminal)
+    print_text(console(stderr=stderr), Text(printable(text)))
 
 
 def print_json(content: Any) -> None:
@@ -217,18 +211,17 @@ def print_json(content: Any) -> None:
 def print_history(model: str, entries: Sequence[ListedEntry], *, everything: bool) -> None:
     """Print what moved, or was to move, the champion of a model, latest first; or everything."""
     out = console()
-    out.print(f"[bold]champion of {shown(model)}[/] (times in UTC)")
+    print_text(out, Text.assemble((f"champion of {printable(model)}", "bold"), " (times in UTC)"))
     listed = [entry for entry in entries if everything or entry.action != "blocked"]
     if len(listed) < len(entries):
         left = len(entries) - len(listed)
-        out.print(f"not shown: entries of blocked versions, {left:,} (--all)")
+        print_sentence(f"not shown: entries of blocked versions, {left:,} (--all)")
     for entry in listed:
-        when = shown(entry.opened[:19].replace("T", " "))
-        out.print(f"\n[bold]{entry.number}[/]  {when}  {entry.action}: ", end="")
-        out.print(shown(_moved(entry)))
-        lines = (f"{entry.state}: {entry.note}", f"why: {entry.reason}", entry.signed)
-        for what in lines:
-            out.print(Padding(shown(what), (0, 0, 0, 3)))
+        when = entry.opened[:19].replace("T", " ")
+        moved = printable(f"  {when}  {entry.action}: {_moved(entry)}")
+        print_text(out, Text.assemble("\n", (str(entry.number), "bold"), moved))
+        for what in (f"{entry.state}: {entry.note}", f"why: {entry.reason}", entry.signed):
+            print_text(out, Text(f"   {printable(what)}"), indent=0)
 
 
 def _moved(entry: ListedEntry) -> str:
@@ -254,9 +247,10 @@ def print_findings(findings: Sequence[Any]) -> None:
         more = f", {unchecked:,} not possible here" if unchecked else ""
         out.print(f"[bold green]VERIFIED[/]: {len(findings) - unchecked:,} of {n} hold{more}.")
     for finding in findings:
-        word = "[green]holds[/]" if finding.checked else "[yellow]not checked[/]"
-        word = word if finding.holds else "[bold red]DOES NOT HOLD[/]"
-        out.print(f"{word}  {shown(finding.what)}: {shown(finding.sentence)}", soft_wrap=True)
+        word = ("holds", "green") if finding.checked else ("not checked", "yellow")
+        word = word if finding.holds else ("DOES NOT HOLD", "bold red")
+        said = printable(f"  {finding.what}: {finding.sentence}")
+        print_text(out, Text.assemble(word, said))
 
 
 def print_next_steps(output: Path, store: Path) -> None:

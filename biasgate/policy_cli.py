@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from biasgate.options import DEFAULT_STORE, AsJson, Store, example
-from biasgate.output import print_json, print_lines, report_errors, waiting
+from biasgate.output import print_json, print_sentence, report_errors, waiting
 from biasgate.running import open_registry
 from biasgate.tasks.common.errors import InputError
 
@@ -44,10 +44,10 @@ def check(file: File, as_json: AsJson = False) -> None:  # noqa: FBT002
             found = {"policy": policy.name, "rules": len(policy.rules), "digest": policy.digest}
             print_json(found | {"lines": lines, "warnings": warnings})
             return
-        print_lines(lines)
-        print_lines(f"warning: {warning}" for warning in warnings)
+        for line in [*lines, *(f"warning: {warning}" for warning in warnings)]:
+            print_sentence(line)
         rules = counted(len(policy.rules), "rule")
-        typer.echo(f"policy {policy.name}: {rules}, digest {policy.digest}")
+        print_sentence(f"policy {policy.name}: {rules}, digest {policy.digest}")
 
 
 @app.command(epilog=example("policy show no-worse"))
@@ -91,7 +91,7 @@ def register(
             known = {"policy": policy.name, "digest": policy.digest}
             print_json(known | {"model": model, "entry": entry.number})
             return
-        typer.echo(
+        print_sentence(
             f"policy {policy.name} (digest {policy.digest}) is required for {model} from now on: "
             f"entry {entry.number} of its ledger"
         )
@@ -159,4 +159,5 @@ def plan(
         if as_json:
             print_json(found)
         else:
-            print_lines(told(found))
+            for line in told(found):
+                print_sentence(line)

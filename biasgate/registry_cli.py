@@ -247,7 +247,7 @@ def verify(
     Exit codes: 0 all checks hold, 3 a check fails.
     """
     asked = (attestation, folder, policy_digest, evaluation_set)
-    with report_errors():
+    with report_errors(quiet=as_json):
         sets = _sets(evaluation_set)
         if model is not None and is_path(model):
             unused = (version, attestation, folder)

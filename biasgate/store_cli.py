@@ -9,10 +9,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.filesize import decimal
+from rich.text import Text
 
 from biasgate.options import DEFAULT_STORE, READ, SET_UP, AsJson, Store, example
-from biasgate.output import BLOCKED, USAGE, print_error, print_json, report_errors, say, waiting
-from biasgate.tasks.common.console import console, shown
+from biasgate.output import (
+    BLOCKED,
+    USAGE,
+    print_error,
+    print_json,
+    print_sentence,
+    report_errors,
+    say,
+    waiting,
+)
+from biasgate.tasks.common.console import console, print_text, shown
+from biasgate.tasks.common.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,7 +55,7 @@ def ui(
             require_store(store)
         gateway = Gateway.of_store(store)
         if gateway.uri.startswith("http"):
-            typer.echo("MLFLOW_TRACKING_URI is set: MLflow runs there. Runs of")
+            print_sentence("MLFLOW_TRACKING_URI is set: MLflow runs there. Runs of")
             _print_links(gateway.uri.rstrip("/"), gateway)
             return
         if _is_used(port):
@@ -56,7 +67,9 @@ def ui(
             )
             raise typer.Exit(USAGE)
         address = f"http://127.0.0.1:{port}"
-        typer.echo(f"MLflow starts on {address} in about 20 seconds (stop with Ctrl-C). Runs of")
+        print_sentence(
+            f"MLflow starts on {address} in about 20 seconds (stop with Ctrl-C). Runs of"
+        )
         _print_links(address, gateway)
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1"]
     command += ["--port", str(port), "--backend-store-uri", gateway.uri, "--workers", "1"]
@@ -74,7 +87,7 @@ def _print_links(address: str, gateway: Gateway) -> None:
 
     for name, one in gateway.experiments().items():
         if f"{view.TAG}{view.LATEST}" not in one.tags:
-            typer.echo(f"  {name}: {address}/{addresses.runs_page(one.experiment_id)}")
+            print_sentence(f"  {name}: {address}/{addresses.runs_page(one.experiment_id)}")
             continue
         pages = {
             "candidates": addresses.view_page(one.experiment_id, view.LATEST),
@@ -82,7 +95,7 @@ def _print_links(address: str, gateway: Gateway) -> None:
             "all evaluations": addresses.view_page(one.experiment_id, view.ALL),
             "models": addresses.models_page(one.experiment_id),
         }
-        typer.echo(f"  {name}:")
+        print_sentence(f"  {name}:")
         for what, page in pages.items():
             typer.echo(f"    {what:<16}{address}/{page}")
 
@@ -98,6 +111,7 @@ def _is_used(port: int) -> bool:
     return False
 
 
+_INDENT = 9
 _COLOURS = {"ok": "green", "warning": "yellow", "wrong": "bold red"}
 
 
@@ -124,7 +138,9 @@ def schema(
         if as_json:
             print_json(schema_of_file(section))
         else:
-            typer.echo("\n".join(explained(section)))
+            out = console()
+            for line in explained(section):
+                print_text(out, Text(line), indent=0 if line[0] == " " else 2, in_pipe=True)
 
 
 @app.command(rich_help_panel=SET_UP, epilog=example("doctor"))
@@ -149,13 +165,11 @@ def doctor(store: Store = DEFAULT_STORE, as_json: AsJson = False) -> None:  # no
 def _print_checks(found: list[Check]) -> None:
     out = console()
     for check in found:
-        colour = _COLOURS[check.status]
-        out.print(
-            f"[{colour}]{check.status:<8}[/] {shown(check.what)}: {shown(check.found)}",
-            soft_wrap=True,
-        )
+        status = f"{check.status:<9}", _COLOURS[check.status]
+        said = printable(f"{check.what}: {check.found}")
+        print_text(out, Text.assemble(status, said), _INDENT)
         if check.do:
-            out.print(f"         [dim]{shown(check.do)}[/]", soft_wrap=True)
+            print_text(out, Text(f"{' ' * _INDENT}{printable(check.do)}", "dim"), indent=0)
     wrong = sum(check.status == "wrong" for check in found)
     warned = sum(check.status == "warning" for check in found)
     out.print(f"{wrong} wrong, {warned} {'warning' if warned == 1 else 'warnings'}.")
@@ -215,10 +229,9 @@ def _print_plan(plan: Plan, removed: Sequence[StoreItem], *, yes: bool) -> None:
         out.print(f"{word}  {_size_of([item])}  {shown(str(item.path))}", soft_wrap=True)
     gone = removed if yes else plan.removed
     out.print(f"{'Removed' if yes else 'Would remove'} {len(gone)} items, {_size_of(gone)}.")
-    out.print(
+    print_sentence(
         f"Kept {len(plan.kept)} items, {_size_of(plan.kept)}; and {len(plan.referenced)} that a "
-        f"ledger refers to, {_size_of(plan.referenced)}.",
-        soft_wrap=True,
+        f"ledger refers to, {_size_of(plan.referenced)}."
     )
     if plan.removed and not yes:
         out.print("Run again with --yes to remove them.")

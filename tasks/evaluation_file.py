@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Self
 
@@ -299,7 +298,8 @@ def explained(section: str) -> Iterator[str]:
         raise InputError(msg)
     for key, value, meaning in keys_of(known[section]):
         yield f"{key}: {value}".rstrip(": ")
-        yield from (f"    {line}" for line in textwrap.wrap(meaning, 90))
+        if meaning:
+            yield f"    {meaning}"
 
 
 def _in_words(of: JsonSchemaValue) -> str:

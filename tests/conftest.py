@@ -117,8 +117,12 @@ def _no_keys_of_this_machine(tmp_path_factory):
 
 @pytest.fixture(scope="session", autouse=True)
 def _quick():
-    """No test pulls the plug; and commands are made once, not each time one is called."""
+    """No test pulls the plug; and commands are made once, not each time one is called.
+
+    A worker of pytest-xdist has `COLUMNS`, so that sentences would be wrapped there.
+    """
     with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("COLUMNS", raising=False)
         patch.setattr(os, "fsync", lambda _: None)
         with suppress(ImportError):  # it comes with the extra
             from typer import testing  # noqa: PLC0415

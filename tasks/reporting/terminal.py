@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import accumulate, chain
 from pathlib import Path
 
 from rich.console import Console
-from rich.markup import escape
 from rich.text import Text
 
 from bias_metrics.gate import RIVALS
 from bias_metrics.metrics import GIVEN, METRICS
 from biasgate.tasks.common.command_lines import as_path, command_line, store_option
-from biasgate.tasks.common.console import console, shown
+from biasgate.tasks.common.console import console, print_text, shown, wrap_text
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.common.secrets import masked
@@ -50,6 +50,7 @@ from biasgate.tasks.reporting.terminal_table import (
     print_leaderboard,
     print_rows,
     print_table,
+    print_text_table,
 )
 from biasgate.tasks.wording import changed_in_words, first_names, shown_worse
 
@@ -93,37 +94,33 @@ def print_results(
 def _print_board(out: Console, results: Results, store: Path | None, *, everything: bool) -> None:
     """Print the leaderboard, its notices, and the next commands."""
     board = leaderboard(results.lines)
-    out.print(shown(board.headline), style="bold")
+    print_text(out, Text(printable(board.headline), "bold"), indent=0, in_pipe=True)
     if board.rows:
         out.print("")
         print_leaderboard(out, board)
         out.print("")
-    places = _places(results, board, store, everything=everything)
+    places = _place_lines(out, _places(results, board, store, everything=everything))
     if everything or results.summary is None:
         for line in board.lines:
             _print_candidate(out, line)
     else:
         _print_notices(out, results, board, _LINES - len(places))
-    for what, place in places.items():
-        _print_labelled(out, what, shown(place), "bold")
+    for place in places:
+        out.print(place, soft_wrap=True)
 
 
 def _print_candidate(out: Console, line: CandidateStory) -> None:
     """Print the description of a candidate."""
-    colour = COLOURS[line.badge]
-    _print_labelled(out, line.word.text, f"[bold]{shown(line.name)}[/]", f"bold {colour}")
-    for part in chain.from_iterable(_wrapped(out, text) for text in line.told):
-        out.print(part, soft_wrap=True)
+    word = printable(line.word.text), f"bold {COLOURS[line.badge]}"
+    print_text(out, Text.assemble(word, ": ", (printable(line.name), "bold")))
+    for text in line.told:
+        print_text(out, Text(printable(text)), in_pipe=True)
 
 
 def _print_notices(out: Console, results: Results, board: Leaderboard, most: int) -> None:
-    """Print what limits the outcomes and what a single candidate needs; at most `most` lines."""
+    """Print what limits the outcomes, then other facts that fit in; at most `most` lines."""
     notices = [*_news(results.summary), *board.notices]
-    if len(board.lines) == 1:
-        [line] = board.lines
-        notices += [text for text in (line.headline, line.to_pass) if text]
-    notices += [board.threshold_note] if board.threshold_note else []
-    texts = [_wrapped(out, text) for text in notices]
+    texts = [wrap_text(out, Text(printable(text))) for text in notices]
     ends = list(accumulate(map(len, texts)))
     n_shown = len(texts)
     if texts and ends[-1] > most:
@@ -133,6 +130,18 @@ def _print_notices(out: Console, results: Results, board: Leaderboard, most: int
     if n_shown < len(texts):
         everything = shown(command_line("show", results.folder, "--all"))
         out.print(f"[dim]and {len(texts) - n_shown:,} more: {everything}[/]", soft_wrap=True)
+        return
+    left = most - (ends[-1] if ends else 0)
+    facts = [board.threshold_note]
+    if len(board.lines) == 1:
+        [line] = board.lines
+        facts = [line.headline, line.to_pass, *facts]
+    for fact in filter(None, facts):
+        lines = wrap_text(out, Text(printable(fact)))
+        if len(lines) <= left:
+            left -= len(lines)
+            for part in lines:
+                out.print(part, soft_wrap=True)
 
 
 def _news(summary: Summary | None) -> Iterator[str]:
@@ -145,17 +154,16 @@ def _news(summary: Summary | None) -> Iterator[str]:
     yield from (use.sentence for use in reused)
 
 
-def _print_labelled(out: Console, label: str, markup: str, style: str, indent: int = 0) -> None:
-    """Print something after a label."""
-    out.print(f"{' ' * indent}[{style}]{shown(label)}[/]: {markup}", soft_wrap=True)
+def _place_lines(out: Console, places: Mapping[str, str]) -> list[Text]:
+    """Return lines of commands and addresses, each whole after its label; the last two may join."""
+    lines = [_place_line(label, place) for label, place in places.items()]
+    if [*places][-2:] == ["Report", "MLflow"] and sum(map(len, lines[-2:])) + 3 <= out.width:
+        lines[-2:] = [Text("   ").join(lines[-2:])]
+    return lines
 
 
-def _wrapped(out: Console, text: str) -> list[Text]:
-    """Return a text in lines; what wraps is indented."""
-    lines = Text(printable(text)).wrap(out, max(out.width - _INDENT, 1))
-    for line in lines:
-        line.rstrip()
-    return [Text(" " * _INDENT * bool(at)) + line for at, line in enumerate(lines)]
+def _place_line(label: str, place: str) -> Text:
+    return Text.assemble((label, "bold"), f": {printable(place)}")
 
 
 def _print_identity(out: Console, results: Results, identity: str) -> None:
@@ -174,7 +182,8 @@ def _print_identity(out: Console, results: Results, identity: str) -> None:
             published.report, published.verdict, kinds, differences=published.differences
         )
         row = next((row for row in grid.rows if row.name == identity), None)
-        out.print(f"[bold]{shown(identity)}, {shown(published.story.about)}[/]", soft_wrap=True)
+        about = printable(f"{identity}, {published.story.about}")
+        print_text(out, Text(about, "bold"))
         if row is not None:
             out.print(f"  {row.n} comments, {row.n_positive} toxic")
             for column, cell in zip(grid.columns, row.cells, strict=True):
@@ -182,19 +191,18 @@ def _print_identity(out: Console, results: Results, identity: str) -> None:
                 beside = f"  champion {cell.rival}" if cell.rival else ""
                 value = f"{cell.text} {cell.interval}" if cell.text else f"undefined: {cell.lack}"
                 text = f"  {column.title:13} {cell.mark or ' '} {value}{beside}{change}"
-                out.print(Text(printable(text), COLOURS.get(cell.status, "")), soft_wrap=True)
+                print_text(out, Text(printable(text), COLOURS.get(cell.status, "")))
         report = published.report
         for line in _rates(report, identity):
-            out.print(f"  {shown(line)}", soft_wrap=True)
+            print_text(out, Text(f"  {printable(line)}"))
         if report.terms and any(one.subgroup == identity for one in report.terms.terms):
-            terms = term_table(report.terms, identity)
-            out.print(escape(terms.text(terms.caption)), soft_wrap=True)
+            print_text_table(out, term_table(report.terms, identity))
         told = [describe_harm(report.bias, report.harms, identity)]
         told += [
             check.sentence for check in published.story.unmet if check.result.group == identity
         ]
-        for part in (part for text in filter(None, told) for part in _wrapped(out, text)):
-            out.print(part, soft_wrap=True)
+        for text in filter(None, told):
+            print_text(out, Text(printable(text)), in_pipe=True)
 
 
 def _rates(report: Report, identity: str) -> Iterator[str]:
@@ -217,9 +225,7 @@ def _print_lines(
     """Print lines with an indent, also where they are wrapped; each begins with the word."""
     for line in lines:
         text = (word or Text()) + Text(printable(line))
-        for part in text.wrap(out, max(out.width - indent, 1)):
-            part.rstrip()
-            out.print(Text(" " * indent) + part, soft_wrap=True)
+        print_text(out, Text(" " * indent) + text, indent=0, in_pipe=True)
 
 
 def _print_what_checks(out: Console, results: Results) -> None:
@@ -230,7 +236,7 @@ def _print_what_checks(out: Console, results: Results) -> None:
         # It is verified with the other sets that its verdict requires.
         folder = Path(os.path.relpath(whole)) if (whole / SUMMARY).exists() else folder
     check = command_line("verify", as_path(folder))
-    _print_labelled(out, "Not verified. To verify", shown(check), "bold")
+    out.print(_place_line("Not verified. To verify", check), soft_wrap=True)
 
 
 def _places(
@@ -256,7 +262,8 @@ def print_details(out: Console, published: Published) -> None:
     story = published.story
     print_table(out, published.report, published.verdict)
     for table in decision_tables(published.report, published.verdict):
-        out.print(f"{escape(table.text(table.caption))}\n", soft_wrap=True)
+        print_text_table(out, table)
+        out.print("")
     _print_lines(out, [*story.exceptions, *story.basis], 0)
     _print_lines(out, story.warnings, 0, Text("warning", "yellow") + Text(": "))
     _print_lines(out, list(explained(published.report, story)), 0)
@@ -306,7 +313,8 @@ def print_compared(compared: Sequence[Compared]) -> None:
 
 
 def _print_compared(out: Console, compared: Compared) -> None:
-    out.print(f"[bold]{shown(compared.first)} minus {shown(compared.second)}[/]", soft_wrap=True)
+    title = printable(f"{compared.first} minus {compared.second}")
+    print_text(out, Text(title, "bold"))
     lines = (
         [
             shown_worse(compared.worsened, compared.second),
@@ -343,7 +351,7 @@ def _print_compared(out: Console, compared: Compared) -> None:
         sign, words = DIFFERS
         marks = f"{MARKS['fail'][0]} significantly worse, {sign} {words}"
         legend.append(f"{marks} (Holm-adjusted for all).")
-    out.print(f"[dim]{' '.join(legend)}[/]")
+    print_text(out, Text(" ".join(legend), "dim"), indent=0, in_pipe=True)
 
 
 def _shown_better(compared: Compared) -> str:
@@ -378,17 +386,17 @@ def print_trend(
     for one in (change for change in find_moves(nights) if metric in {None, change.metric}):
         values = f"{METRICS[one.metric].title} {' '.join(one.texts)}  {one.bars}"
         of = f"{one.candidate} on {one.evaluation_set}"
-        out.print(Text(printable(f"  {one.group:<24} {values}  {of}")), soft_wrap=True)
+        print_text(out, Text(printable(f"  {one.group:<24} {values}  {of}")))
     for night in reversed(before):
         first, *others = night.news or ["nothing changed."]
         more = f" (and {len(others):,} more)" if others else ""
-        out.print(f"night {night.number}, {night.at[:10]}: {shown(first)}{more}", soft_wrap=True)
+        print_text(out, Text(printable(f"night {night.number}, {night.at[:10]}: {first}{more}")))
     if not everything and metric is None:
         again = command_line("trend", last.evaluation, "--all", *store_option(store))
-        out.print(f"[bold]Every number[/]: {shown(again)}", soft_wrap=True)
+        out.print(_place_line("Every number", again), soft_wrap=True)
         return
     for lines in lines_of(nights):
         models = "; ".join(filter(None, (lines.model, lines.before)))
         title = f"{lines.candidate} ({models}) on {lines.evaluation_set}"
-        text = numbers_by_night(lines, metric).text(title)
-        out.print(f"\n{escape(text)}", soft_wrap=True)
+        out.print("")
+        print_text_table(out, replace(numbers_by_night(lines, metric), caption=title))

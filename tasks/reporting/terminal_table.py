@@ -14,7 +14,7 @@ from rich.text import Text
 from bias_metrics import MetricValue
 from bias_metrics.gate import RIVALS
 from bias_metrics.metrics import SUBGROUP_METRICS
-from biasgate.tasks.common.console import shown
+from biasgate.tasks.common.console import has_width, print_text
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.records import Report, Verdict
 from biasgate.tasks.records.numbers import final_score_name
@@ -27,6 +27,7 @@ from biasgate.tasks.reporting.page.grids import (
     GridRow,
     metric_grid,
 )
+from biasgate.tasks.reporting.tables import Table as TextTable
 from biasgate.tasks.reporting.tables import with_interval
 
 COLOURS = {
@@ -69,7 +70,7 @@ def print_table(out: Console, report: Report, verdict: Verdict) -> None:
         f"{sign} {words}" for status, (sign, words) in MARKS.items() if sign and status in used
     ]
     legend += [f"{', '.join(marks)} (see below)."] if marks else []
-    out.print(f"[dim]{shown(' '.join(legend))}[/]")
+    print_text(out, Text(printable(" ".join(legend)), "dim"), indent=0, in_pipe=True)
 
 
 def half_width(cell: MetricValue, *, signed: bool = False, interval: bool = True) -> str:
@@ -96,18 +97,17 @@ def print_leaderboard(out: Console, board: Leaderboard) -> None:
     firsts = [_board_headings(board), *(_board_line(board, row, 1) for row in board.rows)]
     firsts = [line[:n_first] for line in firsts]
     widths = [max(text.cell_len for text in column) for column in zip(*firsts, strict=True)]
+    if sum(widths) + 2 * (len(widths) - 1) > out.width:
+        n_first, widths = 1, [0]
     for at, first in enumerate(firsts):
-        out.print(_padded(first, widths), overflow="fold")
-        full, brief = (_second_line(board, at, level) for level in (1, 2))
+        print_text(out, _padded(first[:n_first], widths), in_pipe=True)
+        full, brief = (_second_line(board, at, level, n_first) for level in (1, 2))
         rest = full if full.cell_len <= out.width - 2 else brief
-        for part in rest.wrap(out, max(out.width - 2, 1)):
-            part.rstrip()
-            out.print(Text("  ") + part, soft_wrap=True)
+        print_text(out, Text("  ") + rest, indent=0, in_pipe=True)
 
 
-def _second_line(board: Leaderboard, at: int, level: int) -> Text:
-    """Return what follows the score of a row; at 0 that of the headings."""
-    n_first = 3 + board.has_sets
+def _second_line(board: Leaderboard, at: int, level: int, n_first: int) -> Text:
+    """Return what follows the first cells of a row; at 0 that of the headings."""
     cells = _board_line(board, board.rows[at - 1], level) if at else _board_headings(board)
     return Text("; ").join(cell for cell in cells[n_first:] if cell.plain not in {"", "-"})
 
@@ -178,6 +178,23 @@ def _rows_in_words(report: Report) -> str:
     return f"{choices.left_out or n}, {positive}"
 
 
+def print_text_table(out: Console, table: TextTable) -> None:
+    """Print a table below its caption; if it is too wide, each row as names with numbers below."""
+    print_text(out, Text(printable(table.caption)))
+    lines = [Text(line) for line in table.text("").splitlines()]
+    if not has_width(out) or max(line.cell_len for line in lines) <= out.width:
+        for line in lines:
+            out.print(line, soft_wrap=True)
+        return
+    for row in table.rows:
+        parts: dict[bool, list[str]] = {True: [], False: []}
+        for (title, kind), text in zip(table.columns.items(), row, strict=True):
+            if text:
+                parts[kind == "number"].append(f"{title} {text}" if kind == "number" else text)
+        print_text(out, Text(printable(", ".join(parts[False]))))
+        print_text(out, Text(printable(f"  {'; '.join(parts[True])}")), indent=0)
+
+
 def print_rows(
     out: Console, title: str, rows: Sequence[GridRow], last: GridRow | None = None
 ) -> bool:
@@ -187,7 +204,7 @@ def print_rows(
     if Measurement.get(out, out.options.update(max_width=10_000), table).maximum <= out.width:
         out.print(table)
         return True
-    out.print(Text(title, "bold"), overflow="fold")
+    print_text(out, Text(title, "bold"), in_pipe=True)
     if out.width < _LISTED:
         _print_listed(out, every)
         return True
@@ -239,7 +256,7 @@ def _print_listed(out: Console, rows: Sequence[GridRow]) -> None:
 
 def _print_name(out: Console, row: GridRow) -> None:
     counts = f"  {row.n} rows, {row.n_positive} positive" if row.n else ""
-    out.print(Text.assemble(printable(row.name), (counts, "dim")), overflow="fold")
+    print_text(out, Text.assemble(printable(row.name), (counts, "dim")), in_pipe=True)
 
 
 def _headings() -> list[str]:

@@ -6,6 +6,7 @@ import re
 import shlex
 
 import typer
+from rich.cells import cell_len
 from typer.testing import CliRunner
 
 from biasgate.cli import app
@@ -32,6 +33,20 @@ def commands_in(text):
     names = {*commands_of_app(), *GROUPS}
     found = (line or quoted for line, quoted in PRINTED.findall(text) if quoted not in names)
     return [*dict.fromkeys(found)]
+
+
+def too_wide(text, width):
+    """Return the lines that are wider, without those that have to be whole to be copied.
+
+    Such a line is a command or a path, perhaps after its label, or after the size of a file.
+    """
+    command = rf"`?biasgate (?:{'|'.join({*commands_of_app(), *GROUPS})}) .*|export .*"
+    whole = rf" *(?:[\w. ]+: |remove +[\d.]+ \w+ +)?(?:{command}|[^ ]*/[^ ]*)"
+    return [
+        line
+        for line in text.splitlines()
+        if cell_len(line) > width and not re.fullmatch(whole, line)
+    ]
 
 
 def commands_in_page(page):
