@@ -338,7 +338,7 @@ def _detected(result: RuleResult) -> str:
         None if beyond is None else result.limit + (-beyond if result.kind == "floor" else beyond)
     )
     if seen is None or not 0 < seen < METRICS[result.metric].largest:
-        return "80% power to detect no possible value"
+        return "no possible value can be detected with 80% power"
     return f"80% power to detect {seen:.2f}"
 
 

@@ -196,7 +196,7 @@ def changed_in_words(changed: Mapping[str, Mapping[str, CountedShare]]) -> str:
         share = f"{100 * (one.value or 0.0):.1f}%{ends}"
         counts = f'{one.count:,} of {one.n:,} {kind} comments that mention "{printable(name)}"'
         told.append(f"{counts} are {done} ({share})")
-    return "; ".join(told) or "none for comments that mention an identity"
+    return "; ".join(told) or "no comment that mentions an identity is newly flagged or missed"
 
 
 _MOST_LETTERS = 40

@@ -108,7 +108,7 @@ def test_a_blocked_version_under_the_alias_is_refused(store, tmp_path, deploy):
     gateway.set_alias(MODEL, CHAMPION, blocked.version)
     done = deploy(store=store)
     assert (done.returncode, done.stdout) == (1, "")
-    assert " on comments by policy p is FAILED" in done.stderr
+    assert " on comments by policy p is not a pass" in done.stderr
     assert "champion is version 2; last promoted: 1." in done.stderr
 
 

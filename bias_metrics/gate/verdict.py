@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from bias_metrics._core.tables import Row, Table, Tabular, plain
@@ -223,14 +223,8 @@ class RuleResult(Tabular):
         kept = {"value", "rival", "low", "high", "bound", "n_clusters"}
         if self.threshold is not None:
             kept |= {"threshold", "at", "rival_at"}
-        empty: tuple[Any, ...] = (None, {}, [], False, 0)
-        required = {one.name for one in fields(self) if one.default is MISSING}
-        required -= {"rows_needed"}
-        return {
-            key: value
-            for key, value in content.items()
-            if key in kept or key in required or value not in empty
-        }
+        empty = {one.name: plain(one.default) for one in fields(self)} | {"rows_needed": {}}
+        return {key: value for key, value in content.items() if key in kept or value != empty[key]}
 
 
 _SHOWN = {

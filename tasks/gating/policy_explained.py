@@ -38,7 +38,10 @@ def _not_judged(policy: Policy) -> list[str]:
     if not names:
         return []
     titles = ", ".join(METRICS[name].title for name in names)
-    return [f"No blocking rule covers: {titles}. A model that is bad by these can pass."]
+    bad = (
+        "A model that is bad by these can pass if it is not significantly worse than the champion."
+    )
+    return [f"No blocking rule limits: {titles}. {bad}"]
 
 
 def _bounds_in_words(policy: Policy) -> str:

@@ -86,6 +86,8 @@ class _Planner:
         self.not_planned = tuple(rule.name for rule in rules if rule.name not in kept)
         self._comments = comments
         self._hierarchy = policy.hierarchy or Hierarchy({})
+        # An identity that no category covers may then pass by its own comments.
+        self._has_blind = policy.blind is not None
 
     def chance_at(self, n: float) -> float:
         """Return the chance to pass with `n` comments drawn at random."""
@@ -152,7 +154,8 @@ class _Planner:
         everyone: tuple[float, float],
     ) -> str | None:
         """Return where an identity is judged by a rule; None if nowhere."""
-        for place in (name, *self._hierarchy.above(name)):
+        above = self._hierarchy.above if self._has_blind else self._hierarchy.grounds
+        for place in (name, *above(name)):
             if place in have and not lacks_support(rule, _counts(have[place], everyone)):
                 return place
         return None

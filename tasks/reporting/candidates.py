@@ -208,7 +208,7 @@ class CandidateStory:
             (story.evaluation_set, text.removesuffix(".")) for story, text in self._each("warnings")
         )
         return [
-            f"{text}." if len(self.stories) == 1 else f"{text} on {first_names(names)}."
+            f"{text}." if len(self.stories) == 1 else f"{first_names(names)}: {text}."
             for text, names in names_by(every).items()
             if text.lower() not in self.headline.lower()
         ]
@@ -322,7 +322,7 @@ class CandidateStory:
         failed = [check.result for check in unmet if check.has_failed]
         worst = self.worst
         if worst is not None:
-            check = worst.worst and worst.worst.check
+            check = worst.worst_check
             failed.sort(key=lambda result: (result is not check, result.group != worst.first))
         useless = [check for check in unmet if check.result.rule == USEFUL]
         unscored = [check for check in unmet if _is_unruled(check.result)]
@@ -336,14 +336,14 @@ class CandidateStory:
         first = [_needed(one) for one in failed[:1]]
         n_sets = sum(any(check.has_failed for check in story.unmet) for story in self.stories)
         on_sets = f" on {n_sets:,} sets" if n_sets > 1 else ""
-        several = f"Fix {len(failed):,} failed checks{on_sets}."
-        parts += [f"{several} First: {one}" for one in first if failed[1:]]
+        several = f"fix {len(failed):,} failed checks{on_sets}, first:"
+        parts += [f"{several} {one}" for one in first if failed[1:]]
         parts += first if len(failed) == 1 else []
         for kind in RIVALS:
             n = sum(check.result.kind == kind for check in no_rival)
             parts += [f"a {kind} for {counted(n, 'check')}{cures[kind]}"] if n else []
         parts += _lacking([check.result for check in unmet if not check.has_failed])
-        return self._cured("; ".join(parts))
+        return self._cured("; ".join(dict.fromkeys(parts)))
 
 
 def _nobody(compared: Sequence[Story]) -> str:

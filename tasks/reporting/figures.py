@@ -15,12 +15,14 @@ from bias_metrics import BiasTable, MetricValue, plot
 from bias_metrics.metrics import AUCS
 from bias_metrics.report import worst_first
 from biasgate.tasks.common.prefect_task import say, task
+from biasgate.tasks.common.printable import printable
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.records import Details, Report, Verdict
 from biasgate.tasks.reporting.harm import harm_panels
 from biasgate.tasks.reporting.tables import PANELS, ROWS
 
 _BLUE = "#0072b2"
+_LONGEST = 40  # most characters of a name
 
 
 def metric_heatmap(report: Report) -> Figure:
@@ -135,7 +137,7 @@ def harm_figure(report: Report, verdict: Verdict, details: Details) -> Figure:
                 axes.plot(row.champion, place, "o", markerfacecolor="none", color="black", ms=9)
         if panel.overall is not None:
             axes.axvline(panel.overall, color="black", linestyle="--", linewidth=1)
-        axes.set_yticks(places, [row.name for row in panel.rows], parse_math=False)
+        axes.set_yticks(places, [_fitting(row.name) for row in panel.rows], parse_math=False)
         axes.invert_yaxis()
         axes.set_xlim(panel.axis.low, panel.axis.high)
         if panel.is_rate:
@@ -172,4 +174,10 @@ def quiet_about_glyphs() -> Iterator[None]:
 
 
 def _title(report: Report) -> str:
-    return f"{report.candidate.name} on {report.evaluation_set.name}"
+    return f"{_fitting(report.candidate.name)} on {_fitting(report.evaluation_set.name)}"
+
+
+def _fitting(name: str) -> str:
+    """Return a name that leaves room for a drawing, and in which no character works."""
+    text = printable(name)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

@@ -13,7 +13,7 @@ from bias_metrics.metrics import GIVEN, METRICS, subgroup_metric
 from bias_metrics.thresholds import CountedShare
 from biasgate.tasks.records import RATE_OF_GAP, Details, Report, Verdict
 from biasgate.tasks.reporting.page.drawing import Axis, drawn
-from biasgate.tasks.reporting.tables import between, number, percent, short
+from biasgate.tasks.reporting.tables import between, number, percent
 
 _TITLES = {
     "false_positive_rate": "Harmless comments flagged",
@@ -137,7 +137,7 @@ def _rate_panel(
 
     overall = getattr(curves.overall, rate)[at]
     ordered = sorted(rows(), key=lambda row: row.value, reverse=True)
-    hint = f"at threshold {short(curves.thresholds[at])}"
+    hint = f"at threshold {curves.thresholds[at]:g}"
     return HarmPanel(
         _TITLES[rate],
         hint,

@@ -39,6 +39,11 @@ _EVENTS = {
 }
 
 
+Number = tuple[str | None, str]
+"""An identity, or None for all comments, and a metric."""
+_USELESS = {"flags_nothing": "flags hardly any comment", "flags_everything": "flags every comment"}
+
+
 class Cell(NamedTuple):
     """A text, the same for a narrow screen, and for a very narrow one."""
 
@@ -176,9 +181,10 @@ def _rank(line: CandidateStory) -> tuple[int, float]:
 
 def _headline(lines: Sequence[CandidateStory]) -> str:
     """Say how many candidates passed, and on how many comments of which sets."""
-    n_comments = {
-        story.evaluation_set: story.n_comments for line in lines for story in line.stories
-    }
+    n_comments: dict[str, int] = {}
+    for story in (story for line in lines for story in line.stories):
+        most = n_comments.get(story.evaluation_set, 0)  # some candidates may lack scores
+        n_comments[story.evaluation_set] = max(most, story.n_comments)
     sets = [
         f"{name} ({n:,}{'' if at else ' comments'})"
         for at, (name, n) in enumerate(n_comments.items())
@@ -208,11 +214,11 @@ def _rows(line: CandidateStory) -> list[LeaderboardRow]:
             CandidateStory.of(story).badge,
             story.final_score,
             worst,
-            _change(story, group),
-            _decisions(story, group),
+            _change(story, named),
+            _decisions(story, named[0]),
         )
         for story in line.stories
-        for group, worst in [_worst(story)]
+        for named, worst in [_worst(story)]
     ]
 
 
@@ -227,19 +233,23 @@ def _outcome(story: Story) -> str:
     return text if is_whole and story.word.text != EXCEPT else f"{text} (exceptions)"
 
 
-def _worst(story: Story) -> tuple[str | None, Cell]:
-    """Return the worst number of an identity, or what the verdict lacks; after its identity."""
+def _worst(story: Story) -> tuple[Number, Cell]:
+    """Return the worst number of an identity, or what the verdict lacks; after its name."""
     useless = [check.result for check in story.unmet if check.result.rule == USEFUL]
     if useless:
-        return useless[0].group, _of_check(useless[0])
+        return _of_check(useless[0])
     worst, failed = story.worst, [check.result for check in story.unmet if check.has_failed]
-    if failed and (worst is None or worst.check is None) and not story.losses:
-        return failed[0].group, _of_check(failed[0])
+    if failed and (worst is None or worst.check is None):
+        lost = [(change.group, change.metric) for change in story.losses[:1]]
+        first = story.worst_check
+        return _of_check(
+            max(failed, key=lambda one: ((one.group, one.metric) in lost, one is first))
+        )
     lacking = [check.result for check in story.unmet if check.status == "insufficient"]
     if story.word.status == "insufficient" and lacking:
-        return lacking[0].group, _of_check(lacking[0])
+        return _of_check(lacking[0])
     if worst is None:
-        return None, Cell(_NONE, _NONE)
+        return (None, ""), Cell(_NONE, _NONE)
     limit, sign = "", ""
     if worst.check is not None:
         limit = f"  {worst.check.kind} {worst.check.limit:g}"
@@ -251,7 +261,7 @@ def _worst(story: Story) -> tuple[str | None, Cell]:
     value = worst.number.value
     text = "" if value is None else number(value, signed=is_gap)
     shown = with_interval(worst.number, signed=is_gap)
-    return worst.group, Cell(
+    return (worst.group, worst.metric), Cell(
         f"{name}  {titled(worst.metric)} {shown}{limit}",
         f"{name} {_short_title(worst.metric)} {text}{sign}",
         f"{_short_name(name)} {_short_title(worst.metric)} {text}{sign}",
@@ -266,17 +276,20 @@ def _short_name(name: str) -> str:
     return name if len(name) <= _NAME else f"{name[: _NAME - 1]}…"
 
 
-def _of_check(result: RuleResult) -> Cell:
-    """Return why a check is not met, in a few words."""
+def _of_check(result: RuleResult) -> tuple[Number, Cell]:
+    """Return why a check is not met, in a few words; after its number."""
     name = result.group or "all comments"
     text = f"{name}: {_reason(result)}"
-    return Cell(text, text, f"{_short_name(name)}: {_reason(result, is_brief=True)}")
+    brief = f"{_short_name(name)}: {_reason(result, is_brief=True)}"
+    return (result.group, result.metric), Cell(text, text, brief)
 
 
 def _reason(result: RuleResult, *, is_brief: bool = False) -> str:
     """Return the number and limit of a check that is not met, or what it lacks."""
     if result.rule == MISSING and result.value is not None:
         return f"{100 * result.value:.1f}% of comments without a score"
+    if result.rule == USEFUL:
+        return _USELESS.get(result.reason) or f"AUC {number(result.value or 0.0)}, not above 0.5"
     if result.lack is not None:
         return lack_message(result.lack)
     if result.reason == "no_rival":
@@ -288,6 +301,8 @@ def _reason(result: RuleResult, *, is_brief: bool = False) -> str:
 
 def _number_and_limit(result: RuleResult, *, is_brief: bool) -> str:
     title, is_gap = _short_title(result.metric), METRICS[result.metric].is_gap
+    if METRICS[result.metric].needs_rival:
+        return f"{title} {percent(result.value)}, margin {percent(result.limit)}"
     is_close = result.outcome == "insufficient"
     value = f"{title} {number(result.value or 0.0, signed=is_gap)}"
     if result.kind not in RIVALS:
@@ -300,10 +315,10 @@ def _number_and_limit(result: RuleResult, *, is_brief: bool) -> str:
     return f"{title} {loss}" if is_brief else f"{value}, {result.kind} {rival}, {loss}"
 
 
-def _change(story: Story, named: str | None) -> Cell:
+def _change(story: Story, named: Number) -> Cell:
     """Return the largest significant loss against the champion, else the largest gain.
 
-    `named` is the identity in the column before.
+    `named` is the number in the column before.
     """
     if story.champion is None:
         return Cell(_NONE, _NONE)
@@ -314,12 +329,13 @@ def _change(story: Story, named: str | None) -> Cell:
             first, groups = changes[0], {change.group for change in changes}
             more = f" and {len(groups) - 1:,} more" if groups - {first.group} else ""
             size = f"{_difference(first)}{more.replace(' and ', ', ')}"
+            title = _short_title(first.metric)
             return Cell(
-                f"{word}: {first.group} {_short_title(first.metric)} {_difference(first)}{more}",
-                f"{word}: {first.group} {size}",
+                f"{word}: {first.group} {title} {_difference(first)}{more}",
+                f"{word}: {first.group} {title} {size}",
                 f"{word} {size}"
-                if first.group == named
-                else f"{word}: {_short_name(first.group)} {size}",
+                if (first.group, first.metric) == named
+                else f"{word}: {_short_name(first.group)} {title} {size}",
             )
     return Cell("no significant loss", "no signif. loss")
 
@@ -334,20 +350,21 @@ def _difference(change: Change) -> str:
 def _decisions(story: Story, named: str | None) -> Cell:
     """Return the largest share of changed decisions, else the highest error rate.
 
-    The identity in the column before, `named`, comes first, and the class of its comments that is
-    harmed, if their share is significant.
+    If a check failed, the identity in the column before, `named`, comes first, and the class of its
+    comments that is harmed.
     """
+    named = named if story.has_failed else None
     harmed = None if story.worst is None else METRICS[story.worst.metric].classes[0]
     found = [
         (
-            1 + (METRICS[metric].classes[0] == harmed) if name == named and one.low else 0,
+            1 + (METRICS[metric].classes[0] == harmed) if name == named else 0,
             one.low or 0.0,
             one.value or 0.0,
             name,
             metric,
             one,
         )
-        for name, of_group in (story.verdict.changed or {}).items()
+        for name, of_group in story.changes.items()
         for metric, one in of_group.items()
         if one.count and metric in _EVENTS
     ]
@@ -359,7 +376,7 @@ def _decisions(story: Story, named: str | None) -> Cell:
             f"{one.count:,} of {one.n:,} newly {event} ({name})",
             f"{one.count:,} newly {event}" + ("" if name == named else f" ({_short_name(name)})"),
         )
-    if story.verdict.changed and not story.is_champion:
+    if story.changes and not story.is_champion:
         return Cell("no changed decision", "none changed")
     if story.errors is None:
         return Cell(_NONE, _NONE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ from bias_metrics.metrics import (
     METRICS,
     SUBGROUP_METRICS,
 )
+from bias_metrics.thresholds import CountedShare
 from biasgate.tasks.check_messages import check_message
 from biasgate.tasks.measuring.cautions import (
     BY_CHANCE,
@@ -49,7 +50,7 @@ from biasgate.tasks.wording import changed_in_words, first_names, terms_in_words
 
 WORSE, GAINED = "Worse than the champion", "Better than the champion"
 CHANGED, TERMS = "Changed decisions", "Worst terms"
-HOLDS, UNKNOWN, NOT_JUDGED = "Identities", "No interval for", "Not covered by a rule"
+HOLDS, UNKNOWN, NOT_JUDGED = "Identities", "No interval for", "No limit in the policy"
 WARNING, TO_PASS = "Warning", "To pass"
 TREATED_WORST, LOWEST = "Worst identity", "Lowest AUC"
 # The words for identities for which a verdict does not hold.
@@ -189,11 +190,15 @@ class Story(VerdictStory):
     """The outcome in one sentence, by its meaning."""
     worst: WorstNumber | None
     """The worst number of an identity; None if none is defined."""
+    worst_check: RuleResult | None
+    """The failed check of an identity that is furthest beyond its limit."""
     first: str | None
     """The identity with which every list begins: of the failed check that is furthest beyond its
     limit, else of the number to show first."""
     worst_is_shown: bool
     """Whether that is a failed check, or significantly low; else it is only the lowest number."""
+    changes: Mapping[str, Mapping[str, CountedShare]]
+    """The newly flagged and missed comments of each identity, beside the champion."""
     changed: str
     """Whose comments are newly flagged or missed most, beside the champion; empty if unknown."""
     terms: str
@@ -232,6 +237,11 @@ class Story(VerdictStory):
             text for analysis in (report.analyses or {}).values() for text in analysis.sentences
         ]
         bias = report.bias
+        changes = {
+            name: shares
+            for name, shares in (verdict.changed or {}).items()
+            if name in bias.subgroups  # others are categories
+        }
         means = bias.overall
         lacking = {
             name: sum(cells[metric].low is None for metric in SUBGROUP_METRICS)
@@ -255,10 +265,12 @@ class Story(VerdictStory):
             numbers=tuple(numbers.items()),
             headline=_headline(said, worst, no_use),
             worst=number,
+            worst_check=worst,
             first=getattr(worst or number, "group", None),
             worst_is_shown=number is not None
             and (number.check is not None or number.group in report.harms),
-            changed="" if verdict.changed is None else changed_in_words(verdict.changed),
+            changes=changes,
+            changed="" if verdict.changed is None else changed_in_words(changes),
             terms=_terms(report),
             not_judged=unjudged(
                 {result.metric for result in verdict.results if _is_ruled(result)},
@@ -339,7 +351,7 @@ def _errors(report: Report) -> Errors | None:
         assert own is not None  # noqa: S101 - its gap is defined
         harms.append(ErrorHarm(rate, first, own, every, gaps[first], tuple(others)))
     closest = _overall_errors(report, EQUAL_ERRORS) if EQUAL_ERRORS in report.thresholds else None
-    return Errors(short(at.threshold), _overall_errors(report, GIVEN), closest, tuple(harms))
+    return Errors(f"{at.threshold:g}", _overall_errors(report, GIVEN), closest, tuple(harms))
 
 
 def _overall_errors(report: Report, kind: str) -> OverallErrors:
@@ -481,7 +493,8 @@ def beyond(result: RuleResult) -> float:
     """Return the distance of a check's deciding bound from its limit; infinite without a bound."""
     if result.bound is None:
         return math.inf
-    if result.kind in RIVALS and not METRICS[result.metric].is_gap:
+    metric = METRICS[result.metric]
+    if result.kind in RIVALS and not metric.is_gap and not metric.needs_rival:
         return -result.limit - result.bound
     distance = result.bound - result.limit
     return -distance if result.kind == "floor" else distance

@@ -325,7 +325,7 @@ def _print_compared(out: Console, compared: Compared) -> None:
         else []
     )
     if compared.changed is not None:
-        lines.append(f"Changed decisions: {changed_in_words(compared.changed)}.")
+        lines.append(f"Changed decisions (not tested): {changed_in_words(compared.changed)}.")
     if compared.reason is not None:
         lines = [f"No intervals, so no difference can be tested: {compared.reason}."]
     if compared.left_out:

@@ -194,7 +194,7 @@ def _passes(statement: Statement, *, any_outcome: bool) -> Finding:
         return Finding("verdict", holds=False, sentence=text)
     passed = result in {"PASSED", "WARNED"}
     about = f"{said.candidate} on {said.evaluation_set}"
-    text = f"the verdict on {about} by policy {said.policy} is {result}"
+    text = f"the verdict on {about} by policy {said.policy} is {result if passed else 'not a pass'}"
     text += ", by a report-only policy" if said.report_only else ""
     if passed and not said.report_only:
         text += f" until {said.holds_until}" if said.holds_until else ""

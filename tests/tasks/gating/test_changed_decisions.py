@@ -1,13 +1,18 @@
 """Whose comments a candidate newly flags or misses: in verdict, first screen, MLflow, policies."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from support.judged import judge, rows
 
+from bias_metrics.metrics import METRICS
 from bias_metrics.thresholds import CountedShare
 from biasgate.tasks.records.verdict import Verdict
 from biasgate.tasks.reporting.candidates import CandidateStory
+from biasgate.tasks.reporting.leaderboard import leaderboard
 from biasgate.tasks.reporting.story import Story
+from biasgate.tasks.reporting.tables import plus_minus
 from biasgate.tasks.tracking.worst_numbers import headline_metrics
 from biasgate.tasks.wording import changed_in_words
 
@@ -78,3 +83,38 @@ def test_where_nothing_changes_it_says_so():
     missed = {"gay": {"newly_flagged": none, "newly_missed": CountedShare(2, 90)}}
     [part] = changed_in_words(missed).split("; ")
     assert part.startswith("2 of 90 toxic ")
+
+
+def test_the_worst_of_several_that_exceed_a_margin_is_the_furthest_beyond_it(tmp_path):
+    _, report, verdict, _ = judged(tmp_path, LIMIT | {"margin": 0.001}, shift=0.3)
+    [other] = [one for one in verdict.results if one.group == "muslim" and one.rule != "shown_harm"]
+    [first] = [one for one in verdict.results if one.group == "gay" and one.rule != "shown_harm"]
+    results = [one for one in verdict.results if one not in (first, other)]
+    for order in ((first, other), (other, first)):
+        both = [replace(one, outcome="fail") for one in order]
+        both[order.index(other)] = replace(both[order.index(other)], bound=first.bound - 0.01)
+        story = Story.of(report, replace(verdict, outcome="fail", results=[*results, *both]))
+        assert story.first == "gay"
+        line = CandidateStory.of(story)
+        [row] = leaderboard([line]).rows
+        assert row.worst.text == f"gay: Newly flagged {first.value:.1%}, margin 0.1%"
+        assert "first: Newly flagged of gay " in line.to_pass
+
+
+def test_a_loss_that_blocks_is_the_worst_number_of_its_row(tmp_path):
+    columns = rows(NAMES, champion=True, shift=0.5, n=4000)
+    harm = {"tolerance": 0.02}
+    report, verdict, _ = judge(tmp_path, columns, rules=[FLOOR], threshold=0.9, shown_harm=harm)
+    story = Story.of(report, verdict)
+    loss = story.losses[0]
+    [row] = leaderboard([CandidateStory.of(story)]).rows
+    title = METRICS[loss.metric].title.removesuffix(" AUC")
+    assert row.worst.text.startswith(f"{loss.group}: {title} ")
+    assert row.worst.text.endswith(f", champion {_shown(loss, loss.champion)}")
+    assert row.change.shortest.startswith("worse ")
+    assert title in row.change.short
+
+
+def _shown(loss, value):
+    sign = "+" if METRICS[loss.metric].is_gap else ""
+    return plus_minus(f"{value:{sign}.3f}")

@@ -311,9 +311,14 @@ def test_where_an_identity_is_judged_is_told_of_the_rule_that_needs_most(order):
         "all": Mentions(0.1, 0.2, guess, (80, 160)),
     }
     roll_up = {"some": ["a", "b"], "all": ["some", "c", "d"]}
-    policy = policy_of(*rules[::order], roll_up=roll_up)
-    needs = plan_policy(policy, replace(comments, categories=categories)).needs
-    assert {need.judged for need in needs} == {"all"}
+    joined = replace(comments, categories=categories)
+    blind = policy_of(*rules[::order], roll_up=roll_up, blind={"margin": 0.1})
+    assert {need.judged for need in plan_policy(blind, joined).needs} == {"all"}
+    # A category of categories passes none of its identities.
+    plan = plan_policy(policy_of(*rules[::order], roll_up=roll_up), joined)
+    judged = {need.identity: need.judged for need in plan.needs}
+    assert judged == {"a": None, "b": None, "c": "all", "d": "all"}
+    assert plan.chance == 0
 
 
 def test_a_plan_is_told_identity_by_identity():

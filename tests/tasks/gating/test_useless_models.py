@@ -6,7 +6,9 @@ from support.judged import judge, rows
 
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.policy_explained import explain_policy
+from biasgate.tasks.records import Verdict
 from biasgate.tasks.reporting.candidates import CandidateStory
+from biasgate.tasks.reporting.leaderboard import leaderboard
 from biasgate.tasks.reporting.story import Story
 
 NAMES = ("gay", "muslim")
@@ -33,15 +35,20 @@ def shuffled(scores):
 
 
 @pytest.mark.parametrize(
-    ("options", "metric", "told"),
+    ("options", "metric", "told", "in_short"),
     [
-        ({"scores": lambda given: 100 * given, "threshold": -1}, "flag_rate", "nearly every"),
-        ({"threshold": 2}, "flag_rate", "hardly any"),
-        ({"scores": shuffled, "threshold": 0.9}, "auc", "not significantly above 0.5"),
+        (
+            {"scores": lambda given: 100 * given, "threshold": -1},
+            "flag_rate",
+            "nearly every",
+            "flags every",
+        ),
+        ({"threshold": 2}, "flag_rate", "hardly any", "flags hardly any"),
+        ({"scores": shuffled, "threshold": 0.9}, "auc", "not significantly above 0.5", "AUC 0."),
     ],
     ids=["flags all", "flags none", "guesses"],
 )
-def test_no_gap_of_a_useless_model_makes_it_pass(tmp_path, options, metric, told):
+def test_no_gap_of_a_useless_model_makes_it_pass(tmp_path, options, metric, told, in_short):
     report, verdict, _ = judged(tmp_path, *GAPS, **options)
     useless = verdict.results[0]
     assert (useless.rule, useless.metric, useless.outcome) == ("useful", metric, "insufficient")
@@ -50,6 +57,10 @@ def test_no_gap_of_a_useless_model_makes_it_pass(tmp_path, options, metric, told
     assert verdict.holds_for.identities == []
     assert told in Story.of(report, verdict).headline
     assert " that " in facts(report, verdict)["To pass"]
+    read = Verdict.from_dict(verdict.to_dict())  # shares of 0 are kept, too
+    assert read.results == verdict.results
+    [row] = leaderboard([CandidateStory.of(Story.of(report, read))]).rows
+    assert row.worst.text.startswith(f"all comments: {in_short}")
 
 
 def test_guesses_are_no_worse_than_a_champion_that_guesses_and_pass_nothing(tmp_path):
@@ -61,7 +72,7 @@ def test_guesses_are_no_worse_than_a_champion_that_guesses_and_pass_nothing(tmp_
 def test_a_model_of_use_passes_and_what_no_rule_judges_is_named(tmp_path):
     report, verdict, _ = judged(tmp_path, *GAPS, MARGIN | {"margin": 0.3, "floor": 0.5})
     assert verdict.results[0].rule != "useful"
-    assert facts(report, verdict)["Not covered by a rule"] == (
+    assert facts(report, verdict)["No limit in the policy"] == (
         "Subgroup AUC, BNSP AUC, Positive AEG, Negative AEG, AUC"
     )
 
@@ -70,6 +81,6 @@ def test_a_check_of_the_policy_names_what_it_does_not_judge():
     rules = [*GAPS, {"metric": "auc", "scope": "overall", "floor": 0.8}]
     policy = Policy.model_validate({"version": 1, "name": "p", "rules": rules})
     assert (
-        "No blocking rule covers: Subgroup AUC, BPSN AUC, BNSP AUC, Positive AEG, Negative AEG. A "
-        "model that is bad by these can pass."
+        "No blocking rule limits: Subgroup AUC, BPSN AUC, BNSP AUC, Positive AEG, Negative AEG. A "
+        "model that is bad by these can pass if it is not significantly worse than the champion."
     ) in explain_policy(policy)

@@ -248,7 +248,7 @@ def test_a_warning_is_told_before_numbers_that_the_first_screen_may_leave_out():
     [one] = story_of("ab", outcome="pass").stories
     warned = replace(one, warnings=("Look.",), not_judged=("fpr_gap",))
     labels = [label for label, _ in CandidateStory.of(warned).facts]
-    assert labels.index("Warning") + 1 == labels.index("Not covered by a rule")
+    assert labels.index("Warning") + 1 == labels.index("No limit in the policy")
 
 
 NO_RIVAL = {"outcome": "insufficient", "kind": "champion", **MANY}
@@ -448,6 +448,6 @@ def test_every_list_begins_with_the_identity_that_is_called_treated_worst(tmp_pa
     found = CandidateStory.of(Story.of(report, verdict))
     facts = dict(found.facts)
     assert facts["Worst identity"].startswith("c: ")
-    assert " First: BPSN AUC of c " in facts["To pass"]
+    assert "first: BPSN AUC of c " in facts["To pass"]
     assert found.next_command("out")[-1] == "c"
     assert metric_grid(report, verdict, LIMITS).rows[0].name == "c"

@@ -49,7 +49,7 @@ STRICT = policy(rules=[{"metric": "auc", "scope": "overall", "floor": 0.999}])
 LENIENT = policy(rules=POLICY.model_dump()["rules"][:1])
 # What each set is judged with, and what every reader then says.
 REFUSED = {
-    "blocked": ([{"policy": STRICT}], "on comments by policy p is FAILED."),
+    "blocked": ([{"policy": STRICT}], "on comments by policy p is not a pass."),
     "reported": ([{"policy": policy(report_only=True)}], "PASSED, by a report-only policy."),
     "ended": (
         [{"policy": policy(not_measured=[ends(TODAY)])}],
