@@ -30,7 +30,6 @@ from biasgate.tasks.reporting.tables import (
     count,
     numbers_by_night,
     numeric,
-    percent,
     shown_rows,
 )
 
@@ -337,7 +336,7 @@ def describe_set(report: Report, use: SetUse | None = None) -> SetView:
     return SetView(
         name=evaluation_set.name,
         n=count(bias.counts[None].n),
-        toxic=percent(bias.counts[None].n_positive / bias.counts[None].n),
+        toxic=f"{bias.counts[None].n_positive / bias.counts[None].n:.0%}",
         digest=evaluation_set.digest,
         licence=_LICENCES.get(str(source.get("source")), _NO_LICENCE),
         unrated=choices.left_out or "",
