@@ -23,7 +23,7 @@ _CHANGES = {
     "false_positive_rate": ("newly_flagged", "newly flagged"),
     "false_negative_rate": ("newly_missed", "newly missed"),
 }
-_WIDTH = 150  # pixels of a drawing, as in page.css
+_WIDTH = 120  # pixels of a drawing, as in page.css
 # By the class of an identity's comments that is harmed: its AUC without a threshold.
 _AUCS = {
     "negative": subgroup_metric("negative", "positive"),

@@ -134,7 +134,10 @@ def _threshold_note(errors: Sequence[Errors]) -> str:
     if len(thresholds) == 1:
         text = f"At threshold {thresholds[0]}: {text}"
     closest = [one.closest.threshold for one in errors if one.closest is not None]
-    return f"{text}; the rates are closest at {_span(closest, short)}." if closest else f"{text}."
+    if not closest:
+        return f"{text}."
+    each = ", by candidate and set" if len(errors) > 1 else ""
+    return f"{text}. The two rates are about equal at threshold {_span(closest, short)}{each}."
 
 
 def _span(values: Iterable[float | None], form: Callable[[float], str]) -> str:
@@ -311,8 +314,10 @@ def _number_and_limit(result: RuleResult, *, is_brief: bool) -> str:
     rival = "undefined" if result.rival is None else number(result.rival, signed=is_gap)
     if not is_close or result.bound is None:
         return f"{value}, {result.kind} {rival}"
-    loss = f"loss up to {abs(result.bound):.3f} possible, margin {result.limit:g}"
-    return f"{title} {loss}" if is_brief else f"{value}, {result.kind} {rival}, {loss}"
+    loss = f"a loss of {abs(result.bound):.3f} is not excluded (margin {result.limit:g})"
+    if is_brief:
+        return f"{title} loss of {abs(result.bound):.3f} not excluded (margin {result.limit:g})"
+    return f"{value}, {result.kind} {rival}: {loss}"
 
 
 def _change(story: Story, named: Number) -> Cell:

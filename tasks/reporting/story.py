@@ -74,7 +74,7 @@ _ERRORS = {
 }
 _NO_ERRORS = "No identity has a significantly higher error rate than other comments"
 _OVERALL = "{} of harmless comments are flagged, {} of toxic comments missed"
-_CLOSEST = "; the rates are closest at threshold {} ({} and {})"
+_CLOSEST = "; the two rates are about equal at threshold {} ({} and {})"
 
 
 @dataclass(frozen=True)

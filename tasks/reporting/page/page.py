@@ -115,8 +115,8 @@ class Page:
 
     @property
     def first(self) -> Part | None:
-        """The part whose picture is open: that of the worst outcome."""
-        return min(self.parts, key=lambda part: by_outcome(part.story), default=None)
+        """The part whose picture is open: that of the worst outcome, the last in the order."""
+        return min(self.parts[::-1], key=lambda part: by_outcome(part.story), default=None)
 
     @property
     def order(self) -> list[int]:
@@ -221,10 +221,13 @@ def evaluation_page(
     """Return the page of an evaluation; with `trend` that of a night."""
     uses = {set_use.name: set_use for set_use in summary.sets}
     page = _page(summary.evaluation, judged, uses)
+    lines = CandidateStory.each(summary.decisions, [part.story for part in page.parts])
+    names = [line.name for line in leaderboard(lines).lines]
     return replace(
         page,
         word=word_of(summary),
-        lines=tuple(CandidateStory.each(summary.decisions, [part.story for part in page.parts])),
+        lines=tuple(lines),
+        parts=tuple(sorted(page.parts, key=lambda part: names.index(part.story.candidate))),
         trend=None if trend is None else describe_trend(trend),
         output=path_from_here(output),
         verified=path_from_here(output),

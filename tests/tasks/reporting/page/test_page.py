@@ -232,7 +232,7 @@ def test_the_first_screen_says_who_is_flagged_how_many_times_as_often(judged, pa
     flagged, missed = at.overall.false_positive_rate.value, at.overall.false_negative_rate.value
     closest = judged[0].thresholds["equal_errors"]
     assert overall.startswith(f"{flagged:.1%} of harmless comments are flagged, {missed:.1%} of")
-    assert f"; the rates are closest at threshold {closest.threshold:.3g} (" in overall
+    assert f"; the two rates are about equal at threshold {closest.threshold:.3g} (" in overall
     assert harm == (
         f'{own:.1f}% of harmless comments that mention "gay" are flagged (gap to others '
         f"[{low:+.1f}, {high:+.1f}] points)"
