@@ -74,17 +74,22 @@ def measure_details(report: Report, verdict: Verdict, evidence: EvidenceFile) ->
 def _champion_rates(
     verdict: Verdict, rows: Rows, shown: Sequence[str]
 ) -> dict[str, dict[str, float | None]] | None:
-    """Return the champion's error rates by identity at its own threshold, if it has one."""
+    """Return the champion's error rates by identity at its own threshold, if it has one.
+
+    Comments that it did not score are left out.
+    """
     rival = verdict.champion
     if rival is None or rival.threshold is None or rows.weights is not None:
         return None
-    members = rows.among(shown).members
+    known = np.isfinite(rows.scores["champion"])
+    scored = {name: mask[known] for name, mask in rows.among(shown).members.items()}
+    members = {name: mask for name, mask in scored.items() if mask.any()}
     found = threshold_report(
-        rows.labels, rows.scores["champion"], members, threshold=rival.threshold
+        rows.labels[known], rows.scores["champion"][known], members, threshold=rival.threshold
     )
     return {
         name: {one: found.subgroups[name].rate(one).value for one in RATE_OF_GAP.values()}
-        for name in shown
+        for name in members
     }
 
 

@@ -47,6 +47,22 @@ def test_the_champions_rates_are_counted_at_its_own_threshold(judged):
         assert row.champion == pytest.approx(1 - flagged[toxic & mentions].mean())
 
 
+def test_the_champions_rates_are_those_of_the_comments_that_it_scored(tmp_path):
+    columns = rows(NAMES, champion=True)
+    lacks = columns["identity/deaf"] | (np.arange(900) % 7 == 0)
+    columns["score/champion"][lacks] = np.nan
+    found = judge(tmp_path, columns)
+    flagged_panel, missed_panel = harm_panels(*found)
+    for panel, own in ((flagged_panel, ~columns["label"]), (missed_panel, columns["label"])):
+        champion = {row.name: row.champion for row in panel.rows}
+        assert champion["deaf"] is None
+        for name in ("gay", "muslim"):
+            scored = columns[f"identity/{name}"] & own & ~lacks
+            flagged = (columns["score/champion"][scored] >= 0.9).mean()
+            expected = flagged if panel is flagged_panel else 1 - flagged
+            assert champion[name] == pytest.approx(expected)
+
+
 def test_changed_decisions_are_counts_of_the_verdict(judged):
     found, columns = judged
     [row] = [row for row in harm_panels(*found)[0].rows if row.name == "gay"]
