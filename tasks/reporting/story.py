@@ -493,8 +493,8 @@ def beyond(result: RuleResult) -> float:
     """Return the distance of a check's deciding bound from its limit; infinite without a bound."""
     if result.bound is None:
         return math.inf
-    metric = METRICS[result.metric]
-    if result.kind in RIVALS and not metric.is_gap and not metric.needs_rival:
+    metric = METRICS.get(result.metric)  # None for shares of comments without a score
+    if metric and result.kind in RIVALS and not metric.is_gap and not metric.needs_rival:
         return -result.limit - result.bound
     distance = result.bound - result.limit
     return -distance if result.kind == "floor" else distance

@@ -76,10 +76,10 @@ def test_what_was_found_stands_on_the_terminal_and_in_the_model_card(home):
     for sentence in sentences:
         assert " ".join(sentence.split()) in done
         assert f"- {as_text(sentence)}" in card
-    assert "nothing is said of dialect or irony." in card
+    assert "are measured, not dialect or irony." in card
     plain = read(home, "plain", "model_card.md")
     assert "Further analyses" not in plain
-    assert "nothing is said of dialect, irony or intersections." in plain
+    assert "are measured, not dialect, irony or intersections." in plain
 
 
 def test_each_analysis_has_a_table_that_is_an_artifact_of_the_run_too(home):

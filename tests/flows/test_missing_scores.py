@@ -84,7 +84,8 @@ def test_without_a_rule_a_gate_with_missing_scores_fails_closed(home):
     assert verdict["outcome"] == "insufficient"
     [unmet] = [one for one in verdict["results"] if one["outcome"] != "pass"]
     assert unmet["rule"] == "max_missing"
-    assert "44 of 400 comments have no score, and the policy does not say" in done["unruled"][1]
+    assert "44 of 400 comments have no score (44 refused)" in done["unruled"][1]
+    assert "To pass: a score for every comment, or `max_missing`" in done["unruled"][1]
     assert report["missing"]["reasons"] == {"refused": 44}
 
 
@@ -167,7 +168,9 @@ def test_a_champion_without_some_scores_is_compared_where_both_have_one(
     second = yaml.safe_load(FILE) | {"policy": "margin.yaml"}
     code, text = evaluated("second", second)
     assert code == 4, text
-    assert "44 of 400 comments have no score of the champion" in text
+    verdict = json.loads((folder / "second/rows/file/verdict.json").read_text("utf-8"))
+    [unmet] = [one for one in verdict["results"] if one["outcome"] == "insufficient"]
+    assert (unmet["rule"], unmet["role"], unmet["n_missing"]) == ("max_missing", "champion", 44)
     code, text = evaluated("third", second | {"policy": "allowed.yaml"})
     assert code == 0, text
     verdict = json.loads((folder / "third/rows/file/verdict.json").read_text("utf-8"))
