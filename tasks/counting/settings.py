@@ -136,7 +136,7 @@ class CountFile(FileSource):
 
     def _require_columns(self, shard: str) -> None:
         with here(shard, columns_alone=True) as path:
-            require_columns(path, self._columns(), self.separator)
+            require_columns(path, self._columns(), self)
 
     def _require_own(self, shard: str) -> None:
         """Refuse counts that another count file would have made: they are of other numbers."""

@@ -5,6 +5,7 @@ Everything in a CSV file is read as text; `biasgate.tasks.data.reading` makes it
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import re
 import zlib
@@ -19,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
-from pydantic import StringConstraints
+from pydantic import AfterValidator, StringConstraints
 
 from bias_metrics.parts import counted
 from bias_metrics.suggestion import did_you_mean
@@ -41,6 +42,20 @@ ROWS_A_CHUNK = 100_000
 # A table of hundreds of columns is read in fewer rows at a time, but at least this many: reused
 # memory stays in the cache, and allocating new memory costs more than reading.
 _VALUES_A_CHUNK, _LEAST_ROWS = 10_000_000, 10_000
+_UTF_8 = "utf-8"
+_ASCII = "".join(map(chr, range(128)))
+
+
+def _usable_codec(name: str) -> str:
+    """Return the name of a codec of text in which separators, quotes and line ends are ASCII."""
+    with suppress(LookupError, UnicodeError):
+        if _ASCII.encode(name) == _ASCII.encode():
+            return codecs.lookup(name).name
+    msg = "must be an encoding that Python knows and that contains ASCII, as in cp1252"
+    raise ValueError(msg)
+
+
+Encoding = Annotated[str, AfterValidator(_usable_codec)]
 Separator = Annotated[str, StringConstraints(min_length=1, max_length=1)]
 Decimal = Literal[".", ","]
 _MOST_COLUMNS = 10_000
@@ -60,11 +75,15 @@ class TextForm(Settings):
     """What separates the columns of a CSV file. Default: a tab for `.tsv`, else a comma."""
     decimal: Decimal | None = None
     """What separates the decimals of numbers in text. Default: a point."""
+    encoding: Encoding | None = None
+    """Encoding of a CSV file, as in `cp1252` for Latin-1 of Windows. Default: UTF-8."""
 
-    def read_chunks(self, path: Path, columns: Sequence[str]) -> Iterator[Chunk]:
-        """Read the named columns of a file, see `read_chunks`."""
-        decimal = self.decimal or "."
-        return read_chunks(path, columns, separator=self.separator, decimal=decimal)
+    def separator_of(self, path: Path) -> str:
+        """Return what separates the columns of a CSV file."""
+        return self.separator or separator_by_name(path)
+
+
+_PLAIN = TextForm()
 
 
 @dataclass(frozen=True)
@@ -83,25 +102,28 @@ class Chunk:
     """What separates the decimals of numbers in text."""
 
 
-def file_columns(path: Path, separator: str | None = None) -> list[str]:
-    """Return the column names of a file; refuse more than 10,000.
-
-    `separator`: of a CSV file. Default: a tab for `.tsv`, else a comma.
-    """
-    with _named_errors(path):
+def file_columns(path: Path, form: TextForm = _PLAIN) -> list[str]:
+    """Return the column names of a file; refuse more than 10,000."""
+    with _named_errors(path, form):
         refuse_other_format(path)
         if is_parquet(path) or is_json_lines(path):
             names = list(pq.read_schema(path).names) if is_parquet(path) else json_columns(path)
             _refuse_wide(len(names))
             return names
-        mark = separator or separator_by_name(path)
+        mark = form.separator_of(path)
         with opened_table(path) as (_, content):
             header = content.read(_HEADER_BYTES).lstrip().splitlines()[:1]
         _refuse_wide(b"".join(header).count(mark.encode()) + 1)
         # Not as a header: pandas would rename a repeated name.
         with opened_table(path) as (_, content):
             first = pd.read_csv(
-                content, header=None, nrows=1, dtype=str, sep=mark, keep_default_na=False
+                content,
+                header=None,
+                nrows=1,
+                dtype=str,
+                sep=mark,
+                keep_default_na=False,
+                encoding=form.encoding or _UTF_8,
             )
         return [str(name) for name in first.iloc[0]]
 
@@ -116,9 +138,9 @@ def _refuse_wide(n_columns: int) -> None:
         raise FormatError(msg)
 
 
-def require_columns(path: Path, wanted: Sequence[str], separator: str | None = None) -> None:
+def require_columns(path: Path, wanted: Sequence[str], form: TextForm = _PLAIN) -> None:
     """Raise an error if a file lacks a column."""
-    present = file_columns(path, separator)
+    present = file_columns(path, form)
     missing = [name for name in wanted if name not in present]
     twice = [name for name in wanted if present.count(name) > 1]
     if twice:
@@ -140,19 +162,14 @@ def require_columns(path: Path, wanted: Sequence[str], separator: str | None = N
 
 
 def read_chunks(
-    path: Path,
-    columns: Sequence[str],
-    size: int = ROWS_A_CHUNK,
-    *,
-    separator: str | None = None,
-    decimal: Decimal = ".",
+    path: Path, columns: Sequence[str], size: int = ROWS_A_CHUNK, form: TextForm = _PLAIN
 ) -> Iterator[Chunk]:
     """Read the named columns, `size` rows at a time; fewer if there are hundreds of columns.
 
-    `separator` as in `file_columns`. A file that is truncated, malformed or not UTF-8 is refused.
+    A file that is truncated, malformed or in another encoding is refused.
     """
     wanted = list(dict.fromkeys(columns))
-    require_columns(path, wanted, separator)
+    require_columns(path, wanted, form)
     steps = _VALUES_A_CHUNK // max(len(wanted), 1) // _LEAST_ROWS
     size = min(size, max(steps, 1) * _LEAST_ROWS)
     first_row = 0
@@ -161,10 +178,10 @@ def read_chunks(
     elif is_json_lines(path):
         tables = json_tables(path, wanted, size)
     else:
-        tables = _csv(path, wanted, size, separator or separator_by_name(path))
-    with _named_errors(path), progress(f"reading {path.name}") as advance:
+        tables = _csv(path, wanted, size, form)
+    with _named_errors(path, form), progress(f"reading {path.name}") as advance:
         for table, share in tables:
-            yield Chunk(path, first_row, table, decimal=decimal)
+            yield Chunk(path, first_row, table, decimal=form.decimal or ".")
             first_row += table.num_rows
             advance(table.num_rows, total=first_row / share if share else None)
 
@@ -207,7 +224,7 @@ def _plain_bytes(table: pa.Table) -> int:
 
 
 def _csv(
-    path: Path, columns: list[str], size: int, separator: str
+    path: Path, columns: list[str], size: int, form: TextForm
 ) -> Iterator[tuple[pa.Table, float]]:
     """Yield chunks, and the share of the file's bytes read so far."""
     length, is_whole = path.stat().st_size, False
@@ -217,18 +234,18 @@ def _csv(
         opened_table(path) as (stream, content),
         pd.read_csv(
             content,
-            sep=separator,
+            sep=form.separator_of(path),
             dtype=str,
             keep_default_na=False,
             chunksize=size,
-            encoding="utf-8",
+            encoding=form.encoding or _UTF_8,
         ) as reader,
     ):
         for frame in reader:
             if not isinstance(frame.index, pd.RangeIndex):
                 raise pd.errors.ParserError("its rows have more fields than its header")
             if not is_whole and frame.iloc[:, -1].eq("").any():  # it may be one that is missing
-                _refuse_short_rows(path, separator)
+                _refuse_short_rows(path, form)
                 is_whole = True
             arrays = [
                 pa.array(frame[name], pa.large_string(), from_pandas=True) for name in columns
@@ -239,7 +256,7 @@ def _csv(
             yield table, stream.tell() / length
 
 
-def _refuse_short_rows(path: Path, separator: str) -> None:
+def _refuse_short_rows(path: Path, form: TextForm) -> None:
     """Refuse rows with fewer fields than the header, which pandas fills with empty ones.
 
     A line break inside a text without quotes, also a carriage return alone as pandas writes it,
@@ -253,12 +270,16 @@ def _refuse_short_rows(path: Path, separator: str) -> None:
         return "skip"
 
     with opened_table(path) as (_, content), suppress(pa.ArrowInvalid):
-        [first, *_] = file_columns(path, separator)
+        [first, *_] = file_columns(path, form)
         reader = pa.csv.open_csv(
             content,
-            read_options=pa.csv.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES),
+            read_options=pa.csv.ReadOptions(
+                use_threads=False, block_size=_BLOCK_BYTES, encoding=form.encoding or _UTF_8
+            ),
             parse_options=pa.csv.ParseOptions(
-                delimiter=separator, newlines_in_values=True, invalid_row_handler=note_short
+                delimiter=form.separator_of(path),
+                newlines_in_values=True,
+                invalid_row_handler=note_short,
             ),
             convert_options=pa.csv.ConvertOptions(
                 include_columns=[first], column_types={first: pa.binary()}, check_utf8=False
@@ -277,33 +298,33 @@ def _refuse_short_rows(path: Path, separator: str) -> None:
 
 
 @contextmanager
-def _named_errors(path: Path) -> Iterator[None]:
+def _named_errors(path: Path, form: TextForm) -> Iterator[None]:
     """Turn the errors of readers into an InputError that names the file and what to do."""
     try:
         yield
     except Exception as error:
-        reason = _reason(error, path)
+        reason = _reason(error, path, form.encoding or _UTF_8)
         if reason is None:
             raise
         msg = f"file {path} {reason}"
         raise InputError(msg) from error
 
 
-def _first_undecodable(path: Path) -> str:
-    """Name the first line that is not UTF-8, and how to convert the file."""
+def _first_undecodable(path: Path, encoding: str) -> str:
+    """Name the first line that is not in an encoding, and how to read the file."""
     with opened_table(path) as (_, lines):
         for number, line in enumerate(lines, start=1):
             try:
-                line.decode("utf-8")
+                line.decode(encoding)
             except UnicodeDecodeError:
                 return (
-                    f" Line {number} is not. Convert it from its real encoding, as in: "
-                    f"iconv -f LATIN1 -t UTF-8 {path.name}"
+                    f" Line {number} is not. Set its real `encoding`, as in `encoding: cp1252` for "
+                    "files of Windows in Western Europe."
                 )
     return ""
 
 
-def _reason(error: Exception, path: Path) -> str | None:  # noqa: C901, PLR0911, PLR0912 - one line per cause
+def _reason(error: Exception, path: Path, encoding: str) -> str | None:  # noqa: C901, PLR0911, PLR0912 - one line per cause
     match error:
         case FileNotFoundError():
             return f"does not exist.{found_instead(path)}"
@@ -318,7 +339,7 @@ def _reason(error: Exception, path: Path) -> str | None:  # noqa: C901, PLR0911,
         case pd.errors.EmptyDataError():
             return "must not be empty."
         case UnicodeDecodeError():
-            return f"must be UTF-8.{_first_undecodable(path)}"
+            return f"must be {encoding.upper()}.{_first_undecodable(path, encoding)}"
         case EOFError() | zlib.error():
             return "is truncated: its compressed data end too early. Download it again."
         case pd.errors.ParserError():

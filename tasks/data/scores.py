@@ -16,7 +16,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from biasgate.tasks.common.arrow_arrays import as_numpy
 from biasgate.tasks.common.errors import InputError, place, shown_id
 from biasgate.tasks.data import reading
-from biasgate.tasks.data.chunks import Chunk, TextForm, file_columns
+from biasgate.tasks.data.chunks import Chunk, TextForm, file_columns, read_chunks
 from biasgate.tasks.data.plain_columns import as_written, plain_column, words_of
 from biasgate.tasks.data.predicted_labels import (
     PredictedLabels,
@@ -79,7 +79,7 @@ class ScoreColumns(TextForm):
         label = self.positive_label
         predicted = None if label is None else PredictedLabels(label, path)
         ids, scores = [], []
-        for chunk in self.read_chunks(path, self.wanted):
+        for chunk in read_chunks(path, self.wanted, form=self):
             ids.append(reading.to_ids(chunk, self.id))
             numbers = self._scores(chunk, ids[-1], predicted, allow_missing=allow_missing)
             scores.append(as_numpy(numbers))
@@ -138,9 +138,9 @@ class ScoreColumns(TextForm):
 
     def _other_columns(self, path: Path) -> Iterator[tuple[str, pa.Array]]:
         """Yield the first rows of the columns that are not read, if they may be labels."""
-        names = file_columns(path, self.separator)
+        names = file_columns(path, self)
         others = [name for name in names if name not in self.wanted][:_MOST_COLUMNS]
-        chunk = next(self.read_chunks(path, others))
+        chunk = next(read_chunks(path, others, form=self))
         for name in others:
             kind = chunk.table.column(name).type
             if pa.types.is_integer(kind) or pa.types.is_boolean(kind):

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pydantic import Field
 
 from biasgate.tasks.common.settings import ConfigPath
-from biasgate.tasks.data.chunks import Chunk, TextForm, require_columns
+from biasgate.tasks.data.chunks import Chunk, TextForm, read_chunks, require_columns
 from biasgate.tasks.data.hashed_parts import Part, rows_of_part
 from biasgate.tasks.data.mapped import MappedSource
 
@@ -33,14 +33,14 @@ class FileSource(TextForm, MappedSource):
 
     def check(self) -> None:
         """Refuse a file that is missing or lacks a column."""
-        require_columns(self.path, self._columns(), self.separator)
+        require_columns(self.path, self._columns(), self)
 
     def split_name(self) -> str:
         """Return the part of the rows."""
         return self.split if self.split == "all" else f"{self.split} of {self.test_fraction}"
 
     def _raw_chunks(self, columns: list[str]) -> Iterator[Chunk]:
-        return self.read_chunks(self.path, columns)
+        return read_chunks(self.path, columns, form=self)
 
     def _part(self, table: pa.Table) -> pa.Table:
         return rows_of_part(table, self.split, self.test_fraction)

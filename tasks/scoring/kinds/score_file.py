@@ -82,13 +82,13 @@ class ScoreFile(ScoreColumns, CandidateSettings):
 
     def check(self) -> None:
         """Refuse a file that is missing or lacks a column."""
-        require_columns(self.path, self.wanted, self.separator)
+        require_columns(self.path, self.wanted, self)
         if self.register_as is None:
             return
         # A registered file may hold no comments: everyone with access to the registry can read it.
         problem = "it is JSON lines, and any line may hold more keys"
         if not is_json_lines(self.path):
-            columns = file_columns(self.path, self.separator)
+            columns = file_columns(self.path, self)
             n_others = sum(column not in self.wanted for column in columns)
             if not n_others:
                 return
