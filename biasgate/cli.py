@@ -16,12 +16,19 @@ from biasgate.options import (
     SET_UP,
     AsJson,
     Config,
+    ConfigOrTable,
+    Id,
+    Identities,
+    Label,
     Output,
     Quiet,
     Sample,
+    Score,
+    ScoresFile,
     Store,
     TaskRunner,
     TaskRunnerOptions,
+    Threshold,
     Verbose,
     Yes,
     example,
@@ -40,13 +47,16 @@ from biasgate.running import (
     check_input,
     check_places,
     check_sets,
+    describe_table,
+    keep_evaluation_file,
+    read_table_options,
     run_evaluation,
     run_flow,
     run_tasks_by,
 )
 from biasgate.tasks.common.command_lines import command_line
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.included import is_count_file, save_included, typed_argument
+from biasgate.tasks.included import is_count_file, save_included, typed_argument, write_new
 from biasgate.tasks.outcomes import word_of
 
 if TYPE_CHECKING:
@@ -108,10 +118,19 @@ def start(
 
 @app.command(rich_help_panel=EVALUATE, epilog=example("evaluate toxicity.yaml --output out"))
 def evaluate(
-    config: Config,
+    config: ConfigOrTable,
     output: Annotated[
-        Path | None, typer.Option(help="Folder for reports, verdicts and figures; required.")
+        Path | None,
+        typer.Option(
+            help="Folder for reports, verdicts and figures; required. Default for a table: out."
+        ),
     ] = None,
+    label: Label = None,
+    identities: Identities = None,
+    score: Score = None,
+    scores: ScoresFile = None,
+    id_column: Id = None,
+    threshold: Threshold = None,
     store: Store = DEFAULT_STORE,
     sample: Sample = None,
     save: Annotated[
@@ -119,7 +138,7 @@ def evaluate(
         typer.Option(
             "--save",
             metavar="FILE",
-            help="Only write a copy of an included evaluation to FILE, to change it.",
+            help="Only write the evaluation file of a table, or a copy of an included one.",
         ),
     ] = None,
     submission: Annotated[  # noqa: FBT002
@@ -142,21 +161,38 @@ def evaluate(
     Every candidate is measured on every evaluation set; the policy judges it, and the best version
     that passes becomes champion.
 
+    A table needs no evaluation file: name its columns with the options below. The file that was
+    run is in the store, and --save writes it.
+
     A file with `source: shards` is judged by counts of its scores, shard by shard, and promotes
     nothing. OUTPUT/counts keeps the counts of each shard, which are not made again.
     """
     places = {"store": store} | ({} if output is None else {"output": output})
+    columns = {
+        "--label": label,
+        "--identities": identities,
+        "--score": score,
+        "--scores": scores,
+        "--id": id_column,
+        "--threshold": threshold,
+    }
     with report_errors(verbose=verbose, quiet=as_json or quiet, places=places):
+        table = read_table_options(config, columns)
         if save is not None:
             if output is not None or sample is not None:
                 msg = "`--save` only writes a copy: give it without `--output` and `--sample`."
                 raise InputError(msg)
-            save_included(config, save)
+            if table is None:
+                save_included(config, save)
+            else:
+                write_new(save, describe_table(config, table))
             again = command_line(
                 "evaluate", typed_argument(str(save.absolute())), "--output", "out"
             )
             print_sentence(f"saved {save}: change it, then run `{again}`")
             return
+        if table is not None:
+            config, output = keep_evaluation_file(config, table, store), output or Path("out")
         if output is None:
             msg = "`--output` must be given: the folder for reports, verdicts and figures."
             raise InputError(msg)

@@ -30,6 +30,64 @@ Config = Annotated[
         metavar="CONFIG",
     ),
 ]
+ConfigOrTable = Annotated[
+    str,
+    typer.Argument(
+        help="Evaluation file (YAML); an included evaluation: "
+        f"{', '.join(included_names())}; or a table (CSV, JSON lines, Parquet) with --label, "
+        "--identities and --score.",
+        metavar="CONFIG",
+    ),
+]
+TABLE = "Table"
+Label = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="Label: a fraction, 0 and 1, or words, as in verdict=yes if yes means toxic.",
+        rich_help_panel=TABLE,
+    ),
+]
+Identities = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMNS",
+        help="Identities, separated by commas; or one column of their names.",
+        rich_help_panel=TABLE,
+    ),
+]
+Score = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="Scores of a candidate; once for each candidate.",
+        rich_help_panel=TABLE,
+    ),
+]
+ScoresFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--scores",
+        metavar="FILE",
+        help="File of ids and scores, if they are not in the table.",
+        rich_help_panel=TABLE,
+    ),
+]
+Id = Annotated[
+    str | None,
+    typer.Option(
+        "--id",
+        metavar="COLUMN",
+        help="Ids. Default: id, or else the number of the row.",
+        rich_help_panel=TABLE,
+    ),
+]
+Threshold = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SCORE", help="Score from which comments are flagged.", rich_help_panel=TABLE
+    ),
+]
 Output = Annotated[Path, typer.Option(help="Folder for reports, verdicts and figures.")]
 Sample = Annotated[
     int | None,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -11,12 +13,68 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from biasgate.output import BLOCKED, print_error, report_errors, say, waiting
+from biasgate.output import BLOCKED, STEPS, print_error, report_errors, say, waiting
+from biasgate.tasks.common.errors import InputError, shown_names
 from biasgate.tasks.ending import until_stopped
 from biasgate.tasks.included import included_names
 
 if TYPE_CHECKING:
     from biasgate.tasks.evaluation_file import Evaluation
+    from biasgate.tasks.table_evaluation import TableOptions
+
+_TABLES = frozenset({".csv", ".tsv", ".parquet", ".pq", ".jsonl", ".ndjson"})
+
+
+def read_table_options(config: str, given: Mapping[str, Any]) -> TableOptions | None:
+    """Return the options of a table, by option; None for an evaluation file, which has none."""
+    named = [option for option, value in given.items() if value not in (None, [])]
+    if not _TABLES & set(Path(config).suffixes[-2:]):
+        if named:
+            msg = f"`{named[0]}` must be given with a table; {config} is an evaluation file."
+            raise InputError(msg)
+        return None
+    from biasgate.tasks.table_evaluation import TableOptions, columns_of_table  # noqa: PLC0415
+
+    lacking = [option for option in ("--label", "--identities") if option not in named]
+    lacking += [] if {"--score", "--scores"} & set(named) else ["--score"]
+    if lacking:
+        options = " and ".join(f"`{option}`" for option in lacking)
+        msg = (
+            f"{config} is a table: name its columns with {options}; it has "
+            f"{shown_names(columns_of_table(Path(config)))}."
+        )
+        raise InputError(msg)
+    identities = tuple(filter(None, map(str.strip, given["--identities"].split(","))))
+    return TableOptions(
+        given["--label"],
+        identities,
+        tuple(given["--score"] or ()),
+        given["--scores"],
+        given["--id"],
+        given["--threshold"],
+    )
+
+
+def describe_table(config: str, options: TableOptions) -> str:
+    """Return the evaluation file of a table; report what was recognised."""
+    from biasgate.tasks.table_evaluation import describe_table as describe  # noqa: PLC0415
+
+    text, notes = describe(Path(config), options)
+    for note in notes:
+        logging.getLogger(STEPS).info("%s", note)
+    return text
+
+
+def keep_evaluation_file(config: str, options: TableOptions, store: Path) -> str:
+    """Write the evaluation file of a table to the store; return its path."""
+    check_places(None, store)
+    text = describe_table(config, options)
+    name = f"{Path(config).name.partition('.')[0]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+    path = store / "evaluations" / f"{name}.yaml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+    logging.getLogger(STEPS).info("evaluation file: %s", path)
+    return str(path)
 
 
 def check_input(

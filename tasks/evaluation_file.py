@@ -18,6 +18,7 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.settings import Name, Settings, json_schema
 from biasgate.tasks.common.steps import RETRIES
 from biasgate.tasks.counting.settings import CountFile
+from biasgate.tasks.data.chunks import TextForm
 from biasgate.tasks.data.freezing import SOURCE_KINDS, Source
 from biasgate.tasks.gating.policy import Policy, policy_schema, sections_of_policy
 from biasgate.tasks.ledger.ledger import LEDGER_SUFFIX, is_ledger
@@ -32,8 +33,11 @@ from biasgate.tasks.scoring.registered_candidates import RegisteredCandidates, r
 _MLFLOWS_OWN = "Default"
 
 
-class EvaluationFile(Settings):
-    """The content of an evaluation file."""
+class EvaluationFile(TextForm):
+    """The content of an evaluation file.
+
+    `separator`, `decimal` and `encoding` are those of every file that has none of its own.
+    """
 
     secret_keys = frozenset({"notifications"})
     explained_by = "biasgate schema evaluation"
@@ -80,6 +84,15 @@ class EvaluationFile(Settings):
     """How many times a failed step is tried again: the first time after a second, then after 5."""
     step_timeout_s: Annotated[float, Field(ge=1, le=30 * 24 * 3600)] | None = None
     """Seconds that one try of a step may take. A longer one ends the run. Default: no limit."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _share_text_form(cls, value: Any) -> Any:
+        """Give the form of text files to each section that reads one and lacks it."""
+        if not isinstance(value, dict):
+            return value
+        form = {key: value[key] for key in TextForm.model_fields if value.get(key) is not None}
+        return _with_form(value, form) if form else value
 
     @field_validator("registered_model")
     @classmethod
@@ -193,6 +206,21 @@ class EvaluationFile(Settings):
                         f"{lacks}. Remove the analysis, or name suitable sets with `sets`"
                     )
                     raise ValueError(msg)
+
+
+def _with_form(value: Any, form: Mapping[str, Any]) -> Any:
+    """Return a section with the form in all sections below it that read a file of text."""
+    if isinstance(value, list):
+        return [_with_form(entry, form) for entry in value]
+    if not isinstance(value, dict):
+        return value
+    below = {key: _with_form(entry, form) for key, entry in value.items()}
+    for catalogue in (SOURCE_KINDS, CANDIDATES):
+        name = value.get(catalogue.key)
+        known = name in catalogue.own and catalogue.named(str(name))
+        if known and issubclass(known, TextForm):
+            below = {**form, **below}
+    return below
 
 
 class Evaluation(EvaluationFile):

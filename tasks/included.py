@@ -70,7 +70,11 @@ def save_included(name: str, target: Path) -> None:
             f"got {name!r}.{did_you_mean(name, known)}"
         )
         raise InputError(msg)
-    content = (FOLDER / f"{name}.yaml").read_text("utf-8")
+    write_new(target, (FOLDER / f"{name}.yaml").read_text("utf-8"))
+
+
+def write_new(target: Path, content: str) -> None:
+    """Write the file that `--save` names, which must not exist."""
     try:
         with target.open("x", encoding="utf-8") as stream:
             stream.write(content)

@@ -130,7 +130,7 @@ class NameMatcher:
             blank = pc.equal(pc.utf8_trim_whitespace(values), "")
             unrated = as_numpy(pc.fill_null(blank, fill_value=True))
             self._refuse_joined(chunk, cells, codes, ids)
-            names = [_split_names(cell, self._separator) for cell in cells]
+            names = [split_names(cell, self._separator) for cell in cells]
         mentions = np.zeros((len(array), len(self._names)), dtype=np.bool_)
         np.logical_or.at(mentions, rows, self._find(names)[codes])
         return {
@@ -197,7 +197,20 @@ class NameMatcher:
         return flags
 
 
-def _split_names(cell: str, separator: str | None) -> list[str]:
+def guess_separator(cells: Mapping[str, int]) -> str | None:
+    """Return the mark that separates names in most of the cells that have any; None without.
+
+    `cells`: how many rows have each text.
+    """
+    counts = {
+        mark: sum(n for cell, n in cells.items() if mark in cell and not cell.startswith("["))
+        for mark in _SEPARATORS
+    }
+    mark = max(counts, key=lambda mark: counts[mark])
+    return mark if counts[mark] else None
+
+
+def split_names(cell: str, separator: str | None) -> list[str]:
     """Return the names in a text: a list as Python and JSON write it, or separated names."""
     if cell.strip().startswith("["):
         with suppress(ValueError, SyntaxError, MemoryError, RecursionError):

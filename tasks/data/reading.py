@@ -188,6 +188,21 @@ def to_scores(
     return numbers
 
 
+def is_number(text: str) -> bool:
+    """Return whether a text is a number, true or false."""
+    return _number(text) is not _WRONG
+
+
+def is_decimal_comma(text: str) -> bool:
+    """Return whether a text is a number with a decimal comma."""
+    return _DECIMAL_COMMA.fullmatch(text) is not None
+
+
+def means_yes(word: str) -> bool:
+    """Return whether a word of a label says that it holds, in some languages."""
+    return word.strip().casefold() in _YES
+
+
 def refuse_words(chunk: Chunk, column: str) -> None:
     """Refuse a label column of a few short words, such as toxic and nontoxic, and list them."""
     raw = plain_column(chunk, column)
@@ -203,7 +218,7 @@ def refuse_words(chunk: Chunk, column: str) -> None:
 
 def _as_mapping(words: Collection[str]) -> str:
     """Return words as a mapping to 1 and 0, as far as it is plain which mean yes."""
-    numbers = {word: int(word.strip().casefold() in _YES) for word in words}
+    numbers = {word: int(means_yes(word)) for word in words}
     if len(set(numbers.values())) < len(numbers):
         return "{...: 1, ...: 0}"
     return str(dict(sorted(numbers.items(), key=lambda of: -of[1])))
