@@ -123,6 +123,9 @@ def schema(
             help="`evaluation`, `policy`, `count`, or a kind such as table.", metavar="SECTION"
         ),
     ] = "evaluation",
+    basic: Annotated[  # noqa: FBT002
+        bool, typer.Option("--basic", help="Explain only the keys that most files need.")
+    ] = False,
     as_json: Annotated[  # noqa: FBT002
         bool, typer.Option("--json", help="Print the JSON Schema of a file, for editors.")
     ] = False,
@@ -133,13 +136,17 @@ def schema(
     next to it: `# yaml-language-server: $schema=evaluation.schema.json`
     """
     with report_errors(quiet=as_json):
-        from biasgate.tasks.evaluation_file import explained, schema_of_file  # noqa: PLC0415
+        from biasgate.tasks.evaluation_file import (  # noqa: PLC0415
+            explained,
+            explained_basics,
+            schema_of_file,
+        )
 
         if as_json:
             print_json(schema_of_file(section))
         else:
             out = console()
-            for line in explained(section):
+            for line in explained_basics() if basic else explained(section):
                 print_text(out, Text(line), indent=0 if line[0] == " " else 2, in_pipe=True)
 
 

@@ -187,7 +187,7 @@ def front_page() -> Iterator[str]:
     for part in readme.split("\n\n")[:3]:
         yield from (_LINK.sub(lambda link: link["text"].strip("[]"), part), "")
     yield "- You want to see it work on public data: [Civil Comments](start.md#civil-comments)."
-    yield "- Your scores are in a CSV: [fifteen lines](start.md#fifteen-lines)."
+    yield "- Your scores are in a CSV: [one command](start.md#your-own-scores)."
     yield "- Your models are in MLflow: [register one, and judge it](guides/candidates.md#mlflow)."
     yield "- You want to change biasgate: [set up and test](contributing.md)."
     yield ""

@@ -330,6 +330,32 @@ def explained(section: str) -> Iterator[str]:
             yield f"    {meaning}"
 
 
+_BASIC = {
+    "evaluation": (
+        *("name", "evaluation_sets", "candidates", "policy", "registered_model"),
+        *("separator", "decimal", "encoding"),
+    ),
+    "table": (
+        *("name", "source", "path", "id", "text", "label", "label_values"),
+        *("identities", "terms", "cluster"),
+    ),
+    "scores": ("name", "kind", "path", "id", "score", "threshold", "register"),
+}
+
+
+def explained_basics() -> Iterator[str]:
+    """Yield what the keys mean that most evaluation files need."""
+    known = sections_of(evaluation_schema())
+    for section, keys in _BASIC.items():
+        yield f"{section}:"
+        explained_keys = {key: lines for key, *lines in keys_of(known[section])}
+        for key in keys:
+            value, meaning = explained_keys[key]
+            yield f"  {key}: {value}".rstrip(": ")
+            if meaning:
+                yield f"      {meaning}"
+
+
 def _in_words(of: JsonSchemaValue) -> str:
     """Return what a value must be; as few words as an option table has."""
     if "const" in of:

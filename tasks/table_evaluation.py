@@ -99,7 +99,7 @@ def describe_table(path: Path, options: TableOptions) -> tuple[str, list[str]]:
             **({} if same_form else scores_form.model_dump(exclude_none=True)),
             **threshold,
         }
-        for name, column in zip(_candidate_names(scores), scores, strict=True)
+        for name, column in zip(_candidate_names(scores, options), scores, strict=True)
     ]
     content = {
         "name": evaluation_set["name"],
@@ -281,8 +281,11 @@ def _is_name(text: str) -> bool:
     return not is_number(text) and not is_decimal_comma(text) and text.casefold() not in _NO_NAMES
 
 
-def _candidate_names(columns: Sequence[str]) -> list[str]:
+def _candidate_names(columns: Sequence[str], options: TableOptions) -> list[str]:
+    """Return the names of the columns; of the file, if it has a single column of scores."""
     names = [_plain_name(column) or "model" for column in columns]
+    if options.scores_file is not None and len(columns) == 1 and not options.scores:
+        names = [_plain_name(options.scores_file.name.partition(".")[0]) or "model"]
     return [
         name if names.count(name) == 1 else f"{name} {at}" for at, name in enumerate(names, start=1)
     ]

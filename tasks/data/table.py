@@ -19,8 +19,8 @@ class FileSource(TextForm, MappedSource):
     """A table of labelled comments in one file."""
 
     path: ConfigPath
-    """CSV or JSON lines (gz too), or Parquet, by its name; any other name is read as CSV. Text is
-    UTF-8. At most 10,000 columns."""
+    """CSV or JSON lines (gz too), or Parquet, by its name; any other name is read as CSV. At most
+    10,000 columns."""
     split: Part = "all"
     """A part of the rows, chosen by a hash of the text (or of the id, without text), so that a
     repeated comment is never in both parts."""

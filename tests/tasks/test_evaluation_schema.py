@@ -12,9 +12,15 @@ from typer.testing import CliRunner
 from biasgate.cli import app
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.counting.settings import read_count_file
-from biasgate.tasks.evaluation_file import CATALOGUES, evaluation_schema, explained, sections_of
+from biasgate.tasks.evaluation_file import (
+    CATALOGUES,
+    evaluation_schema,
+    explained,
+    explained_basics,
+    sections_of,
+)
 from biasgate.tasks.gating.policy import policy_schema, sections_of_policy
-from biasgate.tasks.reading_evaluation import read_evaluation
+from biasgate.tasks.reading_evaluation import read_evaluation, read_file
 
 ROOT = Path(__file__).parents[2]
 FILES = [*ROOT.glob("deployments/evaluations/*.yaml"), *ROOT.glob("docs/reproduce/*.yaml")]
@@ -145,3 +151,45 @@ def test_a_kind_of_notification_is_no_section_of_its_own(tmp_path):
     file.write_text("name: mine\nnotifications: [{kind: apprise, wrong: 1}]\n")
     with pytest.raises(InputError, match=r"To list the keys: `biasgate schema evaluation`\.$"):
         read_evaluation(file)
+
+
+def test_the_basic_keys_are_25_that_the_schema_has():
+    lines = list(explained_basics())
+    keys = [line.strip().partition(":")[0] for line in lines if re.match(r"  \w", line)]
+    assert len(keys) == 25
+    assert [line for line in lines if line[0] != " "] == ["evaluation:", "table:", "scores:"]
+
+
+def test_the_form_of_files_is_shared_by_all_that_have_none(tmp_path):
+    table = {"name": "t", "source": "table", "path": "t.csv", "identities": ["gay"]}
+    scores = {"name": "a", "kind": "scores", "path": "a.csv"}
+    content = {
+        "name": "e",
+        "separator": ";",
+        "decimal": ",",
+        "encoding": "latin-1",
+        "evaluation_sets": [table, table | {"name": "own", "separator": "|"}],
+        "candidates": [scores],
+        "champion": scores | {"name": "old", "decimal": "."},
+    }
+    (tmp_path / "e.yaml").write_text(yaml.safe_dump(content), "utf-8")
+    found = read_file(tmp_path / "e.yaml")
+    first, own = found.evaluation_sets
+    assert (first.separator, first.decimal, first.encoding) == (";", ",", "iso8859-1")
+    assert (own.separator, own.decimal) == ("|", ",")
+    assert (found.candidates[0].separator, found.champion.decimal) == (";", ".")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "klingon", "cp037"])
+def test_an_encoding_without_ascii_is_refused(tmp_path, encoding):
+    table = {"name": "t", "source": "table", "path": "t.csv", "identities": ["gay"]}
+    scores = {"name": "a", "kind": "scores", "path": "a.csv"}
+    content = {
+        "name": "e",
+        "encoding": encoding,
+        "evaluation_sets": [table],
+        "candidates": [scores],
+    }
+    (tmp_path / "e.yaml").write_text(yaml.safe_dump(content), "utf-8")
+    with pytest.raises(InputError, match="must be an encoding that Python knows"):
+        read_file(tmp_path / "e.yaml")
