@@ -42,7 +42,8 @@ def require_supported(uri: str, name: str) -> str:
         msg = (
             f"{name} must name MLflow's own server or a database, or be unset, since "
             "biasgate does not support Databricks and Unity Catalog; "
-            f"got {urlsplit(uri).scheme or uri}."
+            f"got {urlsplit(uri).scheme or uri}. Evaluate with a store of your own, and let the "
+            "exit code decide: docs/guides/operate.md, On Databricks."
         )
         raise InputError(msg)
     if urlsplit(uri).scheme not in {"", "file"}:
