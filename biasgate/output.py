@@ -212,15 +212,18 @@ def print_history(model: str, entries: Sequence[ListedEntry], *, everything: boo
     """Print what moved, or was to move, the champion of a model, latest first; or everything."""
     out = console()
     print_text(out, Text.assemble((f"champion of {printable(model)}", "bold"), " (times in UTC)"))
-    listed = [entry for entry in entries if everything or entry.action != "blocked"]
+    listed = [one for one in entries if everything or one.action != "blocked" or one.by]
     if len(listed) < len(entries):
         left = len(entries) - len(listed)
         print_sentence(f"not shown: entries of blocked versions, {left:,} (--all)")
     for entry in listed:
         when = entry.opened[:19].replace("T", " ")
-        moved = printable(f"  {when}  {entry.action}: {_moved(entry)}")
+        action = "rejection" if entry.action == "blocked" and entry.by else entry.action
+        moved = printable(f"  {when}  {action}: {_moved(entry)}")
         print_text(out, Text.assemble("\n", (str(entry.number), "bold"), moved))
-        for what in (f"{entry.state}: {entry.note}", f"why: {entry.reason}", entry.signed):
+        who = [f"by: {entry.by}"] if entry.by else []
+        why = f"why: {entry.reason}"
+        for what in (f"{entry.state}: {entry.note}", why, *who, entry.signed):
             print_text(out, Text(f"   {printable(what)}"), indent=0)
 
 

@@ -51,6 +51,19 @@ def promote(
     reason: Annotated[
         str | None, typer.Option(help="The reason, for the history; required with --reset.")
     ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Who decides, for the history; required by a policy with `promote: manual`.",
+        ),
+    ] = None,
+    reject: Annotated[  # noqa: FBT002
+        bool,
+        typer.Option(
+            "--reject", help="Reject VERSION instead, with --by and --reason: it is not proposed."
+        ),
+    ] = False,
     reset: Annotated[  # noqa: FBT002
         bool,
         typer.Option(
@@ -68,7 +81,7 @@ def promote(
     store: Store = DEFAULT_STORE,
     as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
-    """Verify the verdicts of a version, and make it champion.
+    """Verify the verdicts of a version, and make it champion; or reject it.
 
     With --reset, accept the ledger as it is, and set the champion to VERSION or none. Use it for a
     ledger that was damaged or is older than its signatures, or for a champion that must no longer
@@ -78,6 +91,9 @@ def promote(
         from biasgate.tasks.promoting import by_hand  # noqa: PLC0415
 
         if reset:
+            if by is not None or reject:
+                msg = "`--by` and `--reject` must be given without `--reset`."
+                raise InputError(msg)
             if reason is None:
                 msg = "`--reason` must be given with `--reset`; the history keeps it."
                 raise InputError(msg)
@@ -87,8 +103,14 @@ def promote(
             if version is None or accept is not None:
                 msg = "VERSION must be given, and `--accept` only with `--reset`."
                 raise InputError(msg)
-            with waiting("verifying and promoting"):
-                decision = by_hand.promote_version(model, version, reason or "by hand", gateway)
+            if reject:
+                if not by or not reason:
+                    msg = "`--by` and `--reason` must be given with `--reject`."
+                    raise InputError(msg)
+                decision = by_hand.reject_version(model, version, reason, by, gateway)
+            else:
+                with waiting("verifying and promoting"):
+                    decision = by_hand.promote_version(model, version, reason, gateway, by)
         _print_decision(decision, as_json=as_json)
 
 

@@ -38,7 +38,7 @@ from biasgate.tasks.gating.policy_rules import (
 )
 
 SHIPPED = Path(__file__).parent / "policies"
-Promote = Literal["newer", "better", "never"]
+Promote = Literal["newer", "better", "manual", "never"]
 
 
 class Policy(Settings):
@@ -62,8 +62,9 @@ class Policy(Settings):
     """Whether a candidate may become champion if there is none yet: checks against a champion are
     then skipped, and the verdict says so. Without it they are insufficient."""
     promote: Promote = "newer"
-    """Which passing version replaces the champion: a later one whose objective is not shown to be
-    lower; one whose objective is shown to be higher; none."""
+    """Which passing version replaces the champion: a later one whose objective is not significantly
+    lower; one whose objective is significantly higher; the one that a person approves, after the
+    best gets the alias `challenger`; none."""
     objective: ObjectiveMetric = "final_score"
     """The metric that ranks several passing versions: `final_score`, `auc`, or the power mean of
     `subgroup_auc`, `bpsn_auc` or `bnsp_auc`."""

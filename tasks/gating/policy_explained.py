@@ -248,6 +248,11 @@ def _succession(policy: Policy) -> str:
     name = policy.objective if policy.objective in {"auc", "final_score"} else of
     if policy.promote == "never":
         return "No version becomes champion automatically (`promote: never`)."
+    if policy.promote == "manual":
+        return (
+            f"The passing version with the highest {name} gets the alias `challenger`; a person "
+            "makes it champion (`promote: manual`)."
+        )
     rule = (
         f"A passing version replaces the champion if it is newer and its {name} is not "
         "significantly lower (`promote: newer`)."

@@ -107,6 +107,16 @@ class Chain:
         numbers = [link.number for link in self.links if version in (link.content.blocked or ())]
         return max(numbers, default=0)
 
+    def is_rejected(self, version: str) -> bool:
+        """Return whether a person rejected a version, and nobody made it champion since."""
+        about = [
+            link
+            for link in self.links
+            if (link.content.by and version in (link.content.blocked or ()))
+            or (link.content.action in MOVES and link.content.version == version)
+        ]
+        return bool(about) and about[-1].content.action == "blocked"
+
     @property
     def all_digests(self) -> str:
         """One digest of every link, which a reset names: it accepts them as they are."""

@@ -88,8 +88,9 @@ class Move(Record):
     """A requested move: `version` is to replace `replaces` ("" for none) as champion.
 
     `rule` is first, newer, better or by hand; `passed_over` has other versions that passed.
-    `blocked` has the versions that did not pass, `policy` the policy that is required from now on;
-    `accepted` is a digest of all entries before a reset. `_NEEDED` says which action has which.
+    `blocked` has the versions that did not pass, or that a person rejected: `by` is who decided.
+    `policy` is required from now on; `accepted` is a digest of all entries before a reset.
+    `_NEEDED` says which action has which.
     """
 
     action: Action
@@ -97,6 +98,7 @@ class Move(Record):
     version: VersionOrNone = ""
     rule: str | None = None
     reason: str
+    by: str | None = None
     passed_over: list[Version] | None = None
     verdicts: list[RestsOn] = field(default_factory=list)
     blocked: list[Version] | None = None

@@ -37,7 +37,7 @@ from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.signing.keys import TrustedKeys, now
 
 LEDGER_SUFFIX = "-promotions"
-CHAMPION, PREVIOUS = "champion", "previous_champion"
+CHAMPION, PREVIOUS, CHALLENGER = "champion", "previous_champion", "challenger"
 _POLL = 0.2
 _TELL_AFTER = 5.0
 

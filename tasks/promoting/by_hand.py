@@ -8,9 +8,11 @@ from dataclasses import replace
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.common.printable import printable
+from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.ledger.chain import Chain
 from biasgate.tasks.ledger.entry import ListedEntry, Move, RestsOn
 from biasgate.tasks.ledger.ledger import (
+    CHALLENGER,
     CHAMPION,
     PREVIOUS,
     Ledger,
@@ -28,6 +30,7 @@ from biasgate.tasks.promoting.champion import (
     no_first,
     objection_to_policies,
     queue_move,
+    record,
     rests_on,
 )
 from biasgate.tasks.promoting.succession import SAME_SCORES, Judged, smaller_sample
@@ -39,8 +42,14 @@ from biasgate.tasks.verifying.documents import logged_verdict, read_policy_of, w
 from biasgate.tasks.verifying.version import verify_version
 
 
-def promote_version(model: str, version: str, reason: str, gateway: Gateway) -> Decision:
-    """Make a version champion, based on its existing verdicts."""
+def promote_version(
+    model: str, version: str, reason: str | None, gateway: Gateway, by: str | None = None
+) -> Decision:
+    """Make a version champion, based on its existing verdicts.
+
+    `reason` and `by`, the person who decides, are kept in the history; a policy with
+    `promote: manual` requires both.
+    """
     ledger = _settled(model, gateway)
     found = gateway.resolve(f"models:/{model}/{version}")
     require_held(found, verify_version(found, gateway))
@@ -66,14 +75,56 @@ def promote_version(model: str, version: str, reason: str, gateway: Gateway) -> 
     if champion is not None and (smaller := smaller_sample(judged.samples, basis)):
         msg = f"{found.uri} must be judged on as many comments as the champion: {smaller}."
         raise InputError(msg)
-    if champion is None and not all(_allows_first(one, found, gateway) for one in judged.verdicts):
+    policies = [_policy_of(one, found, gateway) for one in judged.verdicts]
+    if champion is None and not all(policy.allow_first for policy in policies):
         return decision("insufficient", no_first(model))
+    if any(policy.promote == "manual" for policy in policies) and not (by and reason):
+        msg = "`--by` and `--reason` must be given, since the policy has `promote: manual`."
+        raise InputError(msg)
     replaces = champion.version if champion else None
     if judged.is_champions_copy:
         msg = f"{found.uri} must be another model than the champion: {SAME_SCORES}."
         raise InputError(msg)
-    transition = Transition("promotion", found, replaces, judged.verdicts, judged.because(reason))
-    return judged.named(move_champion(transition, gateway))
+    because = judged.because(reason or "by hand")
+    transition = Transition("promotion", found, replaces, judged.verdicts, because, by=by)
+    decided = judged.named(move_champion(transition, gateway))
+    if decided.promoted:
+        _withdraw_challenger(model, version, gateway)
+    return decided
+
+
+def reject_version(model: str, version: str, reason: str, by: str, gateway: Gateway) -> Decision:
+    """Record that a person rejected a version: it is not proposed or promoted automatically.
+
+    Its verdicts do not count from then on. To promote it all the same, evaluate it again and
+    promote it by hand.
+    """
+    ledger = _settled(model, gateway)
+    found = gateway.resolve(f"models:/{model}/{version}")
+    champion = champion_of_model(ledger, ledger.chain)
+    if champion is not None and champion.version == found.version:
+        msg = (
+            f"{found.uri} is {CHAMPION}, so it cannot be rejected. Go back with "
+            f"`{gateway.command('rollback', model, '--reason', 'TEXT')}`."
+        )
+        raise InputError(msg)
+    move = Move(
+        action="blocked",
+        reason=reason,
+        by=by,
+        verdicts=[rests_on(verdict) for verdict in recorded(found, gateway)],
+        blocked=[found.version],
+    )
+    entry = record(ledger, move, f"rejected by {by}")
+    _withdraw_challenger(model, version, gateway)
+    sentence = f"{found.uri} is rejected by {by} ({reason}): entry {entry.number} of {ledger.name}."
+    return decision("pass", sentence)
+
+
+def _withdraw_challenger(model: str, version: str, gateway: Gateway) -> None:
+    alias = gateway.alias(model, CHALLENGER)
+    if alias is not None and alias.version == version:
+        gateway.delete_alias(model, CHALLENGER)
 
 
 def roll_back(model: str, reason: str, gateway: Gateway, to: str | None = None) -> Decision:
@@ -175,12 +226,12 @@ def recorded(version: ModelVersion, gateway: Gateway) -> list[LoggedVerdict]:
     return verdicts
 
 
-def _allows_first(verdict: LoggedVerdict, version: ModelVersion, gateway: Gateway) -> bool:
-    """Return whether the policy of a verdict lets it be the first champion."""
+def _policy_of(verdict: LoggedVerdict, version: ModelVersion, gateway: Gateway) -> Policy:
+    """Return the policy of a verdict."""
     policy = read_policy_of(verdict.run_id, gateway)
     if policy.digest != verdict.policy.digest:
         raise InputError(_changed(f"the policy on {verdict.evaluation_set.name}", version))
-    return policy.allow_first
+    return policy
 
 
 def _changed(what: str, version: ModelVersion) -> str:

@@ -36,6 +36,8 @@ class Transition:
     """The rule that decided: `newer`, `better`, `first`, or `by hand`."""
     passed_over: Sequence[str] = ()
     """Versions that also passed, and are not promoted automatically from now on."""
+    by: str | None = None
+    """The person who decided."""
 
     def content(self) -> Move:
         """Return the move as the ledger stores it."""
@@ -45,6 +47,7 @@ class Transition:
             version=self.version.version,
             rule=self.rule,
             reason=self.reason,
+            by=self.by,
             passed_over=list(self.passed_over),
             verdicts=[rests_on(verdict) for verdict in self.verdicts],
         )

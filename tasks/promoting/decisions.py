@@ -10,7 +10,7 @@ from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.ledger.chain import Chain
 from biasgate.tasks.ledger.entry import Entry, Move
-from biasgate.tasks.ledger.ledger import CHAMPION, Ledger, champion_of_model
+from biasgate.tasks.ledger.ledger import CHALLENGER, CHAMPION, Ledger, champion_of_model
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.outcomes import NOT_REGISTERED, WORDS
@@ -55,6 +55,8 @@ def promote(
     number = champion.version if champion else None
     passed = [one for one in judged if _without_pass(one, model, number) is None]
     if not passed:
+        if ledger is not None and succession.promote == "manual":
+            _propose(judged, None, ledger)
         return tell(judged, model, number, [], succession)
     uri = champion.uri if champion else None
     if any({champion_of(verdict) for verdict in one.verdicts} != {uri} for one in passed):
@@ -69,13 +71,30 @@ def promote(
             )
             for one in judged
         ]
-    chosen = succession.choose(passed, number, Past.of(chain.links, number))
+    past = Past.of(chain.links, number)
+    chosen = succession.choose(passed, number, past)
+    if ledger is not None and succession.promote == "manual":
+        _propose(judged, succession.best(passed, number, past), ledger)
     if chosen is not None:
         _refuse_changed_files(chosen, gateway)
         transition = _transition(chosen, passed, number, succession)
         if not move_champion(transition, gateway).promoted:
             return _again(judged, model, number)
     return tell(judged, model, number, chain.links, succession)
+
+
+def _propose(judged: Sequence[Judged], best: Judged | None, ledger: Ledger) -> None:
+    """Set the alias `challenger` to the version that a person should look at.
+
+    Without one, remove it from a version that was judged and is not proposed any more.
+    """
+    gateway, model = ledger.gateway, ledger.model
+    alias = gateway.alias(model, CHALLENGER)
+    if best is not None and best.version is not None:
+        if alias is None or alias.version != best.version.version:
+            gateway.set_alias(model, CHALLENGER, best.version.version)
+    elif alias is not None and int(alias.version) in {one.number for one in judged}:
+        gateway.delete_alias(model, CHALLENGER)
 
 
 def _refuse_changed_files(chosen: Judged, gateway: Gateway) -> None:
@@ -105,13 +124,26 @@ def tell(
     passed = [one for one in judged if _without_pass(one, model, champion) is None]
     past = Past.of(entries, champion)
     chosen = succession.choose(passed, champion, past)
+    best = chosen or succession.best(passed, champion, past)
     return [
         one.named(
             _without_pass(one, model, champion, chosen)
-            or _passed(one, chosen, champion, past, succession)
+            or (_proposed(one) if one is best and chosen is None else None)
+            or _passed(one, chosen, best, champion, past, succession)
         )
         for one in judged
     ]
+
+
+def _proposed(judged: Judged) -> Decision:
+    """Return the decision on the version that a person should look at."""
+    version = _version(judged)
+    options = "--by NAME --reason TEXT"
+    sentence = (
+        f"{version.uri} passed and is {CHALLENGER}: approve it with `biasgate promote "
+        f"{version.name} {version.version} {options}`, or reject it with `--reject`."
+    )
+    return decision("pass", sentence, rule="manual")
 
 
 def _again(
@@ -157,6 +189,7 @@ def _without_pass(
 def _passed(
     judged: Judged,
     chosen: Judged | None,
+    best: Judged | None,
     champion: str | None,
     past: Past,
     succession: Succession,
@@ -176,8 +209,8 @@ def _passed(
     if champion is None and not succession.allow_first and succession.promote != "never":
         return decision("insufficient", no_first(version.name))
     objection = succession.objection(judged, champion, past)
-    if chosen is not None:
-        objection = objection or chosen.preferred(judged)
+    if best is not None:
+        objection = objection or best.preferred(judged)
     where = _where(version.name, champion, chosen)
     rule = succession.promote
     return decision("pass", f"{version.uri} passed, but {where}: {objection}.", rule=rule)

@@ -41,6 +41,8 @@ class Judged:
     verdicts: Sequence[LoggedVerdict]
     """As in `verdict.json`, each with its `run_id`."""
     version: ModelVersion | None
+    may_promote: bool = True
+    """Whether it may become champion: `promote` of the candidate."""
 
     @property
     def number(self) -> int:
@@ -118,6 +120,8 @@ class Past:
     """Versions that passed but were not chosen, each with the version that was."""
     basis: Sequence[RestsOn] = ()
     """The verdicts with which the champion was promoted."""
+    rejected: frozenset[int] = frozenset()
+    """Versions that a person rejected."""
 
     @classmethod
     def of(cls, entries: Sequence[Entry], champion: str | None) -> Past:
@@ -135,8 +139,11 @@ class Past:
             for content in done
             for version in content.passed_over or ()
         }
-        basis = () if champion is None else tuple(Chain.of(entries).basis(champion))
-        return cls(frozenset(int(one) for one in named if one), passed_over, basis)
+        chain = Chain.of(entries)
+        basis = () if champion is None else tuple(chain.basis(champion))
+        judged = {version for entry in entries for version in entry.content.blocked or ()}
+        rejected = frozenset(int(one) for one in judged if chain.is_rejected(one))
+        return cls(frozenset(int(one) for one in named if one), passed_over, basis, rejected)
 
 
 @dataclass(frozen=True)
@@ -153,6 +160,10 @@ class Succession:
 
     def choose(self, passed: Sequence[Judged], champion: str | None, past: Past) -> Judged | None:
         """Return the best version that passed and may replace the champion, or None."""
+        return None if self.promote == "manual" else self.best(passed, champion, past)
+
+    def best(self, passed: Sequence[Judged], champion: str | None, past: Past) -> Judged | None:
+        """Return the best version that passed and may replace the champion, whoever decides."""
         if champion is None and not self.allow_first:
             return None
         eligible = [judged for judged in passed if self.objection(judged, champion, past) is None]
@@ -160,19 +171,25 @@ class Succession:
 
     def objection(self, judged: Judged, champion: str | None, past: Past) -> str | None:
         """Return why a version that passed does not replace the champion automatically, or None."""
+        return next(self._objections(judged, champion, past), None)
+
+    def _objections(self, judged: Judged, champion: str | None, past: Past) -> Iterator[str]:
         version = f"version {judged.number}"
         if self.promote == "never":
-            return "the policy has `promote: never`"
+            yield "the policy has `promote: never`"
+        if not judged.may_promote:
+            yield "the evaluation file has `promote: false` for it"
         if self.withheld is not None:
-            return self.withheld
+            yield self.withheld
         if judged.number in past.champions:
-            return f"{version} was champion before, and is not promoted automatically again"
+            yield f"{version} was champion before, and is not promoted automatically again"
         if judged.number in past.passed_over:
             chosen = past.passed_over[judged.number]
-            return f"{version} passed before, and version {chosen} was promoted instead"
-        if champion is None:
-            return None
-        return next(self._shortcomings(judged, past), None)
+            yield f"{version} passed before, and version {chosen} was promoted instead"
+        if judged.number in past.rejected:
+            yield f"{version} was rejected by a person"
+        if champion is not None:
+            yield from self._shortcomings(judged, past)
 
     def _shortcomings(self, judged: Judged, past: Past) -> Iterator[str]:
         """Yield the conditions of the rule that are not met."""
@@ -182,6 +199,8 @@ class Succession:
             yield "`--sample` is for a first look, which never replaces a champion"
         if smaller := smaller_sample(judged.samples, past.basis):
             yield smaller
+        if self.promote == "manual":
+            return
         sets = judged.objectives.items()
         if self.promote == "better":
             lacking = [name for name, one in sets if not one.is_higher]
@@ -234,6 +253,7 @@ def judged_versions(
             one.name,
             [verdict for verdict in of_candidate if verdict.evaluation_set.required],
             gateway.resolve(one.uri) if one.uri else None,
+            one.promote,
         )
         for one, of_candidate in zip(candidates, verdicts, strict=True)
     ]

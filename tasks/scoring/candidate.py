@@ -78,6 +78,9 @@ class CandidateSettings(Settings):
     fewer for a slow endpoint."""
     resources: dict[str, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
     """On a Dask cluster: what workers need to score it, as in `{GPU: 1}`."""
+    promote: bool = True
+    """Whether it may become champion. False for a yardstick, such as a baseline that is trained
+    here: it is judged and never promoted."""
     tags: tuple[str, ...] = ()
     """On a cluster: Prefect tags of the tasks that score it, for concurrency limits."""
 

@@ -1,0 +1,126 @@
+"""With `promote: manual` a version that passed waits for a person, who approves or rejects it."""
+
+import threading
+from dataclasses import replace
+
+import pytest
+from support.promoted import MODEL, POLICY, judge_against_now, judged_version, promote_one
+
+from biasgate.output import print_history
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.evidence.file import FILE, EvidenceFile
+from biasgate.tasks.promoting import by_hand
+from biasgate.tasks.promoting.decisions import promote
+from biasgate.tasks.promoting.succession import Judged, Succession
+from biasgate.tasks.promoting.verify import verify
+
+MANUAL = POLICY.model_copy(update={"promote": "manual"})
+
+
+def alias(gateway, name):
+    found = gateway.alias(MODEL, name)
+    return None if found is None else found.version
+
+
+@pytest.fixture
+def proposed(gateway, store, tmp_path):
+    """A version that passed, and is proposed."""
+    version, verdict, _ = judged_version(gateway, store, tmp_path / "v0", policy=MANUAL)
+    decision = promote_one([verdict], version, gateway, rule="manual")
+    return version, verdict, decision
+
+
+def test_a_pass_makes_a_version_challenger_and_not_champion(gateway, proposed):
+    version, _, decision = proposed
+    assert (decision.outcome, decision.promoted) == ("pass", False)
+    assert decision.sentence == (
+        f"{version.uri} passed and is challenger: approve it with `biasgate promote {MODEL} 1 "
+        "--by NAME --reason TEXT`, or reject it with `--reject`."
+    )
+    assert (alias(gateway, "challenger"), alias(gateway, "champion")) == ("1", None)
+
+
+def test_an_approval_names_who_decided_and_why(gateway, store, proposed, capsys):
+    del proposed
+    for by, reason in ((None, "good"), ("Ann", None)):
+        with pytest.raises(InputError, match="`--by` and `--reason` must be given"):
+            by_hand.promote_version(MODEL, "1", reason, gateway, by)
+    done = by_hand.promote_version(MODEL, "1", "reads well", gateway, "Ann")
+    assert done.promoted
+    assert (alias(gateway, "challenger"), alias(gateway, "champion")) == (None, "1")
+    [entry] = by_hand.history(MODEL, gateway)
+    assert (entry.action, entry.by) == ("promotion", "Ann")
+    assert entry.reason.startswith("reads well")
+    assert all(finding.holds for finding in verify(MODEL, None, gateway, store))
+    print_history(MODEL, [entry], everything=False)
+    assert "by: Ann" in capsys.readouterr().out
+
+
+def test_a_rejected_version_is_not_proposed_again(gateway, store, proposed, tmp_path, capsys):
+    version, *_ = proposed
+    by_hand.reject_version(MODEL, "1", "flags slurs of one town", "Bo", gateway)
+    assert alias(gateway, "challenger") is None
+    with pytest.raises(InputError, match="entry 1 of the ledger"):
+        by_hand.promote_version(MODEL, "1", "all the same", gateway, "Ann")
+    scores = EvidenceFile(tmp_path / "v0/judged" / FILE).column("score/candidate")
+    again = judge_against_now(gateway, store, tmp_path / "again", version, scores)
+    decision = promote_one([again], version, gateway, rule="manual")
+    assert "version 1 was rejected by a person" in decision.sentence
+    assert alias(gateway, "challenger") is None
+    print_history(MODEL, by_hand.history(MODEL, gateway), everything=False)
+    told = capsys.readouterr().out
+    assert "rejection: version 1" in told
+    assert "by: Bo" in told
+
+
+def test_the_best_of_several_is_proposed_and_a_later_failure_withdraws_it(
+    gateway, store, proposed, tmp_path
+):
+    first, passed, _ = proposed
+    better = judged_version(gateway, store, tmp_path / "v1", noise=1.2, seed=1, policy=MANUAL)
+    both = [Judged("a", [passed], first), Judged("b", [better[1]], better[0])]
+    manual = Succession("manual", allow_first=True)
+    told = [one.sentence for one in promote(both, MODEL, gateway, manual)]
+    assert alias(gateway, "challenger") == "2"
+    assert "passed, but" in told[0]
+    failed = [Judged("b", [replace(better[1], outcome="fail")], better[0])]
+    promote(failed, MODEL, gateway, manual)
+    assert alias(gateway, "challenger") is None
+
+
+def test_a_yardstick_is_judged_and_never_promoted(gateway, store, tmp_path):
+    version, verdict, _ = judged_version(gateway, store, tmp_path / "v0")
+    judged = [Judged("c", [verdict], version, may_promote=False)]
+    [decision] = promote(judged, MODEL, gateway, Succession("newer", allow_first=True))
+    assert decision.sentence.endswith("the evaluation file has `promote: false` for it.")
+    assert (decision.outcome, alias(gateway, "champion")) == ("pass", None)
+
+
+def test_the_champion_cannot_be_rejected(gateway, proposed):
+    del proposed
+    by_hand.promote_version(MODEL, "1", "good", gateway, "Ann")
+    with pytest.raises(InputError, match="is champion, so it cannot be rejected"):
+        by_hand.reject_version(MODEL, "1", "late", "Bo", gateway)
+
+
+def test_of_two_approvals_at_once_one_makes_the_champion(gateway, store, proposed, tmp_path):
+    del proposed
+    judged_version(gateway, store, tmp_path / "v1", noise=1.2, seed=1, policy=MANUAL)
+    found = []
+
+    def approve(version, by):
+        try:
+            found.append(by_hand.promote_version(MODEL, version, "good", gateway, by))
+        except InputError as error:
+            found.append(error)
+
+    threads = [threading.Thread(target=approve, args=pair) for pair in (("1", "Ann"), ("2", "Bo"))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    promoted = [one for one in found if getattr(one, "promoted", False)]
+    assert len(promoted) == 1
+    done = [one for one in by_hand.history(MODEL, gateway) if one.state == "done"]
+    assert [one.by for one in done if one.action == "promotion"] in (["Ann"], ["Bo"])
+    assert alias(gateway, "champion") == done[0].version
