@@ -481,7 +481,7 @@ def untagged(nights, *, noise=1.6):
 def decided(nights, *found, model=MODEL, policy=POLICY):
     """What the last step of an evaluation decides on versions, or on files of scores."""
     candidates = [
-        SimpleNamespace(name=f"c{at}", uri=version and version.uri)
+        SimpleNamespace(name=f"c{at}", uri=version and version.uri, promote=True)
         for at, (version, _) in enumerate(found)
     ]
     verdicts = [[verdict] for _, verdict in found]
