@@ -65,8 +65,8 @@ def score_rows(
         say(f"scoring {what}: {evaluation_set.n_rows:,} rows")
         first = random.randrange(n_shards)  # noqa: S311
         numbers = [(first + step) % n_shards for step in range(n_shards)]
-        score_shards(scorer, evaluation_set, candidate, shards, numbers)
-        kept = finish_scores(shards, evaluation_set, n_shards, scorer)
+        rate = score_shards(scorer, evaluation_set, candidate, shards, numbers)
+        kept = finish_scores(shards, evaluation_set, n_shards, scorer, rate)
         say(f"scored {what}", aside=True)
     else:
         shards.folder.touch()
@@ -91,10 +91,13 @@ def score_shards(
     shards: Shards,
     numbers: Sequence[int],
     part: str = "",
-) -> None:
+) -> float | None:
     """Compute the missing ones of some shards; safe for several callers at once.
 
     `part` names the shards in messages, unless they are all.
+
+    Returns the rows that were scored per second, the loading of the model included; None if all
+    were kept.
     """
     size, n_rows = candidate.rows_a_shard, evaluation_set.n_rows
     what = f"score {candidate.name} on {evaluation_set.name}{part}"
@@ -132,8 +135,11 @@ def score_shards(
                 left = elapsed * (total - n_done) / (n_done - n_kept)
                 say(f"{what}: {n_done:,} of {total:,} comments done, about {duration(left)} left")
                 due = 2 * elapsed
-    if made:
-        _refuse_changed(scorer, shards, made)
+    if not made:
+        return None
+    _refuse_changed(scorer, shards, made)
+    n_made = sum(min(size, n_rows - number * size) for number in made)
+    return n_made / (time.monotonic() - started)
 
 
 def _refuse_changed(scorer: Scorer, shards: Shards, made: Sequence[int]) -> None:
@@ -147,7 +153,11 @@ def _refuse_changed(scorer: Scorer, shards: Shards, made: Sequence[int]) -> None
 
 
 def finish_scores(
-    shards: Shards, evaluation_set: EvaluationSet, n_shards: int, scorer: Scorer
+    shards: Shards,
+    evaluation_set: EvaluationSet,
+    n_shards: int,
+    scorer: Scorer,
+    rows_per_second: float | None = None,
 ) -> ScoredSet:
     """Record that all shards are complete, and what decided the scores."""
     record = ScoresRecord(
@@ -159,6 +169,7 @@ def finish_scores(
         bound=scorer.bound,
         trained_on=find_training_rows(scorer.files, evaluation_set),
         made=datetime.now(UTC).isoformat(timespec="seconds"),
+        rows_per_second=rows_per_second,
     )
     shards.folder.write(RECORD, json.dumps(record.to_dict(), indent=2).encode())
     return ScoredSet(shards.folder.url, record)

@@ -29,7 +29,11 @@ RECORD = "record.json"
 
 @dataclass(frozen=True, kw_only=True)
 class ScoresRecord(Record):
-    """`record.json`: candidate, set, number of scores, what decided them, when they were made."""
+    """`record.json`: candidate, set, number of scores, what decided them, when they were made.
+
+    `rows_per_second` is the rate of the process that finished them; null if workers shared them,
+    or all were kept.
+    """
 
     candidate_digest: str
     set_digest: str
@@ -38,6 +42,7 @@ class ScoresRecord(Record):
     n_shards: int
     bound: Bound
     made: str
+    rows_per_second: float | None = None
     trained_on: TrainedOn | None = None
 
 

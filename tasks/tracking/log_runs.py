@@ -40,6 +40,7 @@ from biasgate.tasks.reporting.page.writing import FILE as PAGE
 from biasgate.tasks.reporting.report import metric_table
 from biasgate.tasks.reporting.results import Published, results_of
 from biasgate.tasks.reporting.story import Story
+from biasgate.tasks.scoring.scored_set import ScoredSet
 from biasgate.tasks.store import Workplace
 from biasgate.tasks.tracking.addresses import (
     artifact_page,
@@ -184,7 +185,9 @@ def log_candidate_run(measured: Measured, verdict: Verdict, parent: EvaluationRu
     with gateway.failing(run_id):
         judged = _log_inputs(gateway, experiment_id, run_id, report)
         metrics, tags = logged_metrics(report)
-        metrics = headline_metrics(report, verdict) | metrics
+        rate = ScoredSet.open(measured.scores).record.rows_per_second
+        cost = {} if rate is None else {"comments_per_second": rate}
+        metrics = headline_metrics(report, verdict) | metrics | cost
         gateway.log(run_id, metrics=metrics, judged=judged)
         story = Published(Path(measured.folder), report, verdict).story
         note = candidate_note(story, experiment_id, run_id)
