@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 
 import httpx
 import pyarrow as pa
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from biasgate.tasks.common.errors import InputError, place, shown_id
 from biasgate.tasks.common.files import json_digest
@@ -35,6 +35,8 @@ from biasgate.tasks.scoring.scorer import Scorer
 from biasgate.tasks.store import Workplace
 
 MLFLOW, CUSTOM = "mlflow", "custom"
+HeaderName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")]
+HeaderValue = Annotated[str, StringConstraints(pattern=r"^[\x20-\x7e]*$")]
 # What a kill may lose costs time or money where a service has limits.
 _ROWS_A_SHARD = 500
 
@@ -70,6 +72,9 @@ class HttpEndpoint(Judge, CandidateSettings):
     label: str | None = None
     """For MLflow: the toxic one of two labels, if the model returns the winning label and its
     score."""
+    headers: dict[HeaderName, HeaderValue] = Field(default_factory=dict)
+    """Sent with each request beside the secret, as in `{From: team@example.org}`. Reports show
+    them: a secret belongs in `token_env`."""
     token_env: str | None = None
     """Environment variable with the secret, which is sent in a header and shown nowhere. Default:
     the preset's, if the URL is the preset's."""
@@ -118,6 +123,12 @@ class HttpEndpoint(Judge, CandidateSettings):
             if preset.reads != "predictions" and getattr(self, key) is not None:
                 msg = f"`{key}` is only for MLflow models, not for preset {self.preset}"
                 raise ValueError(msg)
+        given = {name.lower() for name in self.headers}
+        if own := sorted(given & {preset.secret.header.lower(), "content-type"}):
+            msg = (
+                f"`headers` must not set {own[0]}: the preset does, with the secret of `token_env`"
+            )
+            raise ValueError(msg)
         self._check_options(preset)
         self._check_judge(preset)
         if self.batch_size > preset.limits.texts and preset.reads != "predictions":
@@ -185,16 +196,17 @@ class HttpEndpoint(Judge, CandidateSettings):
     @property
     def digest(self) -> str:
         """SHA-256 of what affects the scores."""
+        headers = [self.headers] if self.headers else []
         if self.preset == MLFLOW:
-            return json_digest(
-                ["http", self.url, self.version, self.column, self.output, self.label]
-            )
+            columns = [self.column, self.output, self.label]
+            return json_digest(["http", self.url, self.version, *columns, *headers])
         asked = self.model_dump(mode="json", include=set(Judge.model_fields))
         judge = [asked] if self.used.is_judge else []
         return json_digest(
             [
                 *["http", self.preset, self.used.digest, self.url, self.version],
                 *[self.filled_options, self.categories, self.combine, *judge],
+                *headers,
             ]
         )
 
@@ -354,6 +366,7 @@ class EndpointScorer(Scorer):
         settings, preset = self._settings, self._preset
         secret, options = settings.secret(), settings.filled_options
         headers = {"Content-Type": preset.content_type, **fill(preset.headers, options)}
+        headers |= settings.headers
         if preset.content_type.startswith("text/"):
             headers["Content-Type"] += "; charset=utf-8"
         if secret:

@@ -47,6 +47,19 @@ def test_every_comment_gets_its_own_score(service):
     assert scores(service, TEXTS) == right(service, TEXTS)
 
 
+def test_further_headers_are_sent_beside_the_secret_and_decide_the_digest(service):
+    further = {"From": "team@example.org", "X-Project": "7"}
+    assert scores(service, TEXTS[:2], headers=further) == right(service, TEXTS[:2])
+    for request in service.seen:
+        assert {name: request.headers[name] for name in further} == further
+        assert KEY in str(request.headers)
+    plain, with_headers = (
+        CANDIDATES.validate_python(service.candidate(headers=headers)).digest
+        for headers in ({}, further)
+    )
+    assert plain != with_headers
+
+
 def test_passing_failures_lose_and_double_nothing(service):
     service.faults = [429, 500, "cut", 503, 502]
     assert scores(service, TEXTS, concurrency=2, batch_size=1) == right(service, TEXTS)

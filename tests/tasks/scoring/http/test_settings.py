@@ -130,6 +130,9 @@ def test_parts_in_another_order_are_sorted_by_their_number():
             "`words` must be different words",
         ),
         ({"preset": "perspective", "requests_per_second": 0}, "greater than 0"),
+        ({"preset": "perspective", "headers": {"x-goog-api-key": "k"}}, "must not set x-goog-api"),
+        ({"preset": "perspective", "headers": {"From": "a\nb: c"}}, "should match pattern"),
+        ({"preset": "perspective", "headers": {"Fr om": "a"}}, "should match pattern"),
         ({"preset": "kserve", "options": {"output": "o"}}, "url"),
     ],
 )
