@@ -56,7 +56,7 @@ def test_the_view_opens_from_the_link_that_the_ui_prints(page, links):
     playwright.expect(page.get_by_text("2 matching runs")).to_be_visible()
     page.get_by_text("Pictures side by side").scroll_into_view_if_needed()
     grid = page.get_by_role("table").filter(has_text="intervals").first
-    playwright.expect(grid.locator("img")).to_have_count(6)
+    playwright.expect(grid.locator("img")).to_have_count(8)
     page.goto(links["models"])
     playwright.expect(page.get_by_role("link", name="shifted", exact=True)).to_be_visible()
 
