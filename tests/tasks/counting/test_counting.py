@@ -527,6 +527,7 @@ EFFECTS = {  # by key: the file without it, and its value
     "path": ({}, "shards/*.csv"),
     "separator": ({"path": "shards/*.csv"}, ";"),
     "decimal": ({"path": "shards/*.csv"}, ","),
+    "encoding": ({"path": "shards/*.csv", "split": "test", "text": "comment_text"}, "latin-1"),
     "split": ({}, "test"),
     "test_fraction": ({"split": "test"}, 0.7),
     "id": ({"split": "test"}, "key"),
@@ -561,7 +562,7 @@ def test_each_key_has_an_effect_or_is_refused(home):
     rows = frame(0).assign(key=[f"k{at}" for at in range(N)], times=rng.integers(1, 4, N))
     rows["gay"] *= rng.choice([0.6, 1.0], N)
     rows["toxicity"] += rng.choice([0.0, 0.2], N)
-    rows["comment_text"] = rng.choice(["alpha", "beta", "alpha beta"], N)
+    rows["comment_text"] = rng.choice(["alpha", "bêta", "alpha beta"], N)
     rows.to_parquet("shards/part-0.parquet")
     rows[:2000].to_csv("shards/part-0.csv", index=False)
 

@@ -109,6 +109,7 @@ def test_the_record_tells_candidate_set_and_precision(rows, root):
     scored = score(Counting(precision="bfloat16"), rows, root)
     record = json.loads(files(scored)["record.json"])
     assert datetime.now(UTC) - datetime.fromisoformat(record.pop("made")) < timedelta(minutes=5)
+    assert record.pop("rows_per_second") > 0
     assert record == {
         "candidate_digest": "a" * 64,
         "set_digest": rows.digest,
@@ -200,9 +201,9 @@ def test_scores_edited_in_good_parquet_are_found(rows, root):
 
 
 def without_time(found):
-    """Files of scores, without when the record was made."""
+    """Files of scores, without when the record was made and how fast."""
     record = json.loads(found["record.json"])
-    return found | {"record.json": record | {"made": None}}
+    return found | {"record.json": record | {"made": None, "rows_per_second": None}}
 
 
 @pytest.mark.parametrize("name", ["record.json", "000005.parquet"])
