@@ -29,7 +29,7 @@ from biasgate.tasks.data.unpacked import opened_table
 
 _SEPARATORS = (",", ";", "\t", "|")
 _HEADER_BYTES = 2**20
-_MOST_NAMES, _LONGEST_NAME = 100, 60
+_MOST_NAMES, _LONGEST_NAME, _MOST_WORDS = 100, 60, 4
 _NO_NAMES = frozenset({"", "none", "nan", "null", "n/a", "na", "-", "[]"})
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9 _.-]+")
 
@@ -215,7 +215,7 @@ def _label_values(chunk: Chunk, column: str, toxic: str, notes: list[str]) -> di
         raise InputError(msg)
     if not toxic and all(is_number(word) or is_decimal_comma(word) for word in words):
         return {}
-    words = words if toxic else words_of(pa.array([*words, *words]))
+    words = words_of(pa.array([*words, *words]))  # others may be comments
     means = {word: int(word == toxic if toxic else means_yes(word)) for word in words}
     if sum(means.values()) != 1 or (not toxic and len(means) != 2):
         named = f" ({', '.join(map(repr, words[:5]))})" if words else ""
@@ -240,7 +240,10 @@ def _identities(
     if others or not (is_list or any(_is_name(text) for text in texts)):
         return {"identities": list(columns)}
     names, separator, n_empty = _names_in(path, form, first)
-    if not 0 < len(names) <= _MOST_NAMES or max(map(len, names)) > _LONGEST_NAME:
+    is_like_text = any(
+        len(name) > _LONGEST_NAME or len(name.split()) > _MOST_WORDS for name in names
+    )
+    if not 0 < len(names) <= _MOST_NAMES or is_like_text:
         msg = (
             f"column {first!r} of {path} must hold 0 and 1, or at most {_MOST_NAMES} names of "
             f"identities; it has {len(names):,} different texts."

@@ -108,7 +108,7 @@ class Chain:
         return max(numbers, default=0)
 
     def is_rejected(self, version: str) -> bool:
-        """Return whether a person rejected a version, and nobody made it champion since."""
+        """Return whether a person rejected a version that was not champion since."""
         about = [
             link
             for link in self.links

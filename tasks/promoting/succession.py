@@ -163,7 +163,7 @@ class Succession:
         return None if self.promote == "manual" else self.best(passed, champion, past)
 
     def best(self, passed: Sequence[Judged], champion: str | None, past: Past) -> Judged | None:
-        """Return the best version that passed and may replace the champion, whoever decides."""
+        """Return the best version that passed and may replace the champion."""
         if champion is None and not self.allow_first:
             return None
         eligible = [judged for judged in passed if self.objection(judged, champion, past) is None]

@@ -312,12 +312,14 @@ def _number_and_limit(result: RuleResult, *, is_brief: bool) -> str:
         limit = f"too close to the {result.kind}" if is_close else result.kind
         return f"{value}, {limit} {result.limit:g}"
     rival = "undefined" if result.rival is None else number(result.rival, signed=is_gap)
-    if not is_close or result.bound is None:
+    bound = result.bound or 0.0
+    loss = bound if is_gap else -bound
+    if not is_close or loss < result.limit or not loss:  # what lacks may be something else
         return f"{value}, {result.kind} {rival}"
-    loss = f"a loss of {abs(result.bound):.3f} is not excluded (margin {result.limit:g})"
+    margin = f"not excluded (margin {result.limit:g})"
     if is_brief:
-        return f"{title} loss of {abs(result.bound):.3f} not excluded (margin {result.limit:g})"
-    return f"{value}, {result.kind} {rival}: {loss}"
+        return f"{title} loss of {loss:.3f} {margin}"
+    return f"{value}, {result.kind} {rival}: a loss of {loss:.3f} is {margin}"
 
 
 def _change(story: Story, named: Number) -> Cell:

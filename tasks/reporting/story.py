@@ -198,7 +198,7 @@ class Story(VerdictStory):
     worst_is_shown: bool
     """Whether that is a failed check, or significantly low; else it is only the lowest number."""
     changes: Mapping[str, Mapping[str, CountedShare]]
-    """The newly flagged and missed comments of each identity, beside the champion."""
+    """Counts of comments that are newly flagged or missed, by identity."""
     changed: str
     """Whose comments are newly flagged or missed most, beside the champion; empty if unknown."""
     terms: str

@@ -150,6 +150,8 @@ REFUSED = {
     "no such word": (TableOptions("toxic=bad", ("gay",), ("b",)), "'bad' is not one"),
     "no scores": (TableOptions("toxic", ("gay",)), "`--score` must name a column of scores"),
     "words": (TableOptions("verdict", ("gay",), ("b",)), r"as in `--label verdict=WORD`"),
+    "short texts": (TableOptions("toxic", ("remark",), ("b",)), "at most 100 names of identities"),
+    "a label of texts": (TableOptions("remark=r 1 is a remark", ("gay",), ("b",)), "holds words:"),
     "texts": (TableOptions("toxic", ("comment",), ("b",)), "at most 100 names of identities"),
 }
 
@@ -157,7 +159,9 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_cannot_be_recognised_is_asked_for(tmp_path, case):
     options, message = REFUSED[case]
-    rows = table(200).assign(verdict=["good", "bad"] * 100)
+    rows = table(200).assign(
+        verdict=["good", "bad"] * 100, remark=[f"r {at % 20} is a remark" for at in range(200)]
+    )
     rows.to_csv(tmp_path / "rows.csv", index=False)
     with pytest.raises(InputError, match=message):
         describe_table(tmp_path / "rows.csv", options)

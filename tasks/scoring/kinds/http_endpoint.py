@@ -73,7 +73,7 @@ class HttpEndpoint(Judge, CandidateSettings):
     """For MLflow: the toxic one of two labels, if the model returns the winning label and its
     score."""
     headers: dict[HeaderName, HeaderValue] = Field(default_factory=dict)
-    """Sent with each request beside the secret, as in `{From: team@example.org}`. Reports show
+    """Further headers of each request, as in `{From: team@example.org}`. Reports show
     them: a secret belongs in `token_env`."""
     token_env: str | None = None
     """Environment variable with the secret, which is sent in a header and shown nowhere. Default:
