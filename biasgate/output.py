@@ -101,8 +101,10 @@ def _set_up_logging(*, verbose: bool, quiet: bool) -> None:
         # A busy machine needs longer than Prefect's 20 seconds.
         "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
         "PREFECT_LOGGING_LEVEL": "INFO" if verbose else "CRITICAL",
-        # The temporary server writes to standard error, too, for example when it is ended at work.
+        # The temporary server and its libraries (sqlalchemy) write tracebacks to standard error
+        # when the server is ended at work.
         "PREFECT_SERVER_LOGGING_LEVEL": "WARNING" if verbose else "CRITICAL",
+        "PREFECT_LOGGING_ROOT_LEVEL": "WARNING" if verbose else "CRITICAL",
         "MLFLOW_LOGGING_LEVEL": "INFO" if verbose else "CRITICAL",
         # A server's MLflow client prints a link to each run on standard output.
         "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",

@@ -1,6 +1,8 @@
-"""What a command lets others write to standard error."""
+"""What libraries may write to standard error during a command."""
 
 import os
+import subprocess
+import sys
 
 import pytest
 import typer
@@ -20,6 +22,9 @@ def test_the_temporary_server_shows_its_errors_only_where_they_are_asked_for(
     with report_errors(verbose=verbose):
         pass
     assert environment["PREFECT_SERVER_LOGGING_LEVEL"] == level
+    code = "import logging, prefect; logging.getLogger('sqlalchemy.pool').error('reset failed')"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, env=environment)
+    assert (b"reset failed" in ended.stderr) is verbose
 
 
 @pytest.mark.parametrize(("own", "found"), [({}, "true"), ({LINKS: "false"}, "false")])
