@@ -22,8 +22,13 @@ def test_the_temporary_server_shows_its_errors_only_where_they_are_asked_for(
     with report_errors(verbose=verbose):
         pass
     assert environment["PREFECT_SERVER_LOGGING_LEVEL"] == level
-    code = "import logging, prefect; logging.getLogger('sqlalchemy.pool').error('reset failed')"
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, env=environment)
+    # What the server does when it starts, and what a library logs later.
+    code = (
+        "import logging; from prefect.logging.configuration import setup_logging\n"
+        "setup_logging(); logging.getLogger('sqlalchemy.pool').error('reset failed')"
+    )
+    command = [sys.executable, "-c", code]
+    ended = subprocess.run(command, check=True, capture_output=True, env=environment)
     assert (b"reset failed" in ended.stderr) is verbose
 
 
