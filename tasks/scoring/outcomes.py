@@ -12,7 +12,9 @@ from bias_metrics.parts import counted
 NO_ANSWER, TOO_LONG = "no_answer", "too_long"
 ANSWERED, OTHER = "status ", "other answers"
 """How reasons begin that a service gave by itself, and the sum of the rare ones."""
-_WITHOUT_SCORE = f"{ANSWERED}200"
+WITHOUT_SCORE = "without a score"
+"""Of an answer that is as it should be, but for its score, which is null."""
+_UNREADABLE = f"{ANSWERED}200"
 _WORDS = {
     "language": "in an unsupported language",
     "no_score": "without a score in the file",
@@ -30,8 +32,8 @@ def describe_reasons(reasons: Mapping[str, int]) -> str:
 def _describe_reason(reason: str, n: int) -> str:
     if reason == OTHER:
         return counted(n, "other answer")
-    if reason.startswith(_WITHOUT_SCORE):
-        return counted(n, "answer") + f" without a score{reason.removeprefix(_WITHOUT_SCORE)}"
+    if reason.startswith(_UNREADABLE):
+        return counted(n, "answer") + f" {WITHOUT_SCORE}{reason.removeprefix(_UNREADABLE)}"
     if reason.startswith(ANSWERED):
         return counted(n, "answer") + f" with {reason}"
     return f"{n:,} {_WORDS.get(reason, reason)}"

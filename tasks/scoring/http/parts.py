@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, FiniteFloat, model_validator
+from pydantic import AfterValidator, Field, FiniteFloat, StringConstraints, model_validator
 
 from biasgate.tasks.common.settings import Settings
 from biasgate.tasks.scoring.http.paths import compiled
+from biasgate.tasks.scoring.http.templates import refuse_unknown
 
 
 def _path(value: str) -> str:
@@ -17,10 +18,13 @@ def _path(value: str) -> str:
 
 
 JsonPath = Annotated[str, AfterValidator(_path)]
+HeaderName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")]
+HeaderValue = Annotated[str, StringConstraints(pattern=r"^[\x20-\x7e]*$")]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
 Combine = Literal["max", "noisy_or"]
 Scale = tuple[FiniteFloat, FiniteFloat]
+AUTHORIZATION = "Authorization"
 
 
 class Named(Settings):
@@ -51,12 +55,29 @@ class Spoken(Settings):
 
 
 class Secret(Settings):
-    """The header that holds the secret; `{{secret}}` is its place."""
+    """Where a request holds the secret: in a header, or in its address."""
 
-    header: str = "Authorization"
+    header: HeaderName = AUTHORIZATION
     """The header's name."""
-    value: str = "Bearer {{secret}}"
-    """What stands in it."""
+    value: HeaderValue | None = None
+    """The header's value, with `{{secret}}` in its place. Default: `Bearer {{secret}}` for
+    `Authorization`, and `{{secret}}` for other headers."""
+    query: Annotated[str, Field(min_length=1)] | None = None
+    """Name of the parameter of the address that holds the secret, instead of a header."""
+
+    @model_validator(mode="after")
+    def _is_in_a_single_place(self) -> Self:
+        if self.query is not None and self.model_fields_set - {"query"}:
+            msg = "`query` must be the only key of `secret`: the secret is not sent in a header too"
+            raise ValueError(msg)
+        refuse_unknown(self.value, {"secret"}, "secret")
+        return self
+
+    @property
+    def template(self) -> str:
+        """The header's value."""
+        is_bearer = self.header.lower() == AUTHORIZATION.lower()
+        return self.value or ("Bearer {{secret}}" if is_bearer else "{{secret}}")
 
 
 class Limits(Settings):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from functools import cache
 from pathlib import Path
@@ -18,14 +18,17 @@ import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from bias_metrics.suggestion import did_you_mean
-from biasgate.tasks.common.errors import InputError, MisreadError, shown_names
+from biasgate.tasks.common.errors import InputError, MisreadError
 from biasgate.tasks.common.files import json_digest
+from biasgate.tasks.common.printable import printable
 from biasgate.tasks.common.settings import Settings
 from biasgate.tasks.common.yaml_files import read_settings
 from biasgate.tasks.scoring.http.judge import NO_PROBABILITIES, Judge, Token
 from biasgate.tasks.scoring.http.parts import (
     AnswerRule,
     Combine,
+    HeaderName,
+    HeaderValue,
     JsonPath,
     Limits,
     Named,
@@ -36,7 +39,7 @@ from biasgate.tasks.scoring.http.parts import (
 )
 from biasgate.tasks.scoring.http.paths import compiled, found
 from biasgate.tasks.scoring.http.templates import fill, placeholders, refuse_unknown
-from biasgate.tasks.scoring.outcomes import Outcome
+from biasgate.tasks.scoring.outcomes import WITHOUT_SCORE, Missing, Outcome
 
 Option = str | int | float | bool | list[str] | None
 PRESETS = Path(__file__).parent / "presets"
@@ -52,10 +55,10 @@ class Protocol(Settings):
     """How the requests and answers of a service look."""
 
     secret: Secret = Secret()
-    """The header that holds it."""
+    """Where a request holds it."""
     query: dict[str, str] = Field(default_factory=dict)
     """Sent with each request, in its address."""
-    headers: dict[str, str] = Field(default_factory=dict)
+    headers: dict[HeaderName, HeaderValue] = Field(default_factory=dict)
     """Sent with each request, as headers."""
     content_type: Literal["application/json", "text/plain"] = "application/json"
     """`text/plain` sends the text itself."""
@@ -113,7 +116,6 @@ class Protocol(Settings):
         if self.limits.texts > 1 and not used & {"texts", "rows"}:
             msg = "`limits.texts` must be 1 for a request with {{text}}; write {{texts}} for more"
             raise ValueError(msg)
-        refuse_unknown(self.secret.value, {"secret"}, "secret")
         if isinstance(self.score, str):
             refuse_unknown(self.score, options, "score")
             compiled(self.score, loosely=True)
@@ -183,6 +185,8 @@ class Reader:
     """How a language model was asked; None for another service."""
     name: str
     """The endpoint, for messages."""
+    known: dict[str, None] = field(default_factory=dict, init=False)
+    """The categories of the first answer that has any."""
 
     def outcomes(self, answer: Any, n_texts: int) -> list[Outcome]:
         """Return the score of each text, or why it has none."""
@@ -233,32 +237,32 @@ class Reader:
         if isinstance(score, Spoken):
             return self._judged(score, part)
         if isinstance(score, Named):
-            return self._combined(self._by_category(score, part))
+            return self._score_of_categories(score, part)
         path = str(fill(score, self.options))
-        return self._combined([self._number(found(path, part), path)])
+        values = found(path, part)
+        return Missing(WITHOUT_SCORE) if values == [None] else self._number(values, path)
 
-    def _by_category(self, score: Named, part: Any) -> list[float]:
+    def _score_of_categories(self, score: Named, part: Any) -> Outcome:
+        """Return the score; none if the answer lacks a category, or its number is null."""
         named = list(self._named(score, part))
-        wanted = list(self.categories) or [name for name, _ in named]
+        if not self.known:
+            self.known.update(dict.fromkeys(name for name, _ in named))
         numbers = []
-        for category in wanted:
-            values = [one for name, one in named if name == category]
-            if len(values) > 1:
+        for category in self.categories or [name for name, _ in named]:
+            places = [place for name, place in named if name == category]
+            if len(places) > 1:
                 self._refuse("name each category once")
-            numbers += [self._number(found(score.value, one), score.value) for one in values]
-        if not numbers or len(numbers) < len(wanted):
-            known = dict.fromkeys(name for name, _ in named)
-            lacking = [name for name in wanted if name not in known]
-            msg = (
-                f"{self.name} must answer with the category "
-                f"{repr(lacking[0]) if lacking else 'any'} of `categories`; it did not (known: "
-                f"{shown_names(known) or 'none'})."
-            )
-            raise MisreadError(msg) if known else InputError(msg)
-        return numbers
+            values = found(score.value, places[0]) if places else [None]
+            if values == [None]:
+                return Missing(f"without {printable(category)}")
+            numbers.append(self._number(values, score.value))
+        return self._combined(numbers) if numbers else Missing(WITHOUT_SCORE)
 
     def _named(self, score: Named, part: Any) -> Iterator[tuple[str, Any]]:
         """Yield the categories of an answer, with what has their numbers."""
+        holders = found(score.at.removesuffix("[*]"), part)
+        if not holders or not all(isinstance(holder, dict | list) for holder in holders):
+            self._refuse(f"have its categories at `{score.at}`")
         for at in found(score.at, part):
             if score.name is None:
                 yield from at.items() if isinstance(at, dict) else ()

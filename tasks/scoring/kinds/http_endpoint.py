@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -10,15 +11,23 @@ from typing import Annotated, Any, Literal, Self
 
 import httpx
 import pyarrow as pa
-from pydantic import AfterValidator, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from biasgate.tasks.common.errors import InputError, place, shown_id
+from biasgate.tasks.common.errors import InputError, place, shown_id, shown_names
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.common.secrets import remember
 from biasgate.tasks.scoring.candidate import CandidateSettings, Version
 from biasgate.tasks.scoring.http.judge import Judge
 from biasgate.tasks.scoring.http.pace import estimated_tokens, pace_of
-from biasgate.tasks.scoring.http.parts import Combine, Limits, Positive, Price
+from biasgate.tasks.scoring.http.parts import (
+    Combine,
+    HeaderName,
+    HeaderValue,
+    Limits,
+    Positive,
+    Price,
+    Secret,
+)
 from biasgate.tasks.scoring.http.preset import Option, Preset, Protocol, Reader, read_preset
 from biasgate.tasks.scoring.http.templates import fill, placeholders
 from biasgate.tasks.scoring.kinds.http_requests import (
@@ -30,15 +39,22 @@ from biasgate.tasks.scoring.kinds.http_requests import (
     refuse_unnamed_host,
 )
 from biasgate.tasks.scoring.kinds.model_answers import positive_scores
-from biasgate.tasks.scoring.outcomes import TOO_LONG, Load, Missing, Outcome, PartlyScored
+from biasgate.tasks.scoring.outcomes import (
+    TOO_LONG,
+    Load,
+    Missing,
+    Outcome,
+    PartlyScored,
+    describe_reasons,
+)
 from biasgate.tasks.scoring.scorer import Scorer
 from biasgate.tasks.store import Workplace
 
 MLFLOW, CUSTOM = "mlflow", "custom"
-HeaderName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")]
-HeaderValue = Annotated[str, StringConstraints(pattern=r"^[\x20-\x7e]*$")]
 # What a kill may lose costs time or money where a service has limits.
 _ROWS_A_SHARD = 500
+# Even if nine of ten comments have no score, so many in a row are unlikely before the first score.
+_MOST_WITHOUT_ANY = 50
 
 
 class HttpEndpoint(Judge, CandidateSettings):
@@ -76,8 +92,11 @@ class HttpEndpoint(Judge, CandidateSettings):
     """Further headers of each request, as in `{From: team@example.org}`. Reports show
     them: a secret belongs in `token_env`."""
     token_env: str | None = None
-    """Environment variable with the secret, which is sent in a header and shown nowhere. Default:
-    the preset's, if the URL is the preset's."""
+    """Environment variable with the secret, which is shown nowhere. Default: the preset's, if the
+    URL is the preset's."""
+    secret: Secret | None = None
+    """Where requests hold it, as in `{header: X-API-Key}` or `{query: key}`. Default: as the preset
+    says."""
     batch_size: Annotated[int, Field(ge=1)] = 64
     """Texts in a request."""
     concurrency: Annotated[int, Field(ge=1, le=64)] = 4
@@ -124,10 +143,15 @@ class HttpEndpoint(Judge, CandidateSettings):
                 msg = f"`{key}` is only for MLflow models, not for preset {self.preset}"
                 raise ValueError(msg)
         given = {name.lower() for name in self.headers}
-        if own := sorted(given & {preset.secret.header.lower(), "content-type"}):
-            msg = (
-                f"`headers` must not set {own[0]}: the preset does, with the secret of `token_env`"
-            )
+        if "content-type" in given:
+            msg = "`headers` must not set content-type: the preset does"
+            raise ValueError(msg)
+        holder = self.secret_place
+        if holder.query is None and holder.header.lower() in given:
+            msg = f"`headers` must not set {holder.header}: it holds the secret of `token_env`"
+            raise ValueError(msg)
+        if holder.query in preset.query:
+            msg = f"`secret` must not set {holder.query} of the address: the preset does"
             raise ValueError(msg)
         self._check_options(preset)
         self._check_judge(preset)
@@ -183,6 +207,18 @@ class HttpEndpoint(Judge, CandidateSettings):
         return self.protocol if self.protocol is not None else read_preset(self.preset)
 
     @property
+    def secret_place(self) -> Secret:
+        """Where requests hold the secret."""
+        return self.secret or self.used.secret
+
+    @property
+    def is_published(self) -> bool:
+        """Whether limits and prices that a preset cites are those of this URL."""
+        published = getattr(self.used, "url", None)
+        is_elsewhere = published is not None and host_of(published) != host_of(self.url)
+        return not is_elsewhere and not is_loopback(self.url)
+
+    @property
     def filled_options(self) -> dict[str, Option]:
         """The preset's options, with the candidate's values."""
         return {name: self.options.get(name, one) for name, one in self.used.options.items()}
@@ -210,7 +246,7 @@ class HttpEndpoint(Judge, CandidateSettings):
             ]
         )
 
-    def secret(self) -> str | None:
+    def read_secret(self) -> str | None:
         """Return the secret, hidden in all messages; None if there is none."""
         preset, variable = self.used, self.token_env
         if variable is None and isinstance(preset, Preset) and self.url == preset.url:
@@ -234,7 +270,7 @@ class HttpEndpoint(Judge, CandidateSettings):
     def check(self) -> None:
         """Refuse a host that is not named, and a missing secret."""
         refuse_unnamed_host(self.url, self.sends_text_to, f"candidate {self.name!r}")
-        self.secret()
+        self.read_secret()
 
     def open(self, workplace: Workplace) -> EndpointScorer:
         """Open lazily: nothing is connected yet."""
@@ -257,15 +293,18 @@ class EndpointScorer(Scorer):
         self.digest = settings.digest
         self._name = f"endpoint {settings.url} of candidate {settings.name!r}"
         self._judge = settings if self._preset.is_judge else None
-        self._price = settings.price or self._preset.price
-        self._is_local = is_loopback(settings.url)
-        # What a service publishes does not hold for another server, on this machine.
-        limits = Limits() if self._is_local else self._preset.limits
+        # What a service publishes does not hold for another server.
+        limits = self._preset.limits if settings.is_published else Limits()
+        published = self._preset.price if settings.is_published else None
+        self._price = settings.price or published
         requests_per_second = settings.requests_per_second or limits.requests_per_second
         tokens_per_second = settings.tokens_per_second or limits.tokens_per_second
         self._pace = pace_of(settings.url, requests_per_second, tokens_per_second)
-        is_limited = bool(requests_per_second or tokens_per_second or self._price)
-        self.is_metered = not self._is_local and is_limited
+        is_service = self._preset.price or self._preset.limits.requests_per_second
+        is_limited = bool(requests_per_second or tokens_per_second or self._price or is_service)
+        self.is_metered = not is_loopback(settings.url) and is_limited
+        self._n_without = Counter[str]()
+        self._has_scores = False
         self._reader = Reader(
             self._preset,
             settings.filled_options,
@@ -296,12 +335,30 @@ class EndpointScorer(Scorer):
                 where = f"(ids {shown_id(ids[batch[0]])} to {shown_id(ids[batch[-1]])})"
             return replace(self._request([texts[at] for at in batch]), where=where, alone=alone)
 
-        answers = self._requests.post([request(batch) for batch in batches], self._outcomes)
+        answers = self._requests.post(
+            [request(batch) for batch in batches], self._outcomes, self._refuse_silent
+        )
         for batch, answer in zip(batches, answers, strict=True):
             outcomes.update(zip(batch, answer, strict=True))
         if self._judge is not None:
             self._judge.refuse_unusable([outcomes[at] for at in places], self._name)
         return PartlyScored.of([outcomes[at] for at in range(len(texts))])
+
+    def _refuse_silent(self, outcomes: Sequence[Outcome]) -> None:
+        """Refuse a service if none of its first answers has a score, as protocol foresees it."""
+        reasons = [outcome.reason for outcome in outcomes if isinstance(outcome, Missing)]
+        self._has_scores = self._has_scores or len(reasons) < len(outcomes)
+        self._n_without.update(reasons)
+        n_without = self._n_without.total()
+        if self._has_scores or n_without < _MOST_WITHOUT_ANY:
+            return
+        known = f"; its categories: {shown_names(self._reader.known)}" if self._reader.known else ""
+        msg = (
+            f"{self._name} must give scores; its first {n_without} answers have none "
+            f"({describe_reasons(self._n_without)}{known}). Check `categories` and `options`. If "
+            "it has scores for other comments, mix the rows of the evaluation set."
+        )
+        raise InputError(msg)
 
     def unsendable(self, text: str) -> str | None:
         """Return why a text is not sent; None if it is."""
@@ -364,14 +421,17 @@ class EndpointScorer(Scorer):
     @cached_property
     def _requests(self) -> Requests:
         settings, preset = self._settings, self._preset
-        secret, options = settings.secret(), settings.filled_options
+        secret, options = settings.read_secret(), settings.filled_options
         headers = {"Content-Type": preset.content_type, **fill(preset.headers, options)}
         headers |= settings.headers
         if preset.content_type.startswith("text/"):
             headers["Content-Type"] += "; charset=utf-8"
-        if secret:
-            headers[preset.secret.header] = str(fill(preset.secret.value, {"secret": secret}))
-        url = httpx.URL(settings.url, params=fill(preset.query, options) or None)
+        holder, query = settings.secret_place, fill(preset.query, options)
+        if secret and holder.query is not None:
+            query[holder.query] = secret
+        elif secret:
+            headers[holder.header] = str(fill(holder.template, {"secret": secret}))
+        url = httpx.URL(settings.url, params=query or None)
         return Requests(
             str(url),
             self._name,
@@ -382,7 +442,7 @@ class EndpointScorer(Scorer):
             self._pace,
             self._reader.find_rule,
             preset.limits.longest_wait_s,
-            direct=self._is_local,
+            direct=is_loopback(settings.url),
         )
 
     def _outcomes(self, answer: Any, n_texts: int) -> list[Outcome]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import json
+import logging
 import math
 import random
 import zlib
@@ -36,12 +37,24 @@ _MIB = 2**20
 _MOST_BYTES, _TIMES_THE_REQUEST = 64 * _MIB, 100
 _TOO_MANY = 429
 _GZIP = 31  # the format, for zlib
-# Comments in a row without a score: then it is not the comments.
+# Comments in a row whose answer makes no sense: then it is not the comments.
 _MOST_IN_A_ROW = 20
 # Of the address, the key or the account, whatever the comment.
 _FATAL = frozenset({401, 402, 403, 404, 405, 407})
 _KEY = "Check the key or token in `token_env`."
 _WHY = {401: _KEY, 403: _KEY, 404: "Check `url`: the server did not find its path."}
+
+
+def _hide_query(record: logging.LogRecord) -> bool:
+    """Log the address of a request without its query, which may hold a secret."""
+    if isinstance(record.args, tuple):
+        record.args = tuple(
+            arg.copy_with(query=None) if isinstance(arg, httpx.URL) else arg for arg in record.args
+        )
+    return True
+
+
+logging.getLogger("httpx").addFilter(_hide_query)
 
 
 @dataclass(frozen=True)
@@ -80,9 +93,10 @@ class Request:
 class Requests:
     """A client of one URL."""
 
-    url: str
+    url: str = field(repr=False)
+    """Its query may hold the secret."""
     name: str
-    """The URL, for messages."""
+    """The endpoint, for messages."""
     timeout_s: float
     """Limit in seconds for one try: connection, request and answer, up to the last byte."""
     tries: int
@@ -101,20 +115,28 @@ class Requests:
     """Whether to ignore a proxy that the environment names."""
 
     def post(
-        self, requests: Sequence[Request], read: Callable[[Any, int], list[Outcome]]
+        self,
+        requests: Sequence[Request],
+        read: Callable[[Any, int], list[Outcome]],
+        check: Callable[[Sequence[Outcome]], None],
     ) -> list[list[Outcome]]:
         """Send each request, a few at once; stop at the first failure.
 
         Returns what `read` makes of the JSON of each answer and its number of comments. A comment
-        that the service refuses, or answers without a score, has none; 20 in a row are a failure.
+        that the service refuses, or answers without a score, has none. Twenty answers in a row
+        that neither the protocol foresees nor `read` understands are a failure. `check` gets the
+        outcomes of every other answer, and raises an error if it has seen enough of them.
         """
         if not requests:
             return []
         with start_blocking_portal() as portal:  # a loop may already run in this thread
-            return portal.call(self._post_all, requests, read)
+            return portal.call(self._post_all, requests, read, check)
 
     async def _post_all(
-        self, requests: Sequence[Request], read: Callable[[Any, int], list[Outcome]]
+        self,
+        requests: Sequence[Request],
+        read: Callable[[Any, int], list[Outcome]],
+        check: Callable[[Sequence[Outcome]], None],
     ) -> list[list[Outcome]]:
         at_once = asyncio.Semaphore(self.connections)
         in_a_row = 0
@@ -126,16 +148,20 @@ class Requests:
             outcomes = answer if refused else self._read(answer, request.texts, read)
             if not isinstance(outcomes, Refused):
                 in_a_row = 0
+                check(outcomes)
                 return outcomes
             if request.alone:  # which of them was refused is only known so
                 return [outcome for each in request.alone for outcome in await score(each)]
-            if outcomes.error is not None:
-                in_a_row += 1
-                if in_a_row >= _MOST_IN_A_ROW:
-                    n = counted(in_a_row, "comment")
-                    msg = f"{outcomes.error} This happened for {n} in a row."
-                    raise type(outcomes.error)(msg)
-            return [Missing(outcomes.reason)]
+            missing = [Missing(outcomes.reason)]
+            if outcomes.error is None:
+                check(missing)
+                return missing
+            in_a_row += 1
+            if in_a_row >= _MOST_IN_A_ROW:
+                n = counted(in_a_row, "comment")
+                msg = f"{outcomes.error} This happened for {n} in a row."
+                raise type(outcomes.error)(msg)
+            return missing
 
         async def score_in_turn(request: Request) -> list[Outcome]:
             async with at_once:
@@ -308,7 +334,10 @@ def plain_url(url: str) -> str:
         msg = "must be an http or https URL"
         raise ValueError(msg)
     if parts.userinfo or parts.query:
-        msg = "must not contain user, password or query, since reports show it; use `token_env`"
+        msg = (
+            "must not contain user, password or query, since reports show it; use `token_env` "
+            "(`secret: {query: NAME}` for a key in the address)"
+        )
         raise ValueError(msg)
     return url
 

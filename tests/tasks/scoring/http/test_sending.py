@@ -84,6 +84,23 @@ def test_published_limits_do_not_hold_for_a_server_on_this_machine(own, seconds,
         assert scorer.load_of(["text"] * 20).seconds == seconds
 
 
+@pytest.mark.parametrize(
+    ("own", "seconds", "ends"),
+    [
+        ({}, 0, "requests (about 1,020 tokens); its price is unknown (`price`)."),
+        ({"requests_per_second": 2, "price": {"usd": 0.5}}, 10, "it costs about 10.00 US dollars."),
+    ],
+)
+def test_what_a_service_publishes_does_not_hold_for_another_that_speaks_its_protocol(
+    own, seconds, ends, rows, tmp_path
+):
+    elsewhere = {"url": "https://successor.example/analyze", "sends_text_to": "successor.example"}
+    one = candidate(**PERSPECTIVE | elsewhere | own)
+    [found] = estimate(one, rows, tmp_path)
+    assert found.load.seconds == seconds
+    assert found.sentence().endswith(ends)
+
+
 def test_only_comments_without_a_kept_score_count(rows, tmp_path, monkeypatch):
     with serving("perspective") as service:
         one = CANDIDATES.validate_python(service.candidate(rows_a_shard=5))

@@ -1,12 +1,23 @@
 """Each preset against a local server that behaves as its service documents."""
 
+import logging
 import math
+import re
 import traceback
 from email.utils import formatdate
+from urllib.parse import quote
 
+import numpy as np
 import pytest
 from support.comments import batch
-from support.services import KEY, SERVICES, expected, serving
+from support.services import (
+    KEY,
+    SERVICES,
+    RefusalError,
+    expected,
+    perspective_error,
+    serving,
+)
 
 from biasgate.tasks.common.errors import CandidateError, CandidateStoppedError, InputError
 from biasgate.tasks.scoring.kinds import http_requests as requests
@@ -105,7 +116,7 @@ def test_garbage_is_refused_without_the_text(service):
     for garbage in ("<html>", {}, [], {"a": [SECRET_TEXT]}, 3, None, [[[]]]):
         service.answer = lambda _, garbage=garbage: garbage
         with pytest.raises(InputError, match="must") as e:
-            scores(service, [SECRET_TEXT] * 20)
+            scores(service, [SECRET_TEXT] * 50)
         assert SECRET_TEXT not in str(e.value)
 
 
@@ -169,6 +180,129 @@ def test_a_comment_that_the_service_refuses_has_no_score_and_a_reason(preset, te
     assert math.isnan(found.scores[1])
     assert [found.scores[0], found.scores[2]] == pytest.approx(known, abs=1e-12)
     assert list(found.reasons) == [None, reason, None]
+
+
+def without_attribute(form, asked):
+    """Answer as a service that does not have an attribute for a comment."""
+    if form == "an error":
+        raise perspective_error("LANGUAGE_NOT_SUPPORTED_BY_ATTRIBUTE")
+    if form == "a sentence":
+        text = "Attribute INSULT does not support request languages: fi"
+        raise RefusalError(400, {"error": {"code": 400, "message": text}})
+    if form == "no attributes":
+        return {"languages": ["fi"]}
+    value = {name: {"summaryScore": {"value": 0.5}} for name in asked}
+    if form == "another attribute":
+        del value["INSULT"]
+    else:
+        value["INSULT"]["summaryScore"]["value"] = None
+    return {"attributeScores": value, "languages": ["fi"]}
+
+
+FORMS = {
+    "an error": "language",
+    "a sentence": "language",
+    "no attributes": "language",
+    "another attribute": "without INSULT",
+    "null": "without INSULT",
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_attribute_that_some_comments_lack_ends_nothing(form):
+    # By chance, and 60 in a row.
+    rng = np.random.default_rng(3)
+    lack = (rng.random(300) < 0.3) | (np.arange(300) // 60 == 3)
+    lack[:5] = True
+    texts = [f"{'foreign' if one else 'plain'} {at}" for at, one in enumerate(lack)]
+    with serving("perspective") as service:
+        known = service.answer
+
+        def answer(request):
+            is_foreign = request.json["comment"]["text"].startswith("foreign")
+            asked = request.json["requestedAttributes"]
+            return without_attribute(form, asked) if is_foreign else known(request)
+
+        service.answer = answer
+        found = outcome(service, texts, categories=["TOXICITY", "INSULT"])
+        assert len(service.seen) == 300
+    assert np.isnan(found.scores).tolist() == lack.tolist()
+    assert list(found.reasons) == [FORMS[form] if one else None for one in lack]
+    assert found.scores[~lack].tolist() == right(
+        service, [text for text, one in zip(texts, lack, strict=True) if not one]
+    )
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_attribute_that_the_service_never_gives_is_an_early_error(form):
+    with serving("perspective") as service:
+        service.answer = lambda one: without_attribute(form, one.json["requestedAttributes"])
+        options = {"categories": ["TOXICITY", "INSULT"], "concurrency": 1}
+        one = CANDIDATES.validate_python(service.candidate(**options))
+        with one.open(None) as scorer:
+            for _ in range(2):  # in shards
+                scorer.score(batch([SECRET_TEXT] * 20))
+            with pytest.raises(InputError, match="its first 50 answers have none") as e:
+                scorer.score(batch([SECRET_TEXT] * 20))
+        assert len(service.seen) == 50
+    reason = "in an unsupported language" if FORMS[form] == "language" else "without INSULT"
+    assert f"(50 {reason}" in str(e.value)
+    assert SECRET_TEXT not in str(e.value)
+
+
+def test_in_a_batch_one_comment_without_a_category_is_not_asked_for_again():
+    with serving("openai-moderations") as service:
+        known = service.answer
+
+        def answer(request):
+            found = known(request)
+            for text, result in zip(request.json["input"], found["results"], strict=True):
+                if text == TEXTS[3]:
+                    del result["category_scores"]["hate"]
+            return found
+
+        service.answer = answer
+        found = outcome(service, TEXTS)
+        assert len(service.seen) == 1
+    assert list(found.reasons) == [None] * 3 + ["without hate"] + [None] * 5
+
+
+@pytest.mark.parametrize(
+    ("secret", "header", "query"),
+    [
+        ({"header": "X-API-Key"}, ("X-API-Key", "{}"), {}),
+        ({"header": "authorization"}, ("Authorization", "Bearer {}"), {}),
+        ({"value": "Token {{secret}}"}, ("Authorization", "Token {}"), {}),
+        ({"query": "key"}, None, {"key": ["{}"]}),
+    ],
+)
+def test_another_service_gets_the_secret_where_it_wants_it(
+    secret, header, query, monkeypatch, caplog
+):
+    caplog.set_level(logging.DEBUG)
+    key = "k-1+2/3=4%5&6"
+    monkeypatch.setenv("SERVICE_KEY", key)
+    email = {"X-User-Email": "team@example.org"}
+    with serving("perspective") as service:
+        service.answer = lambda _: {"attributeScores": {"TOXICITY": {"summaryScore": {"value": 0}}}}
+        one = CANDIDATES.validate_python(service.candidate(secret=secret, headers=email))
+        with one.open(None) as scorer:
+            scorer.score(batch(["a"]))
+            shown = f"{one!r} {one.model_dump()} {scorer._requests!r} {scorer.digest}"
+            service.always = 400
+            with pytest.raises(InputError) as e:
+                scorer.score(batch(["a"] * 20))
+        request = service.seen[0]
+    assert request.headers["X-User-Email"] == "team@example.org"
+    assert request.headers["X-Goog-Api-Key"] is None
+    assert request.headers["Authorization"] is None or header[0] == "Authorization"
+    if header:
+        assert request.headers[header[0]] == header[1].format(key)
+    assert request.query == {name: [one.format(key) for one in v] for name, v in query.items()}
+    assert "HTTP Request: POST" in caplog.text
+    for text in (shown, str(e.value), caplog.text):
+        assert not {key, quote(key), quote(key, safe="")} & set(re.split(r"[\s=?'\"]", text))
+        assert "k-1" not in text
 
 
 @pytest.mark.parametrize("preset", ["perspective", "azure-content-safety", "google-moderate-text"])

@@ -93,8 +93,9 @@ def test_a_score_that_is_none_is_refused(answer, message):
 
 def test_a_category_that_the_service_does_not_know_is_told():
     answer = lambda _: {"out": [{"c": {"x": 0.5}}]}  # noqa: E731
-    with pytest.raises(InputError, match=r"category 'y' of `categories`; it did not .known: 'x'"):
-        scored(answer, ["a"], {"score": {"at": "$.c"}}, categories=["y"])
+    message = r"first 50 answers have none \(50 without y; its categories: 'x'\)\. Check `categ"
+    with pytest.raises(InputError, match=message):
+        scored(answer, ["a"] * 50, {"score": {"at": "$.c"}}, categories=["y"])
 
 
 def test_parts_in_another_order_are_sorted_by_their_number():
@@ -130,7 +131,26 @@ def test_parts_in_another_order_are_sorted_by_their_number():
             "`words` must be different words",
         ),
         ({"preset": "perspective", "requests_per_second": 0}, "greater than 0"),
-        ({"preset": "perspective", "headers": {"x-goog-api-key": "k"}}, "must not set x-goog-api"),
+        ({"preset": "perspective", "headers": {"x-goog-api-key": "k"}}, "must not set X-Goog-Api"),
+        ({"preset": "perspective", "headers": {"content-type": "a"}}, "must not set content-type"),
+        (
+            {"preset": "perspective", "secret": {"header": "From"}, "headers": {"from": "a"}},
+            "must not set From: it holds the secret",
+        ),
+        (
+            {"preset": "perspective", "secret": {"header": "X", "query": "key"}},
+            "`query` must be the only key of `secret`",
+        ),
+        (
+            {
+                "preset": "azure-content-safety",
+                "url": "http://h/",
+                "secret": {"query": "api-version"},
+            },
+            "`secret` must not set api-version",
+        ),
+        ({"preset": "perspective", "secret": {"header": "X Key"}}, "should match pattern"),
+        ({"preset": "perspective", "secret": {"value": "{{key}}"}}, "known placeholders"),
         ({"preset": "perspective", "headers": {"From": "a\nb: c"}}, "should match pattern"),
         ({"preset": "perspective", "headers": {"Fr om": "a"}}, "should match pattern"),
         ({"preset": "kserve", "options": {"output": "o"}}, "url"),
@@ -193,8 +213,8 @@ def test_a_proxy_of_the_environment_gets_no_comment_for_this_machine(monkeypatch
 
 def test_the_key_of_a_service_is_sent_to_no_other_url(monkeypatch):
     monkeypatch.setenv("PERSPECTIVE_API_KEY", KEY)
-    assert candidate(preset="perspective").secret() == KEY
-    assert candidate(preset="perspective", url="http://127.0.0.1:1/").secret() is None
+    assert candidate(preset="perspective").read_secret() == KEY
+    assert candidate(preset="perspective", url="http://127.0.0.1:1/").read_secret() is None
 
 
 @pytest.mark.parametrize(
