@@ -61,7 +61,9 @@ def run_page(service, done):
         if block.not_run is not None:
             continue
         if block.language == "yaml":
-            name = yaml.safe_load(block.content)["name"]
+            name = yaml.safe_load(block.content).get("name")
+            if name is None:  # a part, which test_successors.py runs
+                continue
             here = f"url: {service.url}\n{{indent}}requests_per_second: 1000000\n{{indent}}"
             lines = []
             for line in block.content.splitlines():

@@ -152,7 +152,7 @@ class Requests:
                 return outcomes
             if request.alone:  # which of them was refused is only known so
                 return [outcome for each in request.alone for outcome in await score(each)]
-            missing = [Missing(outcomes.reason)]
+            missing: list[Outcome] = [Missing(outcomes.reason)]
             if outcomes.error is None:
                 check(missing)
                 return missing
