@@ -345,7 +345,7 @@ class EndpointScorer(Scorer):
         return PartlyScored.of([outcomes[at] for at in range(len(texts))])
 
     def _refuse_silent(self, outcomes: Sequence[Outcome]) -> None:
-        """Refuse a service if none of its first answers has a score, as protocol foresees it."""
+        """Refuse a service whose first answers all lack a score, for reasons that were foreseen."""
         reasons = [outcome.reason for outcome in outcomes if isinstance(outcome, Missing)]
         self._has_scores = self._has_scores or len(reasons) < len(outcomes)
         self._n_without.update(reasons)

@@ -196,7 +196,7 @@ class Requests:
             await sleep(wait)
             await self.pace.turn(request.n_tokens)
             wait = min(LONGEST_WAIT_S, WAIT_S * 2**number) * random.uniform(0.5, 1)  # noqa: S311
-            fails_inside = False
+            fails_inside = is_limited = False
             try:
                 async with asyncio.timeout(self.timeout_s):
                     response, answer = await self._try(client, body, most)
@@ -213,9 +213,12 @@ class Requests:
             failure = f"with {reason}"
             fails_inside = response.status_code == httpx.codes.INTERNAL_SERVER_ERROR
             wait = max(wait, min(_requested_wait(response), self.longest_wait_s))
-            if response.status_code == _TOO_MANY:
+            is_limited = response.status_code == _TOO_MANY
+            if is_limited:
                 self.pace.pause(wait)
         msg = f"{self.name} failed {counted(self.tries, 'time')}, the last time {failure}."
+        if is_limited:
+            msg += " Set `requests_per_second` to the quota of your account."
         if fails_inside:  # a model may fail for one comment whenever it is asked
             return Refused(reason, CandidateStoppedError(msg))
         raise CandidateStoppedError(msg)

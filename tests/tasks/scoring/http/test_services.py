@@ -84,6 +84,7 @@ def test_a_storm_ends_after_some_tries_without_the_text(service, status):
     with pytest.raises(CandidateStoppedError, match=rf"failed 3 times, .* status {status}") as e:
         scores(service, [SECRET_TEXT], tries=3)
     assert len(service.seen) == 3
+    assert ("Set `requests_per_second` to the quota" in str(e.value)) == (status == 429)
     assert SECRET_TEXT not in "".join(traceback.format_exception(e.value))
 
 

@@ -233,6 +233,7 @@ def test_limits_and_batches_leave_the_digest_and_options_change_it():
         return candidate(preset="perspective", **options).digest
 
     same = {"requests_per_second": 9, "concurrency": 1, "tries": 1, "sends_text_to": "x"}
+    same |= {"secret": {"query": "key"}}
     assert digest() == digest(**same)
     others = [{"categories": ["INSULT"]}, {"options": {"languages": ["de"]}}, {"version": "2"}]
     assert len({digest(), *(digest(**one) for one in others)}) == 4
