@@ -353,10 +353,11 @@ class EndpointScorer(Scorer):
         if self._has_scores or n_without < _MOST_WITHOUT_ANY:
             return
         known = f"; its categories: {shown_names(self._reader.known)}" if self._reader.known else ""
+        what = "categories" if self._judge is None else "prompt"
         msg = (
             f"{self._name} must give scores; its first {n_without} answers have none "
-            f"({describe_reasons(self._n_without)}{known}). Check `categories` and `options`. If "
-            "it has scores for other comments, mix the rows of the evaluation set."
+            f"({describe_reasons(self._n_without)}{known}). Check `{what}` and `options`. If it "
+            "has scores for other comments, mix the rows of the evaluation set."
         )
         raise InputError(msg)
 

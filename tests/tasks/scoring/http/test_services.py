@@ -251,6 +251,13 @@ def test_an_attribute_that_the_service_never_gives_is_an_early_error(form):
     assert SECRET_TEXT not in str(e.value)
 
 
+def test_a_judge_that_refuses_every_comment_is_an_early_error():
+    with serving("openai-chat") as service:
+        with pytest.raises(InputError, match=r"none \(50 refused\)\. Check `prompt` and `options`"):
+            scores(service, ["REFUSE this"] * 90, concurrency=1)
+        assert len(service.seen) == 50
+
+
 def test_in_a_batch_one_comment_without_a_category_is_not_asked_for_again():
     with serving("openai-moderations") as service:
         known = service.answer
