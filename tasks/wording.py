@@ -11,7 +11,7 @@ from dataclasses import replace
 from bias_metrics.gate import RULE as HARM
 from bias_metrics.gate import Loss
 from bias_metrics.parts import counted
-from bias_metrics.thresholds import CountedShare, ErrorsByTerm
+from bias_metrics.thresholds import CountedShare, ErrorsByTerm, TermErrors
 from biasgate.tasks.check_messages import check_message, exception_message, loss_message
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.outcomes import COPY, EXCEPT, REPORTED, WORDS, Word, word_of
@@ -201,15 +201,16 @@ def changed_in_words(changed: Mapping[str, Mapping[str, CountedShare]]) -> str:
 
 _MOST_LETTERS = 40
 _WRONG = {
-    "false_positive_rate": ("harmless", "flagged"),
-    "false_negative_rate": ("toxic", "missed"),
+    "false_positive_rate": ("harmless", "flagged", "mean_score_negative"),
+    "false_negative_rate": ("toxic", "missed", "mean_score_positive"),
 }
 
 
-def terms_in_words(found: ErrorsByTerm, at: str = "") -> str:
-    """Name the terms whose comments are shown to be decided wrongly more often than all comments.
+def terms_in_words(found: ErrorsByTerm, at: str = "", identity: str | None = None) -> str:
+    """Name the terms, of one identity or of all, that are shown to be worse than all comments.
 
-    `at` says at which threshold, if not at the one in use.
+    By their error rates, then those with a significant mean score only. `at` says at which
+    threshold, if not at the one in use.
 
     Examples
     --------
@@ -224,20 +225,41 @@ also "Bea"; all terms are in terms.csv
     """
     told = []
     for rate, every in found.overall.items():
-        shown = found.shown_worse(rate)
-        if not shown:
+        kind, done, mean = _WRONG[rate]
+        shown = _of_identity(found.shown_worse(rate), identity)
+        if shown:
+            own, (term, also) = shown[0].rates[rate], _named_terms(shown)
+            told.append(
+                f"{own.count:,} of {own.n:,} {kind} comments with {term} are {done}{at} "
+                f"({_percent(own.value)}% [{_percent(own.low)}, {_percent(own.high)}]; "
+                f"{_percent(every.value)}% of all){also}"
+            )
+        if mean not in found.mean_scores:
             continue
-        own, (kind, done) = shown[0].rates[rate], _WRONG[rate]
-        terms = [printable(one.term) for one in shown]
-        cut = [one if len(one) <= _MOST_LETTERS else f"{one[:_MOST_LETTERS]}..." for one in terms]
-        term, *more = dict.fromkeys(f'"{one}"' for one in cut)
-        also = f", also {first_names(more)}" if more else ""
-        told.append(
-            f"{own.count:,} of {own.n:,} {kind} comments with {term} "
-            f"({printable(shown[0].subgroup)}) are {done}{at} ({_percent(own.value)}% "
-            f"[{_percent(own.low)}, {_percent(own.high)}]; {_percent(every.value)}% of all){also}"
-        )
+        others = [
+            one for one in _of_identity(found.shown_worse(mean), identity) if one not in shown
+        ]
+        if others:
+            score, (term, also) = others[0].mean_scores[mean], _named_terms(others)
+            told.append(
+                f"the mean score of {kind} comments with {term} is {score.value:.3g} "
+                f"[{score.low:.3g}, {score.high:.3g}] ({found.mean_scores[mean].value:.3g} of all)"
+                f"{also}"
+            )
     return "; ".join([*told, "all terms are in terms.csv"]) if told else ""
+
+
+def _of_identity(terms: Iterable[TermErrors], identity: str | None) -> list[TermErrors]:
+    return [one for one in terms if identity in {None, one.subgroup}]
+
+
+def _named_terms(terms: Sequence[TermErrors]) -> tuple[str, str]:
+    """Return the first term with its identity, and which others there are."""
+    names = [printable(one.term) for one in terms]
+    cut = [one if len(one) <= _MOST_LETTERS else f"{one[:_MOST_LETTERS]}..." for one in names]
+    term, *more = dict.fromkeys(f'"{one}"' for one in cut)
+    also = f", also {first_names(more)}" if more else ""
+    return f"{term} ({printable(terms[0].subgroup)})", also
 
 
 def _percent(share: float | None) -> str:

@@ -183,7 +183,7 @@ class CandidateStory:
                 self._treated_worst()
             ),
             WORSE: self._changes("losses") or _nobody(compared),
-            TERMS: self._of_sets("terms"),
+            TERMS: self.worst_terms,
             CHANGED: self._of_sets("changed"),
             HOLDS: self.holds_for,
             UNKNOWN: self._unknown(),
@@ -194,6 +194,11 @@ class CandidateStory:
             GAINED: self._changes("gains"),
         }
         return [(label, text) for label, text in found.items() if text]
+
+    @property
+    def worst_terms(self) -> str:
+        """The terms on each set whose comments are shown to be treated worse than all."""
+        return self._of_sets("terms")
 
     def _of_sets(self, what: str) -> str:
         """Return what the stories say of each set in the field `what`, where that is not empty."""

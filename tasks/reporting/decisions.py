@@ -1,14 +1,16 @@
-"""Decisions at the threshold as tables and CSV: errors by term, and changes from the champion."""
+"""Tables and CSV of errors and mean scores by term, and of changed decisions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from bias_metrics.thresholds import CountedShare, ErrorsByTerm, TermErrors
+from bias_metrics import MetricValue
+from bias_metrics.thresholds import CountedShare, ErrorsByTerm
 from biasgate.tasks.common.csv_files import csv_of
 from biasgate.tasks.records import Report, Verdict
 from biasgate.tasks.reporting.tables import (
+    NOTHING,
     ROWS,
     Kind,
     Table,
@@ -26,25 +28,29 @@ _TERMS = ROWS - 1  # most terms in a table, whose first row is all comments
 
 
 def terms_csv(found: ErrorsByTerm) -> str:
-    """Return the errors by term as CSV, those of all comments first.
+    """Return the errors and mean scores by term as CSV, those of all comments first.
 
-    `shown_worse` names the rates that are significantly higher than those of all comments.
+    `shown_worse` names the numbers that are significantly worse than those of all comments.
     """
-    worse = {rate: found.shown_worse(rate) for rate in found.overall}
+    worse = {name: found.shown_worse(name) for name in found.numbers}
     columns = ["subgroup", "term", "n", "n_flagged", "flag_rate"]
     columns += [*_columns("false_positive", "false_positive_rate", "negative")]
-    columns += [*_columns("false_negative", "false_negative_rate", "positive"), "shown_worse"]
-    rows: list[list[Any]] = [[None] * 5 + [*_numbers(found.overall.values()), None]]
+    columns += _columns("false_negative", "false_negative_rate", "positive")
+    columns += [f"{name}{end}" for name in found.mean_scores for end in ("", "_low", "_high")]
+    rows: list[list[Any]] = [
+        [None] * 5 + [*_numbers(found.overall.values()), *_means(found.mean_scores.values()), None]
+    ]
     rows += [
         [
             *(one.subgroup, one.term, one.n, one.n_flagged),
             one.n_flagged / one.n if one.n else None,
             *_numbers(one.rates.values()),
-            " ".join(rate for rate, terms in worse.items() if one in terms) or None,
+            *_means(one.mean_scores.values()),
+            " ".join(name for name, terms in worse.items() if one in terms) or None,
         ]
         for one in found.terms
     ]
-    return csv_of(columns, rows)
+    return csv_of([*columns, "shown_worse"], rows)
 
 
 def changed_csv(changed: Mapping[str, Mapping[str, CountedShare]]) -> str:
@@ -64,6 +70,11 @@ def _numbers(found: Iterable[CountedShare]) -> Iterator[float | None]:
         yield from (one.n, one.count, one.value, one.low, one.high)
 
 
+def _means(found: Iterable[MetricValue]) -> Iterator[float | None]:
+    for one in found:
+        yield from (one.value, one.low, one.high)
+
+
 def decision_tables(report: Report, verdict: Verdict) -> Iterator[Table]:
     """Yield the tables of changed decisions and of errors by term, where there are any."""
     if verdict.changed:
@@ -73,19 +84,30 @@ def decision_tables(report: Report, verdict: Verdict) -> Iterator[Table]:
 
 
 def term_table(found: ErrorsByTerm, identity: str | None = None) -> Table:
-    """Return the errors by term, the highest bounds first; of one identity or of all."""
+    """Return the errors and mean scores by term, of one identity or of all, the worst first.
+
+    These are the terms that are shown to be worse than all comments, then the highest bounds.
+    """
+    worse = {id(one) for name in found.numbers for one in found.shown_worse(name)}
     terms = [one for one in found.terms if identity in {None, one.subgroup}]
-    terms.sort(key=_worst, reverse=True)
+    terms.sort(key=lambda one: (id(one) in worse, *_highest(one.rates.values())), reverse=True)
     names: dict[str, Kind] = {"Identity": "name", "Term": "name"}
-    rows = [("all comments", "", "", *_cells(found.overall.values()))]
+    rows = [("all comments", "", "", *_cells(found.overall.values()), *_scores(found.mean_scores))]
     rows += [
-        (one.subgroup, one.term, count(one.n), *_cells(one.rates.values()))
+        (
+            one.subgroup,
+            one.term,
+            count(one.n),
+            *_cells(one.rates.values()),
+            *_scores(one.mean_scores),
+        )
         for one in terms[:_TERMS]
     ]
     caption = f"Errors by term at threshold {short(found.threshold)}, {_JOINT}"
+    titles = [*_titles("flagged", "missed"), "Harmless mean score", "Toxic mean score"]
     return Table(
         caption + _cut(len(terms), _TERMS, f"terms; all are in {TERMS_FILE}"),
-        names | numeric("Comments", *_titles("flagged", "missed")),
+        names | numeric("Comments", *titles[: 4 + len(found.mean_scores)]),
         rows,
     )
 
@@ -111,8 +133,10 @@ def _cells(found: Iterable[CountedShare]) -> Iterator[str]:
         yield f"{percent(one.value)}{ends}"
 
 
-def _worst(one: TermErrors) -> tuple[float, float]:
-    return _highest(one.rates.values())
+def _scores(found: Mapping[str, MetricValue]) -> Iterator[str]:
+    for one in found.values():
+        ends = "" if one.ends is None else f" {between(*map(short, one.ends))}"
+        yield NOTHING if one.value is None else f"{short(one.value)}{ends}"
 
 
 def _highest(found: Iterable[CountedShare]) -> tuple[float, float]:

@@ -17,7 +17,7 @@ from bias_metrics.parts import counted
 from biasgate.tasks.check_messages import lack_message
 from biasgate.tasks.outcomes import COPY, EXCEPT, NOT_REGISTERED, REPORTED, WORDS
 from biasgate.tasks.reporting.candidates import CandidateStory, by_outcome
-from biasgate.tasks.reporting.story import ErrorHarm, Errors, Story
+from biasgate.tasks.reporting.story import TERMS, ErrorHarm, Errors, Story
 from biasgate.tasks.reporting.tables import (
     number,
     percent,
@@ -156,7 +156,7 @@ def _decided(lines: Sequence[CandidateStory]) -> list[str]:
 
 
 def _notices(lines: Sequence[CandidateStory]) -> Iterator[str]:
-    """Yield copies, exceptions and warnings, then decisions; those of all candidates once."""
+    """Yield copies, terms, exceptions and warnings, then decisions; shared ones once."""
     stories = [story for line in lines for story in line.stories]
     sets = {story.evaluation_set: story.verdict.evaluation_set.digest for story in stories}
     models = {story.candidate: story.verdict.candidate.digest for story in stories}
@@ -164,10 +164,11 @@ def _notices(lines: Sequence[CandidateStory]) -> Iterator[str]:
         for names in names_by(digests.items()).values():
             if len(names) > 1:
                 yield f"{first_names(names)} have the same {content} (identical digests)."
+    terms = {line.name: [f"{TERMS}: {line.worst_terms}."] for line in lines if line.worst_terms}
     limits = {line.name: [*line.exceptions, *line.warnings] for line in lines}
     decided = _decided(lines)
     decisions = {line.name: [line.sentence] for line in lines if line.stories}
-    for told in (limits, decisions):
+    for told in (terms, limits, decisions):
         every = [(name, text) for name, texts in told.items() for text in dict.fromkeys(texts)]
         for text, names in names_by(every).items():
             if text in {"", NOT_REGISTERED, *decided}:

@@ -271,7 +271,7 @@ class Story(VerdictStory):
             and (number.check is not None or number.group in report.harms),
             changes=changes,
             changed="" if verdict.changed is None else changed_in_words(changes),
-            terms=_terms(report),
+            terms=worst_terms(report),
             not_judged=unjudged(
                 {result.metric for result in verdict.results if _is_ruled(result)},
                 at_threshold=GIVEN in report.thresholds,
@@ -360,11 +360,20 @@ def _overall_errors(report: Report, kind: str) -> OverallErrors:
     return OverallErrors(at.threshold, flagged.value, missed.value)
 
 
-def _terms(report: Report) -> str:
+def worst_terms(report: Report, identity: str | None = None) -> str:
+    """Name the terms of an identity, or of all, that are shown to be worse than all comments.
+
+    Empty without terms; if none is worse, only of an identity it says so.
+    """
     if report.terms is None:
         return ""
     at = "" if GIVEN in report.thresholds else " at equal errors"
-    return terms_in_words(report.terms, at)
+    found = terms_in_words(report.terms, at, identity)
+    n_terms = sum(one.subgroup == identity for one in report.terms.terms)
+    bounded = any(one.low is not None for one in report.terms.overall.values())
+    if not found and n_terms > 1 and bounded:
+        return "none is significantly worse than all comments (simultaneous 95% intervals)"
+    return found
 
 
 def with_limit(number: str, limit: str) -> str:

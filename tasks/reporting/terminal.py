@@ -41,7 +41,7 @@ from biasgate.tasks.reporting.page.grids import (
     metric_grid,
 )
 from biasgate.tasks.reporting.results import SUMMARY, Published, Results
-from biasgate.tasks.reporting.story import Story, gains_of
+from biasgate.tasks.reporting.story import TERMS, Story, gains_of, worst_terms
 from biasgate.tasks.reporting.tables import numbers_by_night, percent, short
 from biasgate.tasks.reporting.terminal_table import (
     COLOURS,
@@ -184,6 +184,9 @@ def _print_identity(out: Console, results: Results, identity: str) -> None:
         row = next((row for row in grid.rows if row.name == identity), None)
         about = printable(f"{identity}, {published.story.about}")
         print_text(out, Text(about, "bold"))
+        report = published.report
+        if worst := worst_terms(report, identity):
+            print_text(out, Text(f"  {TERMS}: {printable(worst)}."), in_pipe=True)
         if row is not None:
             out.print(f"  {row.n} comments, {row.n_positive} toxic")
             for column, cell in zip(grid.columns, row.cells, strict=True):
@@ -192,7 +195,6 @@ def _print_identity(out: Console, results: Results, identity: str) -> None:
                 value = f"{cell.text} {cell.interval}" if cell.text else f"undefined: {cell.lack}"
                 text = f"  {column.title:13} {cell.mark or ' '} {value}{beside}{change}"
                 print_text(out, Text(printable(text), COLOURS.get(cell.status, "")))
-        report = published.report
         for line in _rates(report, identity):
             print_text(out, Text(f"  {printable(line)}"))
         if report.terms and any(one.subgroup == identity for one in report.terms.terms):

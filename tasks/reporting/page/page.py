@@ -23,7 +23,7 @@ from biasgate.tasks.reporting.leaderboard import Leaderboard, leaderboard
 from biasgate.tasks.reporting.page.drawing import draw_line
 from biasgate.tasks.reporting.page.grids import axes_of
 from biasgate.tasks.reporting.page.parts import CHECKS, Part, describe
-from biasgate.tasks.reporting.story import GAINED, TO_PASS, UNKNOWN
+from biasgate.tasks.reporting.story import GAINED, TERMS, TO_PASS, UNKNOWN
 from biasgate.tasks.reporting.tables import (
     PANELS,
     Table,
@@ -161,7 +161,7 @@ class Page:
 
         The command is for the folder where the evaluation was started.
         """
-        elsewhere = {*self.shared, *([TO_PASS] if len(self.lines) > 1 else [])}
+        elsewhere = {TERMS, *self.shared, *([TO_PASS] if len(self.lines) > 1 else [])}
         found = [(label, text, False) for label, text in line.facts if label not in elsewhere]
         place = "" if self.of_evaluation else self.output
         command = shlex.join([NAME, *line.next_command(self.output, place, self.store)])
