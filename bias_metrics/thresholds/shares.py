@@ -124,7 +124,7 @@ class Share:
         if known.value is None or known.low is None:
             return known
         worth = min(self.worth(0), self.n)
-        k = self.events[0] * worth / self.n
+        k = self.value(0) * worth  # exactly all of them if all rows have the event
         low, high = clopper_pearson(k, worth, quantile(confidence))
         return replace(known, low=low, high=high)
 

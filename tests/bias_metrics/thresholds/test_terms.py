@@ -1,12 +1,15 @@
-"""Errors by term: by hand, exact joint intervals, the terms that are named, and a fair model."""
+"""Errors and mean scores by term: by hand, joint intervals, the named terms, and a fair model."""
 
 import numpy as np
 import pytest
 
 from bias_metrics import Rows
+from bias_metrics._core.intervals import quantile
+from bias_metrics._core.proportions import bounded_mean_interval, clopper_pearson
 from bias_metrics.thresholds import errors_by_term
 
 FPR, FNR = "false_positive_rate", "false_negative_rate"
+HARMLESS, TOXIC = "mean_score_negative", "mean_score_positive"
 #         harmless          toxic
 Y_TRUE = [0, 0, 0, 0, 0, 0, 1, 1, 1]
 SCORES = [9, 9, 1, 1, 1, 1, 9, 1, 1]
@@ -33,6 +36,12 @@ def test_the_errors_of_nine_rows_are_those_counted_by_hand():
     assert found.overall[FNR].value == 2 / 3
     assert found.terms[2].rates[FPR].value is None
     assert found.terms[2].rates[FPR].reason == "no rows"
+    means = {
+        one.term: [one.mean_scores[name].value for name in (HARMLESS, TOXIC)] for one in found.terms
+    }
+    assert means == {"x": [9, 1], "y": [1, 9], "z": [None, 1], "unseen": [None, None]}
+    assert [one.value for one in found.mean_scores.values()] == [22 / 6, 11 / 3]
+    assert found.terms[2].mean_scores[HARMLESS].reason == "no rows"
 
 
 def test_intervals_are_exact_and_those_of_all_terms_with_rows_hold_together():
@@ -42,8 +51,37 @@ def test_intervals_are_exact_and_those_of_all_terms_with_rows_hold_together():
     known = [rate for of in rates for rate in of.values() if rate.n]
     assert len(known) == 7
     for rate in known:
-        exact = stats.binomtest(rate.count, rate.n).proportion_ci(1 - 0.1 / 7, "exact")
+        exact = stats.binomtest(rate.count, rate.n).proportion_ci(1 - 0.1 / 14, "exact")
         assert (rate.low, rate.high) == pytest.approx(tuple(exact), rel=1e-6)
+
+
+@pytest.mark.parametrize("confidence", [0.9, 0.9995])
+@pytest.mark.parametrize(("k", "n"), [(0, 4), (1, 4), (0, 20), (7, 20), (20, 20), (300, 2000)])
+def test_the_interval_of_a_mean_of_zeros_and_ones_is_that_of_a_share(k, n, confidence):
+    z = quantile(confidence)
+    low, high = bounded_mean_interval(np.arange(n) < k, np.ones(n), z)
+    exact_low, exact_high = clopper_pearson(k, n, z)
+    assert low <= exact_low * 1.0002
+    assert 1 - high <= (1 - exact_high) * 1.0002
+    assert (low, high) == pytest.approx((exact_low, exact_high), rel=0.04, abs=1e-3)
+
+
+def test_the_interval_of_a_mean_is_that_of_random_weights_drawn_many_times():
+    rng = np.random.default_rng(4)
+    values, sizes = rng.beta(0.3, 2, 12), rng.uniform(0.5, 1.5, 12)
+    drawn = rng.gamma([*sizes, 1], size=(400_000, 13))
+    drawn /= drawn.sum(axis=1, keepdims=True)
+    for end, tail, at in ((0.0, 0.01, 0), (1.0, 0.99, 1)):
+        expected = np.quantile(drawn @ [*values, end], tail)
+        found = bounded_mean_interval(values, sizes, quantile(0.98))[at]
+        assert found == pytest.approx(expected, rel=0.02)
+
+
+def test_a_mean_of_reversed_scores_has_the_reversed_interval():
+    values, sizes = np.array([0.0, 0.2, 0.25, 0.9]), np.array([1.0, 2.0, 0.5, 1.0])
+    low, high = bounded_mean_interval(values, sizes, 2.5)
+    assert bounded_mean_interval(1 - values, sizes, 2.5) == pytest.approx((1 - high, 1 - low))
+    assert 0 < low < values @ sizes / sizes.sum() < high < 1
 
 
 def names(rng, n_terms=20, n_each=60):
@@ -79,18 +117,85 @@ def test_the_only_term_of_a_subgroup_is_not_named_and_no_sample_has_no_bounds():
     )
     every = errors_by_term(Rows(y_true, {}), flags * 1.0, terms, threshold=0.5, intervals=False)
     assert every.shown_worse(FPR) == []
-    assert {rate.low for one in every.terms for rate in one.rates.values()} == {None}
+    assert {rate.low for one in every.terms for rate in one.numbers.values()} == {None}
 
 
-@pytest.mark.parametrize("rate", [FPR, FNR])
-def test_a_fair_model_names_a_term_in_at_most_one_of_twenty_sets(rate):
+def test_a_fair_model_names_a_term_in_at_most_one_of_twenty_sets():
     rng = np.random.default_rng(17)
     named = 0
-    for _ in range(400):
-        _, terms, y_true, flags = names(rng, n_each=int(rng.integers(10, 80)))
+    for _ in range(200):
+        _, terms, y_true, flags = names(rng, 10, n_each=int(rng.integers(10, 80)))
         found = errors_by_term(Rows(y_true, {}), flags * 1.0, terms, threshold=0.5)
-        named += bool(found.shown_worse(rate))
-    assert named / 400 <= 0.05 + 2 * (0.05 * 0.95 / 400) ** 0.5
+        named += any(map(found.shown_worse, (FPR, FNR, HARMLESS, TOXIC)))
+    assert named / 200 <= 0.05 + 2 * (0.05 * 0.95 / 200) ** 0.5
+
+
+@pytest.mark.parametrize(
+    ("scores", "sizes"),
+    [
+        ("rarely high", "rows"),
+        ("rarely low", "rows"),
+        ("rounded", "rows"),
+        ("logits", "rows"),
+        ("rarely low", "clusters"),
+        ("logits", "unequal clusters"),
+    ],
+)
+def test_all_intervals_of_mean_scores_together_miss_in_at_most_one_of_twenty_sets(scores, sizes):
+    rng = np.random.default_rng([17, len(scores), len(sizes)])
+
+    def drawn(y_true):
+        rare, small = rng.random(y_true.size) < 0.06, 0.05 * rng.random(y_true.size)
+        one = np.where(rare ^ y_true, 1 - small, small)
+        if scores == "rounded":
+            one = rng.beta(0.5, 2, y_true.size).round(1)
+        return {"rarely low": 1 - one, "logits": np.log(one + 0.01) * 3}.get(scores, one)
+
+    of_class = np.repeat([False, True], 2_000_000)
+    expected = [one.mean() for one in np.split(drawn(of_class), 2)]
+    n_each = np.repeat([2, 5, 20, 120] if sizes == "rows" else [40, 80, 300], 3)
+    codes = np.repeat(np.arange(n_each.size), n_each)
+    terms = {("a", str(at)): np.flatnonzero(codes == at) for at in range(n_each.size)}
+    missed = 0
+    for _ in range(150):
+        y_true = rng.random(codes.size) < 0.5
+        y_score, clusters = drawn(y_true), None
+        if sizes != "rows":  # rows of a cluster and class often have the same score
+            chances = rng.pareto(2, 150) + 1 if sizes == "unequal clusters" else np.ones(150)
+            clusters = rng.choice(150, codes.size, p=chances / chances.sum())
+            shared = np.stack([drawn(np.full(150, label)) for label in (False, True)])
+            repeated = rng.random(codes.size) < 0.6
+            y_score = np.where(repeated, shared[y_true.astype(int), clusters], y_score)
+        rows = Rows(y_true, {}, clusters=clusters)
+        found = errors_by_term(rows, y_score, terms, threshold=0.5)
+        missed += any(
+            not one.ends[0] <= mean <= one.ends[1]
+            for means in (found.mean_scores, *(one.mean_scores for one in found.terms))
+            for one, mean in zip(means.values(), expected, strict=True)
+            if one.ends
+        )
+    assert missed / 150 <= 0.05 + 2 * (0.05 * 0.95 / 150) ** 0.5
+
+
+def test_terms_that_are_scored_worse_below_the_threshold_are_named_by_their_mean_scores():
+    rng = np.random.default_rng(5)
+    codes, terms, y_true, _ = names(rng)
+    scores = np.where(y_true, rng.uniform(0.8, 1, y_true.size), rng.uniform(0, 0.2, y_true.size))
+    scores[np.isin(codes, (4, 9)) & ~y_true] += 0.25
+    scores[np.isin(codes, (6,)) & y_true] -= 0.25
+    for scale in (1, 100):  # scores of 0 to 100 are measured within their own range
+        found = errors_by_term(Rows(y_true, {}), scale * scores, terms, threshold=scale * 0.5)
+        assert found.shown_worse(FPR) == found.shown_worse(FNR) == []
+        assert {one.term for one in found.shown_worse(HARMLESS)} == {"4", "9"}
+        assert [one.term for one in found.shown_worse(TOXIC)] == ["6"]
+        one = found.terms[0].mean_scores[HARMLESS]
+        assert scale * 0.05 < one.low < one.value < one.high < scale * 0.35
+
+
+def test_equal_scores_outside_0_and_1_have_a_mean_without_an_interval():
+    found = errors_by_term(Rows(Y_TRUE, {}), [7] * 9, TERMS, threshold=5)
+    one = found.terms[0].mean_scores[HARMLESS]
+    assert (one.value, one.ends, one.reason) == (7, None, "all scores are equal")
 
 
 def test_in_clusters_a_term_is_worth_less_and_few_clusters_have_no_interval():
@@ -103,6 +208,16 @@ def test_in_clusters_a_term_is_worth_less_and_few_clusters_have_no_interval():
         found = errors_by_term(rows, flags * 1.0, terms, threshold=0.5)
         assert [term.term for term in found.shown_worse(FPR)] == expected
     assert found.overall[FPR].reason == "5 clusters where 20 are needed"
+    assert found.mean_scores[HARMLESS].reason == "5 clusters where 20 are needed"
+
+
+@pytest.mark.parametrize("n_clusters", range(20, 40))
+def test_in_clusters_of_unequal_size_all_rows_may_be_flagged(n_clusters):
+    clusters = np.repeat(np.arange(n_clusters), np.arange(n_clusters) % 5 + 1)
+    rows = Rows(np.zeros(clusters.size), {}, clusters=clusters)
+    one = errors_by_term(rows, np.ones(clusters.size), {}, threshold=1).overall[FPR]
+    assert (one.value, one.high) == (1, 1)
+    assert 0.7 < one.low < 0.9
 
 
 def test_weights_are_refused():
