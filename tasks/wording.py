@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from bias_metrics.gate import RULE as HARM
 from bias_metrics.gate import Loss
@@ -214,14 +215,13 @@ def terms_in_words(found: ErrorsByTerm, at: str = "", identity: str | None = Non
 
     Examples
     --------
-    >>> from bias_metrics.thresholds import TermErrors
     >>> every, ann = CountedShare(9, 200, 0.01, 0.1), CountedShare(8, 8, 0.4, 1.0)
     >>> terms = [
     ...     TermErrors("names", term, 8, 8, {"false_positive_rate": ann}) for term in ("Ann", "Bea")
     ... ]
     >>> print(terms_in_words(ErrorsByTerm(0.5, 0.95, {"false_positive_rate": every}, terms)))
     8 of 8 harmless comments with "Ann" (names) are flagged (100.0% [40.0, 100.0]; 4.5% of all), \
-also "Bea"; all terms are in terms.csv
+also "Bea"
     """
     told = []
     for rate, every in found.overall.items():
@@ -246,7 +246,26 @@ also "Bea"; all terms are in terms.csv
                 f"[{score.low:.3g}, {score.high:.3g}] ({found.mean_scores[mean].value:.3g} of all)"
                 f"{also}"
             )
-    return "; ".join([*told, "all terms are in terms.csv"]) if told else ""
+    return "; ".join(told)
+
+
+def name_worse_terms(found: ErrorsByTerm) -> str:
+    """Return the names of these terms, by identity.
+
+    Examples
+    --------
+    >>> every, ann = CountedShare(9, 200, 0.01, 0.1), CountedShare(8, 8, 0.4, 1.0)
+    >>> terms = [
+    ...     TermErrors("names", term, 8, 8, {"false_positive_rate": ann}) for term in ("Ann", "Bea")
+    ... ]
+    >>> print(name_worse_terms(ErrorsByTerm(0.5, 0.95, {"false_positive_rate": every}, terms)))
+    "Ann" (names), also "Bea"
+    """
+    by_identity: dict[str, list[TermErrors]] = {}
+    for one in chain.from_iterable(map(found.shown_worse, found.numbers)):
+        terms = by_identity.setdefault(one.subgroup, [])
+        terms += [] if one in terms else [one]
+    return "; ".join("".join(_named_terms(terms)) for terms in by_identity.values())
 
 
 def _of_identity(terms: Iterable[TermErrors], identity: str | None) -> list[TermErrors]:

@@ -178,13 +178,14 @@ class CandidateStory:
             told = f"{told} (on {worst.evaluation_set})"
         at = f"At threshold {errors.threshold}" if errors else ""
         compared = [story for story in stories if story.champion is not None]
+        terms = self.of_sets("terms")
         found = {
             TREATED_WORST if any(story.worst_is_shown for story in stories) else LOWEST: (
                 self._treated_worst()
             ),
             WORSE: self._changes("losses") or _nobody(compared),
-            TERMS: self.worst_terms,
-            CHANGED: self._of_sets("changed"),
+            TERMS: f"{terms}; all terms are in terms.csv" if terms else "",
+            CHANGED: self.of_sets("changed"),
             HOLDS: self.holds_for,
             UNKNOWN: self._unknown(),
             WARNING: self._warnings(),
@@ -195,12 +196,7 @@ class CandidateStory:
         }
         return [(label, text) for label, text in found.items() if text]
 
-    @property
-    def worst_terms(self) -> str:
-        """The terms on each set whose comments are shown to be treated worse than all."""
-        return self._of_sets("terms")
-
-    def _of_sets(self, what: str) -> str:
+    def of_sets(self, what: str) -> str:
         """Return what the stories say of each set in the field `what`, where that is not empty."""
         known = [(text, story) for story in self.stories if (text := getattr(story, what))]
         texts = [self._on_set(text, story) for text, story in known]

@@ -103,7 +103,7 @@ def term_table(found: ErrorsByTerm, identity: str | None = None) -> Table:
         )
         for one in terms[:_TERMS]
     ]
-    caption = f"Errors by term at threshold {short(found.threshold)}, {_JOINT}"
+    caption = f"Errors by term at threshold {short(found.threshold)} and mean scores, {_JOINT}"
     titles = [*_titles("flagged", "missed"), "Harmless mean score", "Toxic mean score"]
     return Table(
         caption + _cut(len(terms), _TERMS, f"terms; all are in {TERMS_FILE}"),

@@ -164,11 +164,15 @@ def _notices(lines: Sequence[CandidateStory]) -> Iterator[str]:
         for names in names_by(digests.items()).values():
             if len(names) > 1:
                 yield f"{first_names(names)} have the same {content} (identical digests)."
-    terms = {line.name: [f"{TERMS}: {line.worst_terms}."] for line in lines if line.worst_terms}
+    if len(lines) == 1 and (terms := lines[0].of_sets("terms")):
+        yield f"{TERMS}: {terms}."
+    elif each := [(line.name, terms) for line in lines if (terms := line.of_sets("worse_terms"))]:
+        named = [f"{first_names(names)}: {terms}" for terms, names in names_by(each).items()]
+        yield f"{TERMS} of {'; of '.join(named)}."
     limits = {line.name: [*line.exceptions, *line.warnings] for line in lines}
     decided = _decided(lines)
     decisions = {line.name: [line.sentence] for line in lines if line.stories}
-    for told in (terms, limits, decisions):
+    for told in (limits, decisions):
         every = [(name, text) for name, texts in told.items() for text in dict.fromkeys(texts)]
         for text, names in names_by(every).items():
             if text in {"", NOT_REGISTERED, *decided}:

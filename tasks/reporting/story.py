@@ -46,7 +46,7 @@ from biasgate.tasks.reporting.tables import (
     with_interval,
 )
 from biasgate.tasks.reporting.verdict_story import Change, Check, VerdictStory
-from biasgate.tasks.wording import changed_in_words, first_names, terms_in_words
+from biasgate.tasks.wording import changed_in_words, first_names, name_worse_terms, terms_in_words
 
 WORSE, GAINED = "Worse than the champion", "Better than the champion"
 CHANGED, TERMS = "Changed decisions", "Worst terms"
@@ -203,6 +203,8 @@ class Story(VerdictStory):
     """Whose comments are newly flagged or missed most, beside the champion; empty if unknown."""
     terms: str
     """The terms whose comments are shown to be decided wrongly most often; empty without."""
+    worse_terms: str
+    """Their names alone."""
     not_judged: tuple[str, ...]
     """The metrics that no blocking rule is about."""
     gains: tuple[Change, ...]
@@ -272,6 +274,7 @@ class Story(VerdictStory):
             changes=changes,
             changed="" if verdict.changed is None else changed_in_words(changes),
             terms=worst_terms(report),
+            worse_terms="" if report.terms is None else name_worse_terms(report.terms),
             not_judged=unjudged(
                 {result.metric for result in verdict.results if _is_ruled(result)},
                 at_threshold=GIVEN in report.thresholds,

@@ -1,4 +1,7 @@
-"""An identity of many names, of which a model flags three whatever is said: they are named."""
+"""An identity of many names, of which a model flags three whatever is said: they are named.
+
+And of which another model scores two higher, without flagging more comments.
+"""
 
 import csv
 import json
@@ -9,11 +12,12 @@ import pandas as pd
 import pytest
 import yaml
 from support.evaluations import run
+from support.html_page import read_page
 
 pytestmark = pytest.mark.evaluates
 TREES = [f"tree{letter}" for letter in "abcdefghijklmnopqrst"]
 RIVERS = [f"river{letter}" for letter in "abcdefghijklmnopqrst"]
-FLAGGED = ["rivere", "riverk", "riverq"]
+FLAGGED, RAISED = ["rivere", "riverk", "riverq"], ["treec", "treed"]
 EVALUATION = {
     "name": "names",
     "evaluation_sets": [
@@ -25,7 +29,10 @@ EVALUATION = {
             "terms": {"trees": TREES, "rivers": RIVERS},
         }
     ],
-    "candidates": [{"name": "m", "kind": "scores", "path": "rows.csv", "threshold": 0.5}],
+    "candidates": [
+        {"name": name, "kind": "scores", "path": "rows.csv", "score": name, "threshold": 0.5}
+        for name in ("m", "raises")
+    ],
     "policy": "default",
 }
 
@@ -38,17 +45,35 @@ def _inputs(tmp_path, monkeypatch, prefect_server):
     names = np.repeat([*TREES, *RIVERS, *["nothing"] * 30], 36)
     label = np.arange(names.size) % 3 == 0
     scores = np.where(label, rng.beta(9, 2, names.size), rng.beta(2, 9, names.size))
+    raised = np.where(np.isin(names, RAISED) & ~label, rng.uniform(0.42, 0.49, names.size), scores)
+    raised = np.where(label, raised, np.minimum(raised, 0.49))
     scores = np.where(np.isin(names, FLAGGED), rng.uniform(0.7, 1, names.size), scores)
     texts = [f"Row {at} is about {name}" for at, name in enumerate(names)]
     rows = {"id": np.arange(names.size), "text": texts, "label": label.astype(int)}
-    pd.DataFrame(rows | {"prediction": scores.round(4)}).to_csv("rows.csv", index=False)
+    scores = {"m": scores.round(4), "raises": raised.round(4)}
+    pd.DataFrame(rows | scores).to_csv("rows.csv", index=False)
     Path("names.yaml").write_text(yaml.safe_dump(EVALUATION))
 
 
 @pytest.mark.usefixtures("_inputs")
-def test_three_names_of_twenty_that_are_always_flagged_are_named():
-    run("evaluate", "names.yaml", "--output", "out")
-    _, text = run("show", "out", "--all")
+def test_the_names_that_a_model_treats_worse_are_named_before_any_table():
+    _, first = run("evaluate", "names.yaml", "--output", "out")
+    lines = " ".join(first.split())
+    line = lines.partition("Worst terms of ")[2].partition(" Exception: ")[0].rstrip(".")
+    named = dict(text.split(": ", 1) for text in line.split("; of "))
+    for name, expected in (("m", FLAGGED), ("raises", RAISED)):
+        assert {one for one in (*TREES, *RIVERS) if f'"{one}"' in named[name]} == set(expected)
+    page = read_page(Path("out/report.html").read_text())
+    first_lines = [one.text for one in page.find("p") if "Worst terms" in one.text]
+    assert all(f'"{name}"' in " ".join(first_lines) for name in (*FLAGGED, *RAISED))
+    _, shown = run("show", "out/rows/m", "--identity", "rivers")
+    second = " ".join(shown.split()).partition("rows Worst terms: ")[2].partition(". ")[0]
+    assert {one for one in RIVERS if f'"{one}"' in second} == set(FLAGGED)
+    _, shown = run("show", "out/rows/raises", "--identity", "trees")
+    assert 'the mean score of harmless comments with "tree' in shown
+    _, shown = run("show", "out/rows/m", "--identity", "trees")
+    assert "Worst terms: none is significantly worse" in shown
+    _, text = run("show", "out/rows/m", "--all")
     line = " ".join(text.split()).partition("Worst terms: ")[2].partition(" all terms are in ")
     assert line[0].startswith("24 of 24 harmless comments with ")
     assert {name for name in (*TREES, *RIVERS) if f'"{name}"' in line[0]} == set(FLAGGED)
@@ -59,6 +84,19 @@ def test_three_names_of_twenty_that_are_always_flagged_are_named():
     assert len(found) == 1 + len(TREES) + len(RIVERS)
     report = json.loads(Path("out/rows/m/report.json").read_text())
     assert len(report["terms"]["terms"]) == len(TREES) + len(RIVERS)
+    with Path("out/rows/raises/terms.csv").open() as stream:
+        found = list(csv.DictReader(stream))
+    worse = {row["term"]: row["shown_worse"] for row in found if row["shown_worse"]}
+    assert worse == dict.fromkeys(RAISED, "mean_score_negative")
+    labels, scores = (pd.read_csv("rows.csv")[key] for key in ("label", "raises"))
+    of_term = pd.read_csv("rows.csv")["text"].str.endswith("treec")
+    [own] = [row for row in found if row["term"] == "treec"]
+    assert float(own["mean_score_negative"]) == pytest.approx(
+        scores[of_term & (labels == 0)].mean()
+    )
+    assert float(own["mean_score_positive"]) == pytest.approx(
+        scores[of_term & (labels == 1)].mean()
+    )
     page = Path("out/report.html").read_text()
     assert "Errors by term" in page
     assert "is about" not in page

@@ -161,7 +161,7 @@ class Page:
 
         The command is for the folder where the evaluation was started.
         """
-        elsewhere = {TERMS, *self.shared, *([TO_PASS] if len(self.lines) > 1 else [])}
+        elsewhere = {*self.shared, TO_PASS if len(self.lines) > 1 else TERMS}
         found = [(label, text, False) for label, text in line.facts if label not in elsewhere]
         place = "" if self.of_evaluation else self.output
         command = shlex.join([NAME, *line.next_command(self.output, place, self.store)])
