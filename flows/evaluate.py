@@ -10,7 +10,7 @@ from prefect import flow, runtime, unmapped
 
 from biasgate.flows.own_runs import own_run, steps_of
 from biasgate.flows.score import look_up_rivals, score_everyone, score_rivals
-from biasgate.flows.stages import stage
+from biasgate.flows.stages import stage, timed_stages
 from biasgate.flows.states import conclude
 from biasgate.tasks.analysing.analyse import analyse_rows, check_analyses
 from biasgate.tasks.analysing.analysis import Analysis
@@ -63,7 +63,12 @@ from biasgate.tasks.reporting.report import write_report
 from biasgate.tasks.reporting.version_tags import describe_version
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.store import Workplace
-from biasgate.tasks.tracking.log_runs import close_evaluation_run, evaluation_run, log_candidate_run
+from biasgate.tasks.tracking.log_runs import (
+    close_evaluation_run,
+    evaluation_run,
+    log_candidate_run,
+    log_stage_seconds,
+)
 from biasgate.tasks.tracking.prefect_pages import report_address, show_results
 from biasgate.tasks.tracking.resume import EvaluationRun, find_promotion
 from biasgate.tasks.tracking.set_uses import count_set_uses
@@ -110,7 +115,7 @@ def evaluate(
     5. `publish` the outcome of all; of a night: what changed since the nights before, and whether
        by more than chance
 
-    At the end it counts which candidates each set has judged, writes `summary.json`, `junit.xml`
+    At the end it logs the seconds of each stage as metrics of the evaluation's run, counts which candidates each set has judged, writes `summary.json`, `junit.xml`
     and the page `report.html`, shows the results on Prefect's pages, and sends notifications
     (also after a crash).
 
@@ -144,7 +149,7 @@ def evaluate(
         The flow's state is Completed, named `Passed`, `Blocked`,
         `Undecided`, `Error` or, where the policy only reports, `Reported`.
     """
-    with temporary_files(), steps_of(config, store):
+    with temporary_files(), steps_of(config, store), timed_stages() as seconds:
         check_places(output, store)
         evaluation = read_evaluation_file(config, outcome_of, sample)
         check_output(output, evaluation.name, overwrite=overwrite)
@@ -194,6 +199,7 @@ def evaluate(
                 store=store,
                 sample=sample,
             )
+            log_stage_seconds(run, seconds)
         show_results(summary, output, run)
         address = report_address(run, page) if night else None
         notify_people(evaluation.notifications, summary, output, trend, address)

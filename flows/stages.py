@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
@@ -20,6 +22,18 @@ from biasgate.tasks.wording import first_names
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_seconds: ContextVar[dict[str, float] | None] = ContextVar("seconds", default=None)
+
+
+@contextmanager
+def timed_stages() -> Iterator[dict[str, float]]:
+    """Yield the seconds of each stage that ends in the body, by its name."""
+    seconds: dict[str, float] = {}
+    before = _seconds.set(seconds)
+    try:
+        yield seconds
+    finally:
+        _seconds.reset(before)
 
 
 def stage(name: str, *, spread: bool = False) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -52,7 +66,10 @@ def stage(name: str, *, spread: bool = False) -> Callable[[Callable[P, R]], Call
             )
             with shown_as(runtime.flow_run.id):
                 within_flow()
-            say(f"{shown}: done in {duration(time.monotonic() - started)}")
+            elapsed = time.monotonic() - started
+            if (seconds := _seconds.get()) is not None:
+                seconds[name] = elapsed
+            say(f"{shown}: done in {duration(elapsed)}")
             return results[0]
 
         return within

@@ -40,7 +40,7 @@ from biasgate.tasks.reporting.page.writing import FILE as PAGE
 from biasgate.tasks.reporting.report import metric_table
 from biasgate.tasks.reporting.results import Published, results_of
 from biasgate.tasks.reporting.story import Story
-from biasgate.tasks.scoring.scored_set import ScoredSet
+from biasgate.tasks.scoring.scored_set import ScoredSet, ScoresRecord
 from biasgate.tasks.store import Workplace
 from biasgate.tasks.tracking.addresses import (
     artifact_page,
@@ -134,6 +134,17 @@ def logged_metrics(report: Report) -> tuple[dict[str, float], dict[str, str]]:
     return metric_keys(shown, *of_report) | count_keys(shown), {LOGGED_TAG: tag}
 
 
+def cost_metrics(scores: ScoresRecord) -> dict[str, float]:
+    """Return how fast scores were made, and the seconds of the whole set at this rate.
+
+    So candidates can be compared although an earlier process, which was killed, made a part.
+    """
+    rate = scores.rows_per_second
+    if rate is None:
+        return {}
+    return {"comments_per_second": rate, "seconds/score": scores.n_rows / rate}
+
+
 @task(name="open evaluation run")
 def open_evaluation_run(
     config: str, evaluation: Evaluation, scores: list[list[str]], key: str, workplace: Workplace
@@ -185,8 +196,7 @@ def log_candidate_run(measured: Measured, verdict: Verdict, parent: EvaluationRu
     with gateway.failing(run_id):
         judged = _log_inputs(gateway, experiment_id, run_id, report)
         metrics, tags = logged_metrics(report)
-        rate = ScoredSet.open(measured.scores).record.rows_per_second
-        cost = {} if rate is None else {"comments_per_second": rate}
+        cost = cost_metrics(ScoredSet.open(measured.scores).record)
         metrics = headline_metrics(report, verdict) | metrics | cost
         gateway.log(run_id, metrics=metrics, judged=judged)
         story = Published(Path(measured.folder), report, verdict).story
@@ -236,6 +246,13 @@ def _log_pictures(gateway: Gateway, run_id: str, results: Path) -> None:
         if write_grid_pictures(results, Path(temporary)):
             gateway.log_folder(run_id, Path(temporary), FOLDER)
             gateway.log(run_id, tags=SHOWN)
+
+
+@task(name="log seconds of stages")
+def log_stage_seconds(run: EvaluationRun, seconds: Mapping[str, float]) -> None:
+    """Log the seconds of each stage in the parent run, of this process alone. Safe to retry."""
+    metrics = {f"seconds/{name}": elapsed for name, elapsed in seconds.items()}
+    run.workplace.gateway.log(run.run_id, metrics=metrics)
 
 
 @task(name="close evaluation run")

@@ -27,6 +27,8 @@ from biasgate.tasks.store import Workplace
 from biasgate.tasks.tracking.view import FOLDER as PICTURES
 
 EVALUATION = "biasgate.evaluation"
+RESUMED = "biasgate.resumed"
+"""The tag of an evaluation whose first process was killed: its seconds are those of the last."""
 TABLE = "bias_metrics.json"  # shown on MLflow's page; not a result of its own
 # It is unknown whether a process on another machine, or in another container, is alive.
 _LEASE_S = 24 * 3600
@@ -49,7 +51,7 @@ def settle_abandoned(gateway: Gateway, experiment_id: str, key: str, evaluation:
     left = [run for run in gateway.running(experiment_id) if _is_abandoned(run)]
     same = next((run for run in left if run.tags.get(EVALUATION) == evaluation), None)
     if same is not None:
-        gateway.log(same.run_id, tags={KEY: key, OWNER: this_process()})
+        gateway.log(same.run_id, tags={KEY: key, OWNER: this_process(), RESUMED: "true"})
     for run in left:
         if same is None or same.run_id not in {run.run_id, run.tags.get(PARENT)}:
             gateway.finish(run.run_id, "KILLED")

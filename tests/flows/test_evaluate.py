@@ -13,9 +13,11 @@ from support.html_page import read_page
 from support.records import KINDS, check_record, check_records
 
 from bias_metrics import evaluate_bias
+from biasgate.flows.own_runs import STAGES
 from biasgate.tasks.analysing import analyse
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.markdown import as_text
+from biasgate.tasks.common.progress import duration
 from biasgate.tasks.records import Summary
 from biasgate.tasks.remembering import reading
 from biasgate.tasks.reporting.model_card import shortened
@@ -140,6 +142,19 @@ def test_metrics_are_logged_under_metric_and_identity_and_undefined_ones_are_not
     of_deaf = {key for key in metrics if key.endswith("/deaf")}
     defined = {"bpsn_auc", "negative_aeg", "calibration_gap", "n_rows", "n_positive"}
     assert of_deaf == {f"{name}/deaf" for name in defined}
+
+
+def test_seconds_of_stages_and_of_scoring_are_metrics_of_the_run_that_took_them(first, logged):
+    found = first.run("evaluate small").data.metrics
+    assert found.keys() == {f"seconds/{name}" for name in STAGES}
+    for name in STAGES:
+        printed = f"{name}: 2 candidates on comments: done in {duration(found[f'seconds/{name}'])}"
+        assert printed in logged
+    scored = [first.run(f"{one} on comments").data.metrics for one in CANDIDATES]
+    for metrics in scored:
+        whole = metrics["seconds/score"] * metrics["comments_per_second"]
+        assert whole == pytest.approx(metrics["n_rows/overall"])
+    assert 0 < sum(metrics["seconds/score"] for metrics in scored) < found["seconds/score"]
 
 
 def test_runs_tell_their_verdict_where_mlflow_shows_a_description(first):

@@ -15,7 +15,7 @@ from biasgate.tasks.common.own_folders import own_folder, temporary_files
 from biasgate.tasks.common.processes import has_ended, this_process
 from biasgate.tasks.ending import end_mlflow_runs
 from biasgate.tasks.mlflow_server.runs import OWNER, Gateway
-from biasgate.tasks.tracking.resume import EVALUATION, run_key, settle_abandoned
+from biasgate.tasks.tracking.resume import EVALUATION, RESUMED, run_key, settle_abandoned
 
 DAY_S = 24 * 3600
 
@@ -63,7 +63,8 @@ def test_the_same_evaluation_goes_on_with_the_runs_of_one_that_died(
     settle_abandoned(gateway, experiment, "new", "same")
     assert statuses(gateway, runs) == ["RUNNING", "RUNNING"]
     assert gateway.run(experiment, "new", "evaluate small") == runs[0]
-    assert gateway.client.get_run(runs[0]).data.tags[OWNER] == this_process()
+    tags = gateway.client.get_run(runs[0]).data.tags
+    assert (tags[OWNER], tags[RESUMED]) == (this_process(), "true")
 
 
 def test_a_process_that_must_end_at_once_ends_its_own_runs_alone(gateway, tmp_path, left, dead):

@@ -10,7 +10,9 @@ from support.made import bias_of, number
 from bias_metrics.metrics import SUBGROUP_METRICS
 from biasgate.tasks.data.identity_names import metric_name
 from biasgate.tasks.records import Value
-from biasgate.tasks.tracking.log_runs import metric_keys
+from biasgate.tasks.records.bound import Bound
+from biasgate.tasks.scoring.scored_set import ScoresRecord
+from biasgate.tasks.tracking.log_runs import cost_metrics, metric_keys
 
 
 def report(*names):
@@ -40,6 +42,14 @@ def test_of_errors_at_a_threshold_only_those_of_all_identities_together_are_metr
         "equal_error_rate/equal_errors": 0.2,
         "fped/equal_errors": 0.7,
     }
+
+
+def test_the_seconds_of_scoring_are_those_of_the_whole_set_whoever_made_which_part():
+    known = {"candidate_digest": "c", "set_digest": "s", "precision": "float64", "n_shards": 2}
+    known |= {"n_rows": 600, "bound": Bound(what="nothing", digest=None, files=[], not_bound=None), "made": "2026-11-01"}
+    record = ScoresRecord(**known, rows_per_second=50.0)
+    assert cost_metrics(record) == {"comments_per_second": 50, "seconds/score": 12}
+    assert cost_metrics(replace(record, rows_per_second=None)) == {}
 
 
 def test_two_names_that_would_share_a_metric_key_are_refused():
