@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -39,55 +39,33 @@ ConfigOrTable = Annotated[
         metavar="CONFIG",
     ),
 ]
-TABLE = "Table"
+
+
+def _column(metavar: str, text: str, *names: str) -> Any:
+    """Return an option of a table; the name of its parameter names it unless `names` do."""
+    return typer.Option(*names, metavar=metavar, help=text, rich_help_panel="Table")
+
+
 Label = Annotated[
     str | None,
-    typer.Option(
-        metavar="COLUMN",
-        help="Label: a fraction, 0 and 1, or words, as in verdict=yes if yes means toxic.",
-        rich_help_panel=TABLE,
+    _column(
+        "COLUMN", "Label: a fraction, 0 and 1, or words, as in verdict=yes if yes means toxic."
     ),
 ]
 Identities = Annotated[
-    str | None,
-    typer.Option(
-        metavar="COLUMNS",
-        help="Identities, separated by commas; or one column of their names.",
-        rich_help_panel=TABLE,
-    ),
+    str | None, _column("COLUMNS", "Identities, separated by commas; or one column of their names.")
 ]
 Score = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="COLUMN",
-        help="Scores of a candidate; once for each candidate.",
-        rich_help_panel=TABLE,
-    ),
+    list[str] | None, _column("COLUMN", "Scores of a candidate; once for each candidate.")
 ]
 ScoresFile = Annotated[
     Path | None,
-    typer.Option(
-        "--scores",
-        metavar="FILE",
-        help="File of ids and scores, if they are not in the table.",
-        rich_help_panel=TABLE,
-    ),
+    _column("FILE", "File of ids and scores, if they are not in the table.", "--scores"),
 ]
 Id = Annotated[
-    str | None,
-    typer.Option(
-        "--id",
-        metavar="COLUMN",
-        help="Ids. Default: id, or else the number of the row.",
-        rich_help_panel=TABLE,
-    ),
+    str | None, _column("COLUMN", "Ids. Default: id, or else the number of the row.", "--id")
 ]
-Threshold = Annotated[
-    float | None,
-    typer.Option(
-        metavar="SCORE", help="Score from which comments are flagged.", rich_help_panel=TABLE
-    ),
-]
+Threshold = Annotated[float | None, _column("SCORE", "Score from which comments are flagged.")]
 Output = Annotated[Path, typer.Option(help="Folder for reports, verdicts and figures.")]
 Sample = Annotated[
     int | None,

@@ -46,7 +46,11 @@ def test_of_errors_at_a_threshold_only_those_of_all_identities_together_are_metr
 
 def test_the_seconds_of_scoring_are_those_of_the_whole_set_whoever_made_which_part():
     known = {"candidate_digest": "c", "set_digest": "s", "precision": "float64", "n_shards": 2}
-    known |= {"n_rows": 600, "bound": Bound(what="nothing", digest=None, files=[], not_bound=None), "made": "2026-11-01"}
+    known |= {
+        "n_rows": 600,
+        "bound": Bound(what="nothing", digest=None, files=[], not_bound=None),
+        "made": "2026-11-01",
+    }
     record = ScoresRecord(**known, rows_per_second=50.0)
     assert cost_metrics(record) == {"comments_per_second": 50, "seconds/score": 12}
     assert cost_metrics(replace(record, rows_per_second=None)) == {}
