@@ -191,8 +191,13 @@ def evaluate(
             )
             print_sentence(f"saved {save}: change it, then run `{again}`")
             return
+        how_to_keep = ""
         if table is not None:
+            how = "add" if output is None else "replace `--output` by"
             config, output = keep_evaluation_file(config, table, store), output or Path("out")
+            how_to_keep = (
+                f"To keep this evaluation: copy {config}, or {how} `--save my_evaluation.yaml`."
+            )
         if output is None:
             msg = "`--output` must be given: the folder for reports, verdicts and figures."
             raise InputError(msg)
@@ -230,7 +235,7 @@ def evaluate(
             overwrite=overwrite,
             yes=yes,
         )
-        _conclude(summary, output, store, as_json=as_json)
+        _conclude(summary, output, store, as_json=as_json, last="" if quiet else how_to_keep)
 
 
 @app.command(rich_help_panel=EVALUATE, epilog=example("train toxicity.yaml"))
@@ -417,11 +422,15 @@ def _evaluate_counts(config: str, output: Path, store: Path, *, as_json: bool) -
     raise typer.Exit(word_of_verdict(verdict).exit_code)
 
 
-def _conclude(summary: Summary, output: Path, store: Path, *, as_json: bool = False) -> None:
+def _conclude(
+    summary: Summary, output: Path, store: Path, *, as_json: bool = False, last: str = ""
+) -> None:
     if as_json:
         print_json(summary)
     else:
         _print_results(summary, output, store)
+        if last:
+            print_sentence(last)
     raise typer.Exit(word_of(summary).exit_code)
 
 

@@ -115,9 +115,9 @@ def evaluate(
     5. `publish` the outcome of all; of a night: what changed since the nights before, and whether
        by more than chance
 
-    At the end it logs the seconds of each stage as metrics of the evaluation's run, counts which candidates each set has judged, writes `summary.json`, `junit.xml`
-    and the page `report.html`, shows the results on Prefect's pages, and sends notifications
-    (also after a crash).
+    At the end it counts which candidates each set has judged, writes `summary.json`, `junit.xml`
+    and the page `report.html`, logs the seconds of each stage, shows the results on Prefect's
+    pages, and sends notifications (also after a crash).
 
     Parameters
     ----------

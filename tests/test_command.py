@@ -166,6 +166,26 @@ def test_a_pass_exits_0_and_writes_report_verdict_and_figures(biasgate, evaluati
     assert re.search(r"file +PASSED \(exceptions\)", said(result))
 
 
+def test_after_the_results_of_a_table_a_line_names_its_file_which_runs_again(
+    biasgate, frame, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "rows.csv", frame)
+    columns = ["--label", "label", "--identities", "gay", "--score", "prediction"]
+    result = biasgate("evaluate", "rows.csv", *columns)
+    assert result.exit_code == 0, said(result)
+    last = " ".join(result.stdout.split()).partition("To keep this evaluation: ")[2]
+    file = Path(last.removeprefix("copy ").partition(", or ")[0])
+    assert last == f"copy {file}, or add `--save my_evaluation.yaml`."
+    assert biasgate("evaluate", "rows.csv", *columns, "--save", "mine.yaml").exit_code == 0
+    assert Path("mine.yaml").read_text() == file.read_text()
+    given = [*columns, "--output", "out"]
+    assert "or replace `--output` by `--save" in said(biasgate("evaluate", "rows.csv", *given))
+    for option in ("--json", "--quiet"):
+        assert "To keep" not in biasgate("evaluate", "rows.csv", *given, option).output
+    assert "To keep" not in biasgate("evaluate", file, "--output", "out").output
+
+
 def test_json_is_the_summary_on_standard_output_and_nothing_else(biasgate, evaluation, tmp_path):
     result = biasgate("evaluate", evaluation(), "--output", tmp_path / "out", "--json")
     assert result.exit_code == 0, said(result)
