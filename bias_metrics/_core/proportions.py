@@ -62,7 +62,8 @@ def bounded_mean_interval(values: Floats, sizes: Floats, z: float) -> tuple[floa
     Student's interval is too short for few skewed scores: if all that were drawn are small, it
     excludes the large ones that were not. This is the interval of a mean of the values and of one
     end of the range with random (Dirichlet) weights. For values of 0 and 1 it is Clopper and
-    Pearson's. Its tails are saddlepoint approximations, slightly wide.
+    Pearson's. Its tails are saddlepoint approximations, slightly wide. A general proof of its
+    coverage is not known: simulations with ties, clusters and few rows support it.
 
     References
     ----------
