@@ -224,6 +224,8 @@ def print_history(model: str, entries: Sequence[ListedEntry], *, everything: boo
         moved = printable(f"  {when}  {action}: {_moved(entry)}")
         print_text(out, Text.assemble("\n", (str(entry.number), "bold"), moved))
         who = [f"by: {entry.by}"] if entry.by else []
+        if entry.source is not None:
+            who.insert(0, f"copy of: {entry.source.model} (files {entry.source.digest[:12]})")
         why = f"why: {entry.reason}"
         for what in (f"{entry.state}: {entry.note}", why, *who, entry.signed):
             print_text(out, Text(f"   {printable(what)}"), indent=0)

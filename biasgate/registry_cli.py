@@ -44,7 +44,8 @@ def promote(
     version: Annotated[
         str | None,
         typer.Argument(
-            help="Version of the model. With --reset, leave it out for no champion.",
+            help="Version of the model. With --reset, leave it out for no champion; with --from, "
+            "for the newest copy.",
             metavar="VERSION",
         ),
     ] = None,
@@ -64,6 +65,15 @@ def promote(
             "--reject", help="Reject VERSION instead, with --by and --reason: it is not proposed."
         ),
     ] = False,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="NAME/VERSION",
+            help="Promote the copy of this version of another model, by its verdicts. VERSION: the "
+            "copy. Default: the newest.",
+        ),
+    ] = None,
     reset: Annotated[  # noqa: FBT002
         bool,
         typer.Option(
@@ -91,8 +101,8 @@ def promote(
         from biasgate.tasks.promoting import by_hand  # noqa: PLC0415
 
         if reset:
-            if by is not None or reject:
-                msg = "`--by` and `--reject` must be given without `--reset`."
+            if by is not None or reject or source is not None:
+                msg = "`--by`, `--from` and `--reject` must be given without `--reset`."
                 raise InputError(msg)
             if reason is None:
                 msg = "`--reason` must be given with `--reset`; the history keeps it."
@@ -100,15 +110,25 @@ def promote(
             agree = partial(_agree, accept=accept, as_json=as_json)
             decision = by_hand.reset(model, version, reason, gateway, agree)
         else:
-            if version is None or accept is not None:
+            if accept is not None or (version is None and source is None):
                 msg = "VERSION must be given, and `--accept` only with `--reset`."
                 raise InputError(msg)
             if reject:
+                if source is not None or version is None:
+                    msg = "VERSION must be given with `--reject`, without `--from`."
+                    raise InputError(msg)
                 if not by or not reason:
                     msg = "`--by` and `--reason` must be given with `--reject`."
                     raise InputError(msg)
                 decision = by_hand.reject_version(model, version, reason, by, gateway)
-            else:
+            elif source is not None:
+                from biasgate.tasks.promoting.copies import promote_copy  # noqa: PLC0415
+
+                with waiting("verifying and promoting"):
+                    decision = promote_copy(
+                        model, version, source, gateway, reason=reason, by=by, store=store
+                    )
+            elif version is not None:
                 with waiting("verifying and promoting"):
                     decision = by_hand.promote_version(model, version, reason, gateway, by)
         _print_decision(decision, as_json=as_json)

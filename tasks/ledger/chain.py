@@ -5,17 +5,18 @@ Only entries that are done are links: an abandoned one has changed nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple
 
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.common.printable import printable
-from biasgate.tasks.ledger.entry import MOVES, Entry, Pinned, RestsOn
-from biasgate.tasks.records import Head
+from biasgate.tasks.ledger.entry import MOVES, Entry, Pinned, RestsOn, Source
+from biasgate.tasks.records import Head, Verdict
 from biasgate.tasks.signing.envelope import Signed
 from biasgate.tasks.signing.keys import TrustedKeys
+from biasgate.tasks.signing.statement import verdict_digest
 
 AcceptedBy = Literal["no keys", "its signature", "a later entry", "a reset", ""]
 """The reason why an entry is accepted; empty if it is not."""
@@ -79,6 +80,31 @@ class Chain:
         """Return the verdicts with which a version last became champion; none if unknown."""
         moves = [link.content for link in self.moves if link.content.version == version]
         return moves[-1].verdicts if moves else []
+
+    def source_of(self, version: str, digest: str) -> tuple[Source, int] | None:
+        """Return what a version was copied from if a verdict is about that, and since when.
+
+        The number is that of the promotion which says so.
+        """
+        for link in reversed(self.moves):
+            found = link.content
+            digests = {verdict.digest for verdict in found.verdicts}
+            if found.source is not None and found.version == version and digest in digests:
+                return found.source, link.number
+        return None
+
+    def verdicts_since(self, version: str, verdicts: Iterable[Verdict]) -> int:
+        """Return the number of the entry after which the oldest of a version's verdicts counts."""
+        numbers = []
+        for verdict in verdicts:
+            copied = self.source_of(version, verdict_digest(verdict))
+            head = verdict.ledger.number if verdict.ledger else 0
+            numbers.append(head if copied is None else copied[1])
+        return min(numbers, default=0)
+
+    def accepted(self, trusted: TrustedKeys) -> Chain:
+        """Return the part that counts where these keys are trusted."""
+        return Chain([link for link, _, by in self.standings(trusted) if by][::-1])
 
     @property
     def rolled_away(self) -> dict[str, Entry]:

@@ -47,6 +47,7 @@ def _is_time(text: str) -> str:
 Action = Literal["promotion", "rollback", "reset", "blocked", "policy"]
 State = Literal["queued", "open", "done", "abandoned"]
 Version = Annotated[str, StringConstraints(pattern="^[0-9]{1,18}$")]
+VersionUri = Annotated[str, StringConstraints(pattern="^models:/[^/:]+/[1-9][0-9]{0,17}$")]
 VersionOrNone = Annotated[str, StringConstraints(pattern="^[0-9]{0,18}$")]
 Time = Annotated[str, AfterValidator(_is_time)]
 # A process as `this_process` names it, then a random part.
@@ -84,12 +85,26 @@ class Pinned(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Source(Record):
+    """The version of another registered model that a promoted version is a copy of.
+
+    `judged` is the version that its verdicts are about: another one if it is a copy itself.
+    `digest` is that of the files.
+    """
+
+    model: VersionUri
+    judged: VersionUri
+    digest: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Move(Record):
     """A requested move: `version` is to replace `replaces` ("" for none) as champion.
 
     `rule` is first, newer, better or by hand; `passed_over` has other versions that passed.
     `blocked` has the versions that did not pass, or that a person rejected: `by` is who decided.
     `policy` is required from now on; `accepted` is a digest of all entries before a reset.
+    `source` is what `version` was copied from, if `verdicts` are about that.
     `_NEEDED` says which action has which.
     """
 
@@ -104,6 +119,7 @@ class Move(Record):
     blocked: list[Version] | None = None
     policy: Pinned | None = None
     accepted: str | None = None
+    source: Source | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -84,13 +84,15 @@ def missing_heads(ledger: Ledger, chain: Chain) -> list[str]:
     """Return the entries that must be there and are not, in words.
 
     Every verdict names the entry that it was made after, and this machine remembers the last one
-    that it saw.
+    that it saw. The tags of a copy from another model name entries of that model's ledger.
     """
     missing = set()
     for seen in last_seen(ledger, chain):
         if not chain.has(seen):
             missing.add(f"entry {seen.number}, which this machine saw before")
     for version in ledger.gateway.versions(ledger.model):
+        if version.is_copy:
+            continue
         for name, value in version.tags.items():
             if name.startswith("biasgate.") and name.endswith(".ledger") and value:
                 whose = f"a verdict on version {version.version}"

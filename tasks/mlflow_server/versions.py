@@ -35,6 +35,7 @@ os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")  # on standard error
 _VERSIONS_A_PAGE = 1000
 _NUMBER = re.compile(r"[1-9][0-9]{0,17}")
+_URI = re.compile(r"models:/([^/:]+)/[1-9][0-9]{0,17}")
 _NOT_A_NUMBER = "a version must be a whole number from 1, as MLflow shows it"
 _OTHER_SCHEMA = re.compile(r"out-of-date database schema \(found version (\w+)")
 
@@ -49,11 +50,24 @@ class ModelVersion:
     tags: Mapping[str, str]
     created: int = 0
     """When the registry created it, in milliseconds since 1970; 0 if unknown."""
+    source: str = ""
+    """What it was registered from: a place of files, or `models:/name/version` for a copy."""
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether MLflow copied it, with its tags, from a version of another model."""
+        return model_of(self.source) not in {None, self.name}
 
     @property
     def uri(self) -> str:
         """`models:/name/version`."""
         return f"models:/{self.name}/{self.version}"
+
+
+def model_of(uri: str | None) -> str | None:
+    """Return the registered model in `models:/name/version`; None for any other text."""
+    found = _URI.fullmatch(uri or "")
+    return found[1] if found else None
 
 
 @dataclass(frozen=True)
@@ -308,4 +322,5 @@ def _version(found: Any) -> ModelVersion:
         found.run_id or None,
         dict(found.tags),
         int(found.creation_timestamp or 0),
+        str(found.source or ""),
     )

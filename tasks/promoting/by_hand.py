@@ -21,7 +21,7 @@ from biasgate.tasks.ledger.ledger import (
 )
 from biasgate.tasks.ledger.sound import remember, require_key, require_sound, wrong_with
 from biasgate.tasks.mlflow_server.runs import Gateway
-from biasgate.tasks.mlflow_server.versions import ModelVersion
+from biasgate.tasks.mlflow_server.versions import ModelVersion, model_of
 from biasgate.tasks.promoting.champion import (
     Transition,
     decision,
@@ -50,7 +50,7 @@ def promote_version(
     `reason` and `by`, the person who decides, are kept in the history; a policy with
     `promote: manual` requires both.
     """
-    ledger = _settled(model, gateway)
+    ledger = settled_ledger(model, gateway)
     found = gateway.resolve(f"models:/{model}/{version}")
     require_held(found, verify_version(found, gateway))
     judged = Judged(found.uri, recorded(found, gateway), found)
@@ -61,26 +61,18 @@ def promote_version(
         if alias is None or alias.version != found.version:
             gateway.set_alias(model, CHAMPION, found.version)
         return decision("pass", f"{found.uri} is champion.")
-    objection = objection_to_policies([one.policy for one in judged.verdicts], chain.policy, model)
-    if objection is not None:
-        msg = f"{found.uri} must have a verdict that may move {CHAMPION}: {objection}."
-        raise InputError(msg)
     compared = set(map(champion_of, judged.verdicts))
     if compared != {champion.uri if champion else None}:
         rivals = ", ".join(sorted(one or "no champion" for one in compared))
         now = f"{CHAMPION} is now {champion.uri}" if champion else f"there is no {CHAMPION} now"
         msg = f"{found.uri} was compared with {rivals}, but {now}: evaluate it again."
+        if any(model_of(one) not in {None, model} for one in compared):
+            msg += " A copy of another model's version is promoted with `--from`."
         raise InputError(msg)
-    basis = [] if champion is None else chain.basis(champion.version)
-    if champion is not None and (smaller := smaller_sample(judged.samples, basis)):
-        msg = f"{found.uri} must be judged on as many comments as the champion: {smaller}."
-        raise InputError(msg)
-    policies = [_policy_of(one, found, gateway) for one in judged.verdicts]
+    policies = [policy_of(one, found, gateway) for one in judged.verdicts]
     if champion is None and not all(policy.allow_first for policy in policies):
         return decision("insufficient", no_first(model))
-    if any(policy.promote == "manual" for policy in policies) and not (by and reason):
-        msg = "`--by` and `--reason` must be given, since the policy has `promote: manual`."
-        raise InputError(msg)
+    require_allowed(judged, champion, chain, policies, model, given=bool(by and reason))
     replaces = champion.version if champion else None
     if judged.is_champions_copy:
         msg = f"{found.uri} must be another model than the champion: {SAME_SCORES}."
@@ -89,8 +81,38 @@ def promote_version(
     transition = Transition("promotion", found, replaces, judged.verdicts, because, by=by)
     decided = judged.named(move_champion(transition, gateway))
     if decided.promoted:
-        _withdraw_challenger(model, version, gateway)
+        withdraw_challenger(model, version, gateway)
     return decided
+
+
+def require_allowed(
+    judged: Judged,
+    champion: ModelVersion | None,
+    chain: Chain,
+    policies: Sequence[Policy],
+    model: str,
+    *,
+    given: bool,
+) -> None:
+    """Raise an error if a model's ledger or the policy does not allow a promotion by hand.
+
+    `given`: whether a person is named, with a reason.
+    """
+    name = judged.candidate
+    objection = objection_to_policies(policies, chain.policy, model)
+    if objection is not None:
+        msg = (
+            f"{name} must have a verdict that may move {CHAMPION}: {objection}; evaluate it with "
+            "the registered policy."
+        )
+        raise InputError(msg)
+    basis = [] if champion is None else chain.basis(champion.version)
+    if champion is not None and (smaller := smaller_sample(judged.samples, basis)):
+        msg = f"{name} must be judged on as many comments as the champion: {smaller}."
+        raise InputError(msg)
+    if any(policy.promote == "manual" for policy in policies) and not given:
+        msg = "`--by` and `--reason` must be given, since the policy has `promote: manual`."
+        raise InputError(msg)
 
 
 def reject_version(model: str, version: str, reason: str, by: str, gateway: Gateway) -> Decision:
@@ -99,7 +121,7 @@ def reject_version(model: str, version: str, reason: str, by: str, gateway: Gate
     Its verdicts do not count from then on. To promote it all the same, evaluate it again and
     promote it by hand.
     """
-    ledger = _settled(model, gateway)
+    ledger = settled_ledger(model, gateway)
     found = gateway.resolve(f"models:/{model}/{version}")
     champion = champion_of_model(ledger, ledger.chain)
     if champion is not None and champion.version == found.version:
@@ -116,12 +138,13 @@ def reject_version(model: str, version: str, reason: str, by: str, gateway: Gate
         blocked=[found.version],
     )
     entry = record(ledger, move, f"rejected by {by}")
-    _withdraw_challenger(model, version, gateway)
+    withdraw_challenger(model, version, gateway)
     sentence = f"{found.uri} is rejected by {by} ({reason}): entry {entry.number} of {ledger.name}."
     return decision("pass", sentence)
 
 
-def _withdraw_challenger(model: str, version: str, gateway: Gateway) -> None:
+def withdraw_challenger(model: str, version: str, gateway: Gateway) -> None:
+    """Remove the alias `challenger` from a version that a person decided about."""
     alias = gateway.alias(model, CHALLENGER)
     if alias is not None and alias.version == version:
         gateway.delete_alias(model, CHALLENGER)
@@ -133,7 +156,7 @@ def roll_back(model: str, reason: str, gateway: Gateway, to: str | None = None) 
     Its verdicts must hold, except that they may compare it with an earlier champion. Safe to
     repeat: what was rolled back already stays so, also if another process did it.
     """
-    ledger = _settled(model, gateway)
+    ledger = settled_ledger(model, gateway)
     # Read once: what another process rolls back in between must not look like a request to redo.
     chain = ledger.chain
     done = _rolled_back(ledger, chain, to)
@@ -190,7 +213,7 @@ def _rolled_back(ledger: Ledger, chain: Chain, to: str | None) -> Decision | Non
     return decision("pass", sentence)
 
 
-def _settled(model: str, gateway: Gateway) -> Ledger:
+def settled_ledger(model: str, gateway: Gateway) -> Ledger:
     """Return the ledger of a model, unchanged and without open entries of others."""
     require_known(model, gateway)
     ledger = Ledger(gateway, model)
@@ -226,7 +249,7 @@ def recorded(version: ModelVersion, gateway: Gateway) -> list[LoggedVerdict]:
     return verdicts
 
 
-def _policy_of(verdict: LoggedVerdict, version: ModelVersion, gateway: Gateway) -> Policy:
+def policy_of(verdict: LoggedVerdict, version: ModelVersion, gateway: Gateway) -> Policy:
     """Return the policy of a verdict."""
     policy = read_policy_of(verdict.run_id, gateway)
     if policy.digest != verdict.policy.digest:

@@ -10,7 +10,7 @@ from typing import Literal
 from bias_metrics.gate import Outcome
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.ledger.chain import Chain
-from biasgate.tasks.ledger.entry import Entry, Move, Pinned, RestsOn
+from biasgate.tasks.ledger.entry import Entry, Move, Pinned, RestsOn, Source
 from biasgate.tasks.ledger.ledger import CHAMPION, PREVIOUS, Ledger, champion_of_model
 from biasgate.tasks.ledger.sound import remember, require_sound
 from biasgate.tasks.mlflow_server.runs import Gateway
@@ -18,7 +18,7 @@ from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.records import Decision, LoggedVerdict, PolicyRecord
 from biasgate.tasks.signing.keys import SHORT
 from biasgate.tasks.signing.statement import verdict_digest
-from biasgate.tasks.verifying.version import objection_to
+from biasgate.tasks.verifying.version import objection_to, verify_source
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,8 @@ class Transition:
     """Versions that also passed, and are not promoted automatically from now on."""
     by: str | None = None
     """The person who decided."""
+    source: Source | None = None
+    """What the version was copied from, if the verdicts are about that."""
 
     def content(self) -> Move:
         """Return the move as the ledger stores it."""
@@ -50,6 +52,7 @@ class Transition:
             by=self.by,
             passed_over=list(self.passed_over),
             verdicts=[rests_on(verdict) for verdict in self.verdicts],
+            source=self.source,
         )
 
 
@@ -66,7 +69,7 @@ def move_champion(transition: Transition, gateway: Gateway) -> Decision:
         if (champion.version if champion else None) != transition.replaces:
             ledger.close(entry, "abandoned", f"{CHAMPION} had moved meanwhile")
             return moved_meanwhile(transition.version)
-        objection = _objection_since(transition, chain)
+        objection = _objection_since(transition, chain, gateway)
         if objection is not None:
             ledger.close(entry, "abandoned", objection)
             sentence = f"Not promoted: {objection}. Evaluate it again."
@@ -87,16 +90,22 @@ def move_champion(transition: Transition, gateway: Gateway) -> Decision:
     return decision("pass", sentence, promoted=True, rule=transition.rule)
 
 
-def _objection_since(transition: Transition, chain: Chain) -> str | None:
+def _objection_since(transition: Transition, chain: Chain, gateway: Gateway) -> str | None:
     """Return why the entries that came after the verdicts do not allow a move, or None."""
-    version = transition.version
-    heads = [verdict.ledger for verdict in transition.verdicts]
+    version, source, verdicts = transition.version, transition.source, transition.verdicts
     blocked = chain.blocked(version.version)
-    if blocked > min((head.number if head else 0 for head in heads), default=0):
+    if source is None:
+        since = chain.verdicts_since(version.version, verdicts)
+    else:  # whose verdicts name entries of another ledger
+        since = 0
+        for finding in verify_source(source, verdicts, gateway, is_new=True):
+            if not finding.holds:
+                return finding.sentence.removesuffix(".")
+    if blocked > since:
         return f"{version.uri} did not pass by entry {blocked} of the ledger, after its verdicts"
     if transition.action == "rollback":
         return None
-    policies = [verdict.policy for verdict in transition.verdicts]
+    policies = [verdict.policy for verdict in verdicts]
     return objection_to_policies(policies, chain.policy, version.name)
 
 

@@ -86,18 +86,23 @@ def find_version(model: str, version: str | None, gateway: Gateway) -> ModelVers
 
 
 def verify_found(
-    version: ModelVersion, gateway: Gateway, store: Path | None = None, *, is_champion: bool
+    version: ModelVersion,
+    gateway: Gateway,
+    store: Path | None = None,
+    files: VersionFiles | None = None,
+    *,
+    is_champion: bool,
 ) -> list[Finding]:
     """Verify a version, as the champion with its promotion or only by its verdicts.
 
     Only the ledger says if it was blocked later, so the ledger must be unchanged as well.
     """
     if is_champion:
-        return verify_champion(version, gateway, store=store)
+        return verify_champion(version, gateway, files, store)
     ledger = Ledger(gateway, version.name)
     return [
         *verify_chain(ledger, ledger.chain),
-        *verify_version(version, gateway, store=store),
+        *verify_version(version, gateway, files=files, store=store),
     ]
 
 
@@ -120,9 +125,17 @@ def verify_champion(
     this machine, whatever the verdict: from then on the ledger must have it.
     """
     ledger = Ledger(gateway, champion.name)
+    entries = ledger.entries()
+    # A promotion that was killed after it moved the alias counts, if its entry is sound.
+    moving = [
+        entry
+        for entry in entries
+        if entry.state == "open" and entry.content.version == champion.version
+    ]
+    pending = next((one for one in moving if objection_to(one, ledger) is None), None)
     findings = [
-        *_verify_ledger(ledger, champion),
-        *verify_version(champion, gateway, files=files, store=store),
+        *_verify_ledger(ledger, champion, Chain.of(entries), pending),
+        *verify_version(champion, gateway, files=files, store=store, pending=pending),
     ]
     chain = ledger.chain
     if all(finding.holds for finding in verify_chain(ledger, chain)):
@@ -130,17 +143,11 @@ def verify_champion(
     return findings
 
 
-def _verify_ledger(ledger: Ledger, champion: ModelVersion) -> Iterator[Finding]:
-    entries = ledger.entries()
-    chain = Chain.of(entries)
+def _verify_ledger(
+    ledger: Ledger, champion: ModelVersion, chain: Chain, pending: Entry | None
+) -> Iterator[Finding]:
     yield from verify_chain(ledger, chain)
-    # A promotion that was killed after it moved the alias counts, if its entry is sound.
-    moving = [
-        entry
-        for entry in entries
-        if entry.state == "open" and entry.content.version == champion.version
-    ]
-    last = next((one for one in moving if objection_to(one, ledger) is None), chain.last_move)
+    last = pending or chain.last_move
     if last is None:
         text = f"{CHAMPION} is version {champion.version}, but its promotion is not recorded."
         yield Finding("alias", holds=False, sentence=text)

@@ -56,9 +56,11 @@ def own_verdicts(version: ModelVersion, gateway: Gateway) -> Iterator[tuple[str,
         try:
             verdict = read_verdict(run_id, gateway)
             found = verdict_digest(verdict)
-            signed = not trusted or found in vouched or _signs(run_id, found, trusted, gateway)
+            signed = not trusted or found in vouched or is_signed(run_id, found, trusted, gateway)
             counts = signed and digest in {found, None}
-            if counts and verdict.candidate.model == version.uri:
+            copied = chain.source_of(version.version, found)
+            judged = version.uri if copied is None else copied[0].judged
+            if counts and verdict.candidate.model == judged:
                 yield run_id, verdict
         except _UNREADABLE:
             continue
@@ -95,8 +97,8 @@ def judged_reports(version: ModelVersion, gateway: Gateway) -> Iterator[Report]:
             yield report
 
 
-def _signs(run_id: str, digest: str, trusted: TrustedKeys, gateway: Gateway) -> bool:
-    """Whether a trusted key signed the attestation of a verdict."""
+def is_signed(run_id: str, digest: str, trusted: TrustedKeys, gateway: Gateway) -> bool:
+    """Return whether a trusted key signed the attestation of a verdict, which must exist."""
     envelope = Envelope.of_dict(gateway.read_json(run_id, ATTESTATION), ATTESTATION)
     said = annotations_of(read_statement(envelope, ATTESTATION))
     if said is None or said.verdict_digest != digest:

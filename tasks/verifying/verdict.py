@@ -19,11 +19,11 @@ from biasgate.tasks.common.untrusted import read_json
 from biasgate.tasks.evidence.answers import AnyEvidence
 from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.gating.verdict import build_verdict
-from biasgate.tasks.ledger.chain import VouchedVerdicts
+from biasgate.tasks.ledger.chain import Chain, VouchedVerdicts
 from biasgate.tasks.measuring.explaining import explain_with_calibration
 from biasgate.tasks.measuring.identities import summarise
 from biasgate.tasks.mlflow_server.runs import Gateway
-from biasgate.tasks.mlflow_server.versions import ModelVersion
+from biasgate.tasks.mlflow_server.versions import ModelVersion, model_of
 from biasgate.tasks.records import (
     Choices,
     Context,
@@ -72,13 +72,15 @@ def verify_on_set(
     gateway: Gateway,
     files: VersionFiles,
     vouched: VouchedVerdicts,
+    chain: Chain,
     store: Path | None = None,
 ) -> tuple[list[Finding], tuple[Verdict, Statement] | None]:
     """Recompute a version's verdict on one set.
 
     `vouched`: digests of the verdicts that the ledger vouches for: those count even if their own
-    key was revoked later or, if a person accepted them by a reset, are not signed. `store`: a store
-    whose frozen rows are compared with those of the verdict.
+    key was revoked later or, if a person accepted them by a reset, are not signed. `chain`: the
+    ledger, which may have promoted the version as a copy of the one that the verdict is about.
+    `store`: a store whose frozen rows are compared with those of the verdict.
 
     Returns what each check found, and the verdict with the statement about it, or None if it cannot
     be read.
@@ -87,12 +89,18 @@ def verify_on_set(
     try:
         with gateway.run_files(run_id, RESTS_ON) as folder:
             documents = Documents.of(folder, name)
+            copied = chain.source_of(version.version, verdict_digest(documents.verdict))
+            judged = version.uri if copied is None else copied[0].judged
+            other = documents.verdict.candidate.model
+            if other != judged and model_of(other) not in {None, version.name}:
+                sentence = _not_promoted(version, name, str(other), gateway)
+                return [Finding("verdict", holds=False, sentence=sentence)], None
             evidence = EvidenceFile(folder / FILE)
             digests = {**documents.digests, FILE: evidence.digest}
             attestation = attested_by(documents.verdict, digests, gateway, run_id, name, vouched)
             attested, statement = attestation
             findings = list(as_recorded(version, name, documents, digests[FILE], run_id))
-            findings += _recomputed(version, name, documents, evidence, (*findings, *attested))
+            findings += _recomputed(judged, name, documents, evidence, (*findings, *attested))
             findings.append(files.compare(documents.verdict, name))
             if store is not None:
                 findings += frozen_rows(store, documents, name)
@@ -134,8 +142,17 @@ def same_digests(documents: Documents, name: str, evidence_digest: str) -> Itera
         yield Finding(what, holds=found == recorded, sentence=text)
 
 
+def _not_promoted(version: ModelVersion, name: str, other: str, gateway: Gateway) -> str:
+    """Return what to do about a version with the tags of another model's version."""
+    words = "promote", version.name, version.version, "--from", other.removeprefix("models:/")
+    return (
+        f"the verdict on {name} that the tags of {version.uri} name is about {other}. If this is "
+        f"its copy, promote it as such: {gateway.command(*words)}"
+    )
+
+
 def _recomputed(
-    version: ModelVersion,
+    judged: str,
     name: str,
     documents: Documents,
     evidence: EvidenceFile,
@@ -155,7 +172,7 @@ def _recomputed(
     try:
         evidence.require_size(n_rows_of(documents))
         verdict = documents.verdict
-        yield from same_origin(verdict, documents.report, evidence, version, name)
+        yield from same_origin(verdict, documents.report, evidence, judged, name)
         yield from same_again(verdict, decide_again(documents, evidence), name)
         yield same_numbers(documents, evidence, name)
     except Exception as error:  # noqa: BLE001 - rows of others may make any library fail anyhow
@@ -177,7 +194,7 @@ def same_origin(
     verdict: Verdict,
     report: Report,
     evidence: AnyEvidence,
-    version: ModelVersion | None,
+    judged: str | None,
     name: str,
 ) -> Iterator[Finding]:
     """Check that verdict, report and evidence are of the same rows, scores and version."""
@@ -189,7 +206,7 @@ def same_origin(
         "rows of the report": (record.set_digest, report.evaluation_set.digest),
         "scores": (record.scores["candidate"], verdict.candidate.digest),
         "scores of the report": (record.scores["candidate"], report.candidate.digest),
-        "version": (verdict.candidate.model, None if version is None else version.uri),
+        "version": (verdict.candidate.model, judged),
         "choices": (record.choices, choices),
     }
     differ = [what for what, (found, recorded) in pairs.items() if found != recorded]

@@ -4,6 +4,7 @@ For the logic of ledger, succession, pins and verification. Artifacts are files,
 store. `tests/tasks/mlflow_server/test_memory.py` runs this and MLflow side by side.
 """
 
+import contextlib
 import copy
 import re
 import shutil
@@ -74,6 +75,7 @@ class _Version:
     tags: dict[str, str]
     description: str | None = None
     deleted: bool = False
+    place: str = ""  # of a copy's files
 
 
 @dataclass
@@ -106,6 +108,7 @@ class MemoryClient:
             run.info.artifact_uri = run.info.artifact_uri.replace(old, new, 1)
         for version in (one for model in made.models.values() for one in model.versions):
             version.source = version.source.replace(old, new, 1)
+            version.place = version.place.replace(old, new, 1)
         return made
 
     # ------------------------------------------------------------------ models and versions
@@ -192,8 +195,18 @@ class MemoryClient:
     def update_model_version(self, name, version, description):
         self._version(name, version).description = description
 
+    def copy_model_version(self, src_model_uri, dst_name):
+        """Copy a version with its tags; its files stay where they are."""
+        source = self._version(*src_model_uri.removeprefix("models:/").split("/"))
+        with contextlib.suppress(MlflowException):
+            self.create_registered_model(dst_name)
+        made = self.create_model_version(dst_name, src_model_uri, source.run_id, source.tags)
+        self._version(dst_name, made.version).place = source.place or source.source
+        return made
+
     def get_model_version_download_uri(self, name, version):
-        return self._version(name, version).source
+        found = self._version(name, version)
+        return found.place or found.source
 
     def set_registered_model_alias(self, name, alias, version):
         validation._validate_model_alias_name(alias)

@@ -139,7 +139,7 @@ def judge_version(
     origin = {"digest": rows.digest, "source": {"of": on}}
     parts = measured_parts(evidence)
     report = report_of(on=on, candidate=candidate, choices=choices, **origin, **parts)
-    context = context_of(MODEL, policy, list(required_sets), gateway)
+    context = context_of(version.name, policy, list(required_sets), gateway)
     verdict = build_verdict(
         report, policy, evidence, rivals, n_candidates=1, today=today, context=context
     )

@@ -50,7 +50,10 @@ def neutral(found, gateway, folder):
 
 def seen(version):
     """What is compared of a version."""
-    return version and (version.name, version.version, version.run_id, dict(version.tags))
+    if not version:
+        return version
+    source = version.source if version.is_copy else ""
+    return version.name, version.version, version.run_id, dict(version.tags), source
 
 
 def run(gateway, key="one", **options):
@@ -120,6 +123,13 @@ CALLS = {
         seen(g.resolve("models:/m/1")),
     ),
     "tags of a model": lambda g, _: (g.tag_model("m", {"p": "q"}), g.model_tags("m")),
+    "a copy": lambda g, _: g.client.copy_model_version("models:/m/1", "copy.m").name,
+    "a copy of a copy": lambda g, _: g.client.copy_model_version("models:/copy.m/1", "c").name,
+    "the copies": lambda g, _: [seen(*g.versions(name)) for name in ("copy.m", "c")],
+    "the place of a copy": lambda g, _: g.place_of(g.resolve("models:/c/1")),
+    "the copies deleted": lambda g, _: [
+        g.client.delete_registered_model(name) for name in ("copy.m", "c")
+    ],
     "a version deleted with its alias": lambda g, _: (
         g.set_alias("m", "old", "4"),
         g.client.delete_model_version("m", "4"),
