@@ -162,7 +162,8 @@ def _in_order(
     ]
     holds = all(head is None or chain.has(head) for head in heads)
     text = f"the ledger still has the entries that preceded the verdicts of {version.uri}."
-    yield Finding("ledger", holds=holds, sentence=text)
+    if heads:
+        yield Finding("ledger", holds=holds, sentence=text)
     blocked = chain.blocked(version.version)
     first = chain.verdicts_since(version.version, verdicts)
     if blocked and all(verdict.outcome == "pass" for verdict in verdicts):
