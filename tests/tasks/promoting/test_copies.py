@@ -1,5 +1,6 @@
 """A version that MLflow copied to another registered name becomes champion there by `--from`."""
 
+import json
 import threading
 
 import pytest
@@ -14,7 +15,9 @@ from support.promoted import (
     signing_key,
     trust,
 )
+from typer.testing import CliRunner
 
+from biasgate.cli import app
 from biasgate.output import print_history
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.evidence.file import FILE, EvidenceFile
@@ -456,6 +459,31 @@ def test_a_source_that_is_no_version_of_another_model_is_refused(gateway, copy, 
         promote_copy(PROD, None, named, gateway)
     assert champion_of_prod(gateway) is None
     del copy
+
+
+def test_the_command_promotes_a_copy_and_refuses_other_combinations(store, copy):
+    def run(*arguments):
+        done = CliRunner().invoke(app, [*arguments, "--store", str(store)])
+        return done.exit_code, " ".join((done.output + done.stderr).split())
+
+    promoting = ("promote", PROD, "--from", f"{MODEL}/1")
+    for options, told in (
+        (("--reset", "--reason", "r"), "must be given without `--reset`"),
+        (("--reject", "--by", "Bo", "--reason", "r"), "without `--from`"),
+        (("--accept", "0"), "`--accept` only with `--reset`"),
+    ):
+        code, said = run(*promoting, *options)
+        assert (code, told in said) == (2, True), said
+    code, said = run("promote", PROD, copy.version)
+    assert code != 0
+    assert f"promote {PROD} 1 --from {MODEL}/1" in said
+    code, said = run(*promoting, "--by", "Ann", "--reason", "reviewed")
+    assert code == 0, said
+    assert f"{copy.uri} is champion now. There was none before (reviewed; copy of" in said
+    assert run("verify", PROD)[0] == 0
+    code, said = run("history", PROD, "--json")
+    [listed] = json.loads(said)
+    assert (listed["by"], listed["source"]["model"]) == ("Ann", f"models:/{MODEL}/1")
 
 
 @pytest.mark.parametrize("name", ["a b", "x; rm -rf ~", "$(id)", 'quo"te', "-rf", "\x1b[2J"])
