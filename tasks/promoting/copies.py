@@ -81,7 +81,8 @@ def promote_copy(
     _require_signed(origin, judged.verdicts, gateway)
     chain = ledger.chain
     champion = champion_of_model(ledger, chain)
-    if champion is not None and champion.version == found.version:
+    last = chain.last_move  # without one, the alias was set by hand
+    if champion is not None and last is not None and champion.version == found.version:
         gateway.set_alias(model, CHAMPION, found.version)
         return decision("pass", f"{found.uri} is {CHAMPION}.")
     policies = [policy_of(one, origin, gateway) for one in judged.verdicts]

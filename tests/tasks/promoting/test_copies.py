@@ -105,6 +105,14 @@ def test_without_from_the_error_names_the_command(gateway, store, copy):
         require_champion(PROD, gateway)
 
 
+def test_a_copy_whose_alias_was_set_by_hand_gets_its_entry(gateway, store, copy):
+    gateway.set_alias(PROD, "champion", copy.version)
+    assert promote_copy(PROD, None, f"{MODEL}/1", gateway).promoted
+    assert broken(gateway, store) == []
+    [listed] = by_hand.history(PROD, gateway)
+    assert listed.source is not None
+
+
 def test_copies_do_not_hide_a_removed_entry(gateway, store, source, copy, promoted):
     """The tags of a copy are not those of its ledger; all others still are."""
     del source, copy
@@ -132,11 +140,10 @@ def test_a_copy_replaces_and_is_rolled_back(gateway, store, copy, promoted):
     assert broken(gateway, store) == []
 
 
-def test_a_night_compares_candidates_with_a_copied_champion(gateway, copy, tmp_path, store):
+def test_a_night_compares_candidates_with_a_copied_champion(gateway, copy):
     promote_copy(PROD, None, f"{MODEL}/1", gateway)
     rivals = find_rivals({}, PROD, POLICY, [], gateway)
     assert (rivals["champion"].uri, rivals["champion"].kind) == (copy.uri, "mlflow")
-    del tmp_path, store
 
 
 def test_options_of_the_source_open_the_copy(gateway, store, tmp_path):
@@ -161,6 +168,7 @@ def test_a_named_version_needs_the_same_files_and_no_copying(gateway, store, sou
     assert broken(gateway, store) == []
 
 
+@pytest.mark.mlflow
 @pytest.mark.parametrize("change", ["longer than before", "V0"])
 def test_a_copy_with_other_bytes_is_refused(gateway, source, change):
     with gateway.downloaded(source) as folder:
@@ -191,11 +199,11 @@ def test_a_source_without_a_pass_is_refused(gateway, store, tmp_path, source):
     copied(gateway, version.version)
     with pytest.raises(InputError, match="not a pass"):
         promote_copy(PROD, None, f"{MODEL}/{version.version}", gateway)
-    unjudged = copied(gateway, "1", "bare")
+    copied(gateway, "1", "bare")
     with pytest.raises(InputError, match="promote bare 1 --from toxicity/1"):
         promote_copy("other", copied(gateway, "1", "other", "bare").version, "bare/1", gateway)
     assert champion_of_prod(gateway) is None
-    del source, unjudged
+    del source
 
 
 def test_a_source_that_was_rolled_back_is_refused(gateway, store, copy, promoted):
@@ -222,6 +230,22 @@ def test_a_rejected_source_is_refused_and_its_promoted_copy_does_not_verify(
     with pytest.raises(InputError, match="entry 3 of the ledger recorded that it did not"):
         promote_copy(PROD, copied(gateway, "1").version, f"{MODEL}/1", gateway)
     del copy
+
+
+@pytest.mark.mlflow
+def test_a_removed_rejection_is_found_under_the_sources_name(gateway, store, key, promoted):
+    del key
+    promoted()
+    copied(gateway)
+    promote_copy(PROD, None, f"{MODEL}/1", gateway)
+    promoted()
+    by_hand.reject_version(MODEL, "1", "flags names", "Bo", gateway)
+    assert broken(gateway, store) != []
+    gateway.client.delete_model_version(f"{MODEL}-promotions", "3")
+    assert any("this machine saw before" in one for one in broken(gateway, store, MODEL))
+    with pytest.raises(InputError, match="this machine saw before"):
+        promote_copy(PROD, copied(gateway).version, f"{MODEL}/1", gateway)
+    assert broken(gateway, store) == []  # as the table of attacks says
 
 
 def test_a_source_rejected_while_its_copy_waits_is_refused(gateway, source, copy, monkeypatch):
@@ -289,6 +313,7 @@ def test_signed_promotions_of_copies_verify_and_edited_ones_do_not(
     del version
 
 
+@pytest.mark.mlflow
 @pytest.mark.parametrize(
     ("field", "value", "found"),
     [
@@ -421,13 +446,8 @@ def test_a_killed_promotion_of_a_copy_is_completed(gateway, store, copy, monkeyp
     assert broken(gateway, store) == []
     [healed] = champion.heal(Ledger(gateway, PROD))
     assert healed.number == left.number
-    assert entry_of(gateway).state == "done"
+    assert [one.state for one in Ledger(gateway, PROD).entries()] == ["done"]
     assert broken(gateway, store) == []
-
-
-def entry_of(gateway):
-    [only] = Ledger(gateway, PROD).entries()
-    return only
 
 
 def test_a_copy_judged_under_its_own_name_needs_no_source(gateway, store, copy, tmp_path):

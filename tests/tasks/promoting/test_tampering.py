@@ -538,6 +538,13 @@ TESTS = {
         "a copied entry",
         "an entry of another model",
     ],
+    "a copy under another name": [
+        "test_a_copy_with_other_bytes_is_refused",
+        "test_a_source_that_was_rolled_back_is_refused",
+        "test_a_source_rejected_while_its_copy_waits_is_refused",
+    ],
+    "the source of a promoted copy": ["test_an_edited_source_does_not_verify_without_keys"],
+    "the rejection of a source": ["test_a_removed_rejection_is_found_under_the_sources_name"],
     "the rule or": [
         "the rule better",
         "a version left aside",
