@@ -30,7 +30,7 @@ from bias_metrics.thresholds.changes import changed_decisions
 from bias_metrics.thresholds.decisions import threshold_report
 from bias_metrics.thresholds.dixon import fned, fped
 from bias_metrics.thresholds.indicators import decision_indicators
-from bias_metrics.thresholds.missing import missing_scores
+from bias_metrics.thresholds.marked import marked_rows
 from bias_metrics.thresholds.pinned import pinned_auc, pinned_auc_equality_difference
 from bias_metrics.thresholds.rate_gaps import rate_gaps
 from bias_metrics.thresholds.thresholds import (
@@ -69,7 +69,7 @@ __all__ = [
     "fned",
     "fped",
     "intersections",
-    "missing_scores",
+    "marked_rows",
     "negative_aeg",
     "pinned_auc",
     "pinned_auc_equality_difference",

@@ -26,6 +26,7 @@ from biasgate.tasks.measuring.explaining import explain_bias
 from biasgate.tasks.measuring.identities import (
     Measured,
     count_missing,
+    count_truncated,
     list_identities,
     measure_identity,
     summarise_identities,
@@ -319,7 +320,7 @@ def measure_candidate(
       anyone can recompute the verdict; all that follows reads it
     - measure each identity in its own task; more than 32 identities share 32 tasks
     - compute overall and aggregate numbers
-    - count the comments that have no score
+    - count the comments that have no score, and those that the model truncated
     - find significantly low AUCs, count errors at thresholds and by term
     - do the analyses that the file asks for, each in its own task
     - write the report and its table, draw the figures
@@ -336,7 +337,7 @@ def measure_candidate(
             future.wait()
             advance(len(identities))
     bias = summarise_identities(futures.result(), evidence)
-    missing = count_missing(evidence, scores)
+    missing, truncated = count_missing(evidence, scores), count_truncated(evidence)
     explained = explain_bias(bias, candidate.threshold, evidence, rows)
     analysed = analyse_rows.map(
         analyses,
@@ -344,7 +345,9 @@ def measure_candidate(
         set_folder=unmapped(rows),
         source=unmapped(source),
     ).result()
-    report = write_report(explained, analysed, candidate, rows, scores, evidence, missing)
+    report = write_report(
+        explained, analysed, candidate, rows, scores, evidence, missing, truncated
+    )
     draw_figures(report, evidence)
     evidence.release()
     if submission:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from bias_metrics.gate import RIVALS, Bounds, Lack, Loss, Objective, PassException, RuleResult
 from bias_metrics.gate import RULE as HARM
-from bias_metrics.gate.missing import RULE as MISSING
+from bias_metrics.gate.marked import MISSING, TRUNCATED
 from bias_metrics.metrics import AGGREGATE_METRICS, METRICS, THRESHOLDS
 from bias_metrics.parts import counted
 
@@ -441,17 +441,21 @@ def _useless_threshold(result: RuleResult) -> str:
     )
 
 
-def _missing(result: RuleResult) -> str:
+def _truncated_unknown(result: RuleResult) -> str:
+    return f"It is unknown which comments the model truncates, so `{result.rule}` cannot be met."
+
+
+def _share(result: RuleResult) -> str:
     name = f"{result.metric} of {result.group}" if result.group else f"overall {result.metric}"
-    has = "has" if result.n_missing == 1 else "have"
-    told = f"{result.n_missing:,} of {result.n_rows:,} comments {has} no score"
+    are = _MARKED[result.rule][result.n_marked != 1]
+    told = f"{result.n_marked:,} of {result.n_rows:,} comments {are}"
     if result.reason == "missing_not_ruled":
         whose = "" if result.role == "candidate" else f" from the {result.role}"
         return f"{told}{whose}, and the policy sets no limit for that (`{MISSING}`)."
-    if result.reason == "missing_undefined":
+    if result.reason == "share_undefined":
         return f"{name} is undefined: {result.why}."
-    if result.reason == "none_missing":
-        return f"{name}: all {result.n_rows:,} comments have a score."
+    if result.reason == "share_zero":
+        return f"{name}: {_UNMARKED[result.rule].format(n=result.n_rows)}."
     if result.outcome == "insufficient":
         against = f"too close to the limit {result.limit:g} to tell"
     elif result.mode == "proven":
@@ -465,6 +469,16 @@ def _missing(result: RuleResult) -> str:
         ends = f" ({_bounds(result.confidence)} {result.low:.4f} to {result.high:.4f})"
     return f"{name} is {result.value:.4f}{ends}, {against}: {told}."
 
+
+# For one comment, and for several.
+_MARKED = {
+    MISSING: ("has no score", "have no score"),
+    TRUNCATED: ("was truncated", "were truncated"),
+}
+_UNMARKED = {
+    MISSING: "all {n:,} comments have a score",
+    TRUNCATED: "none of {n:,} comments was truncated",
+}
 
 _TEMPLATES: dict[str, Callable[[RuleResult], str]] = {
     "met": _judged,
@@ -481,8 +495,9 @@ _TEMPLATES: dict[str, Callable[[RuleResult], str]] = {
     "no_better_than_chance": _no_better_than_chance,
     "flags_nothing": _useless_threshold,
     "flags_everything": _useless_threshold,
-    "few_missing": _missing,
-    "none_missing": _missing,
-    "missing_undefined": _missing,
-    "missing_not_ruled": _missing,
+    "share": _share,
+    "share_zero": _share,
+    "share_undefined": _share,
+    "missing_not_ruled": _share,
+    "truncated_unknown": _truncated_unknown,
 }

@@ -21,7 +21,7 @@ from bias_metrics.gate.harm import (
 )
 from bias_metrics.gate.judging import RIVALS, Outcome
 from bias_metrics.gate.losses import ALPHA, Loss, Losses
-from bias_metrics.gate.missing import MissingLimits, judge_missing
+from bias_metrics.gate.marked import MISSING, TRUNCATED, ShareLimits, judge_missing, judge_truncated
 from bias_metrics.gate.objective import Objective, ObjectiveMetric, measure_objective
 from bias_metrics.gate.placing import covered_groups, small_groups
 from bias_metrics.gate.planning import (
@@ -61,9 +61,11 @@ __all__ = [
     "EACH",
     "LEAST_COMPARED",
     "LEAST_ROWS",
+    "MISSING",
     "OVERALL",
     "RIVALS",
     "RULE",
+    "TRUNCATED",
     "USEFUL",
     "WORST",
     "WORST_FIRST",
@@ -80,7 +82,6 @@ __all__ = [
     "Lack",
     "Loss",
     "Losses",
-    "MissingLimits",
     "Mode",
     "Objective",
     "ObjectiveMetric",
@@ -89,6 +90,7 @@ __all__ = [
     "Rolled",
     "Rule",
     "RuleResult",
+    "ShareLimits",
     "SmallGroups",
     "Verdict",
     "bounds_looked_at",
@@ -103,6 +105,7 @@ __all__ = [
     "is_planned",
     "judge_harm",
     "judge_missing",
+    "judge_truncated",
     "judge_usefulness",
     "lacks_support",
     "least_rows",

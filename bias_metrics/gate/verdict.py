@@ -28,10 +28,11 @@ Reason = Literal[
     "no_better_than_chance",
     "flags_nothing",
     "flags_everything",
-    "few_missing",
-    "none_missing",
-    "missing_undefined",
+    "share",
+    "share_zero",
+    "share_undefined",
     "missing_not_ruled",
+    "truncated_unknown",
 ]
 """Why a result has its outcome: the id of the message that says so."""
 
@@ -193,9 +194,9 @@ class RuleResult(Tabular):
     """Groups: if the rows of one are left out, the loss is not significant."""
     may_be_shared: bool = False
     """Whether a loss may come from rows of another group that loses: counts do not tell."""
-    n_missing: int | None = None
+    n_marked: int | None = None
     n_rows: int | None = None
-    """Rows without a score, and all rows."""
+    """Rows without a score, or truncated, and all rows."""
     role: str | None = None
     """Whose scores are missing."""
     positives_flagged: float | None = None

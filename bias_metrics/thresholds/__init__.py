@@ -1,11 +1,11 @@
-"""Errors at a threshold: rates, by term, Dixon's sums, changed decisions, missing scores."""
+"""Errors at a threshold: rates, by term, Dixon's sums, changed decisions, marked rows."""
 
 from bias_metrics.thresholds.changes import ChangedDecisions
 from bias_metrics.thresholds.decisions import ThresholdReport
 from bias_metrics.thresholds.dixon import EqualityDifference
 from bias_metrics.thresholds.errors import ErrorCurve, ErrorRates
 from bias_metrics.thresholds.indicators import GroupIndicators, Indicators
-from bias_metrics.thresholds.missing import MissingScores, MissingShare
+from bias_metrics.thresholds.marked import MarkedRows, MarkedShare
 from bias_metrics.thresholds.rate_gaps import MeasuredRates, compare_rate_gaps
 from bias_metrics.thresholds.shares import CountedShare, Events
 from bias_metrics.thresholds.terms import ErrorsByTerm, TermErrors, errors_by_term
@@ -24,9 +24,9 @@ __all__ = [
     "FlagChange",
     "GroupIndicators",
     "Indicators",
+    "MarkedRows",
+    "MarkedShare",
     "MeasuredRates",
-    "MissingScores",
-    "MissingShare",
     "TermErrors",
     "ThresholdReport",
     "ThresholdTable",

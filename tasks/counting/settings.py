@@ -259,6 +259,8 @@ def _lacking(policy: Policy, settings: CountFile) -> Iterator[tuple[str, str]]:
     """Yield what counts cannot be judged by, and why."""
     if policy.max_missing is not None:
         yield "`max_missing`", "a row without a score is refused when it is counted"
+    if policy.max_truncated is not None:
+        yield "`max_truncated`", "counts do not say which comments were truncated"
     for rule in policy.decision_rules():
         if rule.slice is not None:
             yield f"rule {rule.name} on a slice", "counts are not kept per slice"

@@ -22,7 +22,7 @@ from bias_metrics.gate import (
 )
 from bias_metrics.metrics import CALIBRATION_GAP, EQUAL_ERRORS, GIVEN
 from bias_metrics.table import BiasTable, Estimate, Key
-from bias_metrics.thresholds import MissingScores
+from bias_metrics.thresholds import MarkedRows
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.evidence.counted import CountedEvidence
 from biasgate.tasks.evidence.file import EvidenceFile
@@ -54,7 +54,9 @@ class Asked:
     alpha: float
     """Of all losses together; the rivals share it."""
     missing: float | None
-    """Confidence of the number of comments without a score, if that has limits."""
+    truncated: float | None
+    """missing, truncated: confidences of the numbers of comments without a score, and of truncated
+    ones, if they have limits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,8 +70,10 @@ class Answers:
     """Of all rows, for the objective."""
     losses: Mapping[str, Losses]
     """By rival."""
-    missing: MissingScores | None
+    missing: MarkedRows | None
     """None where nothing is missing and there is no limit."""
+    truncated: MarkedRows | None
+    """None where it is unknown, or there is no limit."""
 
 
 def answer(evidence: AnyEvidence, asked: Asked, report: Report) -> Answers:
@@ -101,10 +105,11 @@ def answer(evidence: AnyEvidence, asked: Asked, report: Report) -> Answers:
         compared=evidence.without(asked.small.not_measured, compared[1]) or measured[compared],
         losses=losses,
         missing=_missing(evidence, asked.missing),
+        truncated=None if asked.truncated is None else evidence.truncated(asked.truncated),
     )
 
 
-def _missing(evidence: AnyEvidence, level: float | None) -> MissingScores | None:
+def _missing(evidence: AnyEvidence, level: float | None) -> MarkedRows | None:
     if level is None and evidence.is_complete and not evidence.n_missing:
         return None
     return evidence.missing(level or CONFIDENCE)

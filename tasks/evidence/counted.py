@@ -375,6 +375,9 @@ class CountedEvidence:
         msg = "`max_missing` must not be set for counts: a row without a score is not counted."
         raise InputError(msg)
 
+    def truncated(self, confidence: float) -> None:
+        """Return nothing: which comments were truncated is unknown."""
+
     def changes(self, rival: str, at: Mapping[str, float]) -> None:
         """Return nothing: which comments change their decision only rows tell."""
 

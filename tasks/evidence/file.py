@@ -1,10 +1,10 @@
 """The evidence of a verdict: one file from which anyone can recompute it.
 
 `evidence.parquet` holds every labelled row: its id, its label, its identities and slices, its
-cluster, and the scores of the candidate and its rivals, NaN if a model has none. If identities of
-some rows were not rated, a column says which rows are rated: only these are measured, and the
-others count in error rates over all rows. It holds no text. Its metadata name the sets and scores
-that it was created from.
+cluster, and the scores of the candidate and its rivals, NaN if a model has none. If it is known, a
+column says whose text the candidate truncated. If identities of some rows were not rated, a column
+says which rows are rated: only these are measured, and the others count in error rates over all
+rows. It holds no text. Its metadata name the sets and scores that it was created from.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bias_metrics import equal_error_range, missing_scores
+from bias_metrics import equal_error_range, marked_rows
 from bias_metrics.gate import Evidence, EvidenceKey, Losses, Rule, SmallGroups, needs_calibration
 from bias_metrics.metrics import EQUAL_ERRORS
 from bias_metrics.parts import DominantUnits, PackedMasks, dominant_units
 from bias_metrics.report import Measurement
 from bias_metrics.rows import Background
-from bias_metrics.thresholds import ChangedDecisions, MissingScores
+from bias_metrics.thresholds import ChangedDecisions, MarkedRows
 from biasgate.tasks.common.arrow_arrays import as_numpy, give_back_memory
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest
@@ -40,6 +40,7 @@ from biasgate.tasks.evidence.measure import Measuring
 from biasgate.tasks.evidence.rows import COLUMNS, Rows
 from biasgate.tasks.records import Bound, Choices
 from biasgate.tasks.records.record import Record
+from biasgate.tasks.scoring.outcomes import TRUNCATED
 
 FILE = "evidence.parquet"
 RIVALS = ("champion", "reference")
@@ -128,13 +129,22 @@ class EvidenceFile:
         missing = np.isnan(as_numpy(self._every[name]))
         return ~missing if missing.any() else None
 
-    def missing(self, confidence: float) -> MissingScores:
+    def missing(self, confidence: float) -> MarkedRows:
         """Return how many rows the candidate has no score for."""
+        return self._marked(np.isnan(as_numpy(self._every[SCORE + "candidate"])), confidence)
+
+    def truncated(self, confidence: float) -> MarkedRows | None:
+        """Return of how many rows the candidate truncated the text; None if that is unknown."""
+        if TRUNCATED not in self._every.column_names:
+            return None
+        return self._marked(as_numpy(self._every[TRUNCATED]), confidence)
+
+    def _marked(self, marked: npt.NDArray[np.bool_], confidence: float) -> MarkedRows:
         rows = self._every
         names = [name for name in rows.column_names if name.startswith(IDENTITY)]
         masks = ((name.removeprefix(IDENTITY), as_numpy(rows[name])) for name in names)
-        return missing_scores(
-            np.isnan(as_numpy(rows[SCORE + "candidate"])),
+        return marked_rows(
+            marked,
             PackedMasks.of(masks, rows.num_rows),
             confidence=confidence,
             clusters=as_numpy(rows[CLUSTER]) if CLUSTER in rows.column_names else None,

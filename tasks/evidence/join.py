@@ -45,6 +45,7 @@ from biasgate.tasks.evidence.file import (
     EvidenceRecord,
 )
 from biasgate.tasks.evidence.rows import CANDIDATE
+from biasgate.tasks.scoring.outcomes import TRUNCATED
 from biasgate.tasks.scoring.scored_set import ScoredSet
 
 RowNumbers = npt.NDArray[np.intp]
@@ -61,7 +62,8 @@ def write_evidence(
 
     `rivals` are the scores of `champion` and `reference`.
     """
-    y_score = _joined_scores(evaluation_set, scored)
+    joined = _join_scores(evaluation_set, scored)
+    y_score = joined["score"].to_numpy()
     identities = tuple(source.measured_identities(evaluation_set.identities))
     rated, mentions = _read_identities(evaluation_set, identities, source.identity_threshold)
     wanted, labels, choices = choose_rows(evaluation_set, source, rated)
@@ -80,6 +82,11 @@ def write_evidence(
         "label": labels[rows],
         SCORE + CANDIDATE: y_score[rows],
     }
+    # Null in the shards of other machines, if these have an earlier release.
+    if TRUNCATED in joined.column_names and not joined[TRUNCATED].null_count:
+        truncated = joined[TRUNCATED].to_numpy()
+        columns[TRUNCATED] = truncated[rows]
+        choices = replace(choices, n_rows_truncated=int((wanted & truncated).sum()))
     # One bit per row.
     columns |= {IDENTITY + name: pa.array(mask[rows]) for name, mask in mentions.items()}
     if clusters is not None:
@@ -88,8 +95,9 @@ def write_evidence(
         columns[WEIGHT] = weights
     for role, of_rival in rivals.items():
         is_itself = of_rival.url == scored.url
-        joined = y_score if is_itself else _joined_scores(evaluation_set, of_rival)
-        columns[SCORE + role] = _rival_scores(role, joined[rows], of_rival, scored)
+        kept = joined if is_itself else _join_scores(evaluation_set, of_rival)
+        scores = kept["score"].to_numpy()[rows]
+        columns[SCORE + role] = _rival_scores(role, scores, of_rival, scored)
     for name in evaluation_set.columns:
         if name.startswith(SLICE):
             columns[name] = _taken(evaluation_set, name, rows)
@@ -149,21 +157,20 @@ def _read_identities(
     return rated, mentions
 
 
-def _joined_scores(evaluation_set: EvaluationSet, scored: ScoredSet) -> npt.NDArray[np.floating]:
-    """Return one score per row of the set, joined by id, never by position."""
+def _join_scores(evaluation_set: EvaluationSet, scored: ScoredSet) -> pa.Table:
+    """Return the kept scores in the order of the set, joined by id, never by position."""
     table = scored.table()
     ids = evaluation_set.column("id")
-    scores = table["score"].to_numpy()
     if table["id"].combine_chunks().equals(ids.cast(table["id"].type).combine_chunks()):
-        return np.asarray(scores)
+        return table
     position = places(ids, table["id"])
-    if len(scores) != len(ids) or (position < 0).any():
+    if len(table) != len(ids) or (position < 0).any():
         msg = (
             f"scores in {scored.url} must have the ids of evaluation set "
             f"{evaluation_set.name!r}. Delete that folder to score again."
         )
         raise InputError(msg)
-    return np.asarray(scores[position])
+    return table.take(pa.array(position))
 
 
 def places(ids: pa.ChunkedArray, among: pa.ChunkedArray) -> RowNumbers:

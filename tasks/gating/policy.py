@@ -13,11 +13,13 @@ from pydantic.json_schema import JsonSchemaValue
 
 from bias_metrics.gate import (
     CIVIL_COMMENTS,
+    MISSING,
+    TRUNCATED,
     HarmLimit,
     Hierarchy,
-    MissingLimits,
     ObjectiveMetric,
     Rule,
+    ShareLimits,
     SmallGroups,
     correct_for_candidates,
     corrected_confidence,
@@ -31,9 +33,9 @@ from biasgate.tasks.gating.policy_rules import (
     BlindSettings,
     Confidence,
     HarmSettings,
-    MissingSettings,
     NotMeasuredSettings,
     RuleSettings,
+    ShareSettings,
     Text,
 )
 
@@ -79,8 +81,11 @@ class Policy(Settings):
     ) = None
     """Categories in which identities are judged that have too few rows for a rule: those of Borkan
     et al. (2019), or your own. Default: such identities are insufficient."""
-    max_missing: MissingSettings | None = None
+    max_missing: ShareSettings | None = None
     """How many comments may have no score. Default: none may."""
+    max_truncated: ShareSettings | None = None
+    """How many comments the model may truncate. A model for which that is unknown is insufficient.
+    Default: any number; they are reported."""
     shown_harm: HarmSettings | None = None
     """That no identity may be shown to be worse than with the champion or the reference. Default:
     losses that are shown are told, and do not block."""
@@ -184,11 +189,11 @@ class Policy(Settings):
         """
         return corrected_confidence(self.confidence, n_sharing if self.promote == "better" else 1)
 
-    def missing_limits(self, n_sharing: int = 1) -> MissingLimits | None:
-        """Return how many comments may have no score."""
-        if self.max_missing is None:
-            return None
-        return self.max_missing.limits(corrected_confidence(self.confidence, n_sharing))
+    def share_limits(self, n_sharing: int = 1) -> dict[str, ShareLimits]:
+        """Return how many comments may have no score, and be truncated, by the name of the rule."""
+        confidence = corrected_confidence(self.confidence, n_sharing)
+        rules = {MISSING: self.max_missing, TRUNCATED: self.max_truncated}
+        return {rule: one.limits(confidence) for rule, one in rules.items() if one is not None}
 
 
 def policy_schema() -> dict[str, JsonValue]:

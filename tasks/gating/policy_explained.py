@@ -8,10 +8,13 @@ from datetime import date, timedelta
 from bias_metrics.gate import (
     AGGREGATE,
     EACH,
+    MISSING,
     OVERALL,
+    TRUNCATED,
     WORST,
     Hierarchy,
     Rule,
+    ShareLimits,
     rows_for_margin,
     unjudged,
 )
@@ -83,10 +86,14 @@ def _rules_in_words(policy: Policy) -> Iterator[str]:
 
 
 def _unscored(policy: Policy) -> list[str]:
-    """Say how many comments may have no score."""
-    limits = policy.missing_limits()
-    if limits is None:
-        return ["Every comment must have a score (no `max_missing`)."]
+    """Say how many comments may have no score, and how many may be truncated."""
+    found = policy.share_limits()
+    told = [] if MISSING in found else ["Every comment must have a score (no `max_missing`)."]
+    of = {MISSING: "comments without a score", TRUNCATED: "truncated comments"}
+    return told + [_limited(rule, of[rule], limits) for rule, limits in found.items()]
+
+
+def _limited(rule: str, what: str, limits: ShareLimits) -> str:
     verb = "must" if limits.action == "block" else "should (a warning only)"
     how = "be proven" if limits.mode == "proven" else "be"
     told = [
@@ -96,7 +103,8 @@ def _unscored(policy: Policy) -> list[str]:
     ]
     parts = [text.format(limit=f"{limit:g}") for limit, text in told if limit is not None]
     text = "; ".join(parts)
-    return [f"The share of comments without a score {verb} {how} {text}. [max_missing]"]
+    unknown = " A model for which it is unknown is insufficient." if rule == TRUNCATED else ""
+    return f"The share of {what} {verb} {how} {text}.{unknown} [{rule}]"
 
 
 def warn_of_policy(policy: Policy, today: date) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from bias_metrics.gate import Action, HarmLimit, MissingLimits, Mode, Rule
+from bias_metrics.gate import Action, HarmLimit, Mode, Rule, ShareLimits
 from bias_metrics.parts import MIN_CLUSTERS
 from biasgate.tasks.common.settings import Name, Settings, checked_slice
 
@@ -134,15 +134,14 @@ class NotMeasuredSettings(Settings):
 Share = Annotated[float, Field(gt=0, lt=1)]
 
 
-class MissingSettings(Settings):
-    """How many comments may have no score; a number is the limit `overall` and of `each`."""
+class ShareSettings(Settings):
+    """How many comments may have no score, or be truncated; a number is `overall` and `each`."""
 
     overall: Share | None = None
-    """Largest share of all comments that may have no score. A bare number is `overall` and
-    `each`."""
+    """Largest share of all comments. A bare number is `overall` and `each`."""
     each: Share | None = None
-    """The same for the comments of each identity. One of which none is missing passes, however few
-    it has."""
+    """Largest share of the comments of each identity. An identity without any such comment passes,
+    however few it has."""
     gap: Share | None = None
     """By how much the share of an identity may exceed that of other comments."""
     mode: Mode = "proven"
@@ -161,9 +160,9 @@ class MissingSettings(Settings):
         self.limits(0.95)
         return self
 
-    def limits(self, confidence: float) -> MissingLimits:
+    def limits(self, confidence: float) -> ShareLimits:
         """Return the limits in the gate's form."""
-        return MissingLimits(**self.model_dump(), confidence=confidence)
+        return ShareLimits(**self.model_dump(), confidence=confidence)
 
 
 def over_slices(rules: Sequence[Rule], slices: Sequence[str]) -> list[Rule]:

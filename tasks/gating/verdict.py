@@ -10,17 +10,20 @@ from importlib.metadata import version
 from pathlib import Path
 
 from bias_metrics.gate import (
+    MISSING,
     RIVALS,
+    TRUNCATED,
     Flagged,
     HarmLimit,
-    MissingLimits,
     Outcome,
     RuleResult,
+    ShareLimits,
     bounds_looked_at,
     decide,
     extent_of,
     judge_harm,
     judge_missing,
+    judge_truncated,
     judge_usefulness,
     measure_objective,
     unruled_harm,
@@ -95,7 +98,8 @@ def build_verdict(
     file = evidence if isinstance(evidence, EvidenceFile) else None
     slices = [] if file is None else list(file.columns(SLICE))
     sharing = policy.n_sharing_alpha(n_candidates)
-    limits = policy.missing_limits(sharing)
+    limits = policy.share_limits(sharing)
+    levels = {rule: one.level for rule, one in limits.items()}
     asked = Asked(
         rules=over_slices(policy.decision_rules(sharing), slices),
         sharing=sharing,
@@ -103,7 +107,8 @@ def build_verdict(
         small=policy.small_groups(today, evidence.identities),
         thresholds=_given(report, rivals),
         alpha=1 - policy.confidence,
-        missing=None if limits is None else limits.level,
+        missing=levels.get(MISSING),
+        truncated=levels.get(TRUNCATED),
     )
     try:
         findings = _find(evidence, report, policy, asked, limits)
@@ -144,7 +149,7 @@ def _find(
     report: Report,
     policy: Policy,
     asked: Asked,
-    limits: MissingLimits | None,
+    limits: Mapping[str, ShareLimits],
 ) -> Findings:
     """Judge by all rules; say for whom the result holds, until when, and what it does not cover.
 
@@ -159,7 +164,7 @@ def _find(
         evidence,
         report,
         harm_limit=harm_limit,
-        missing=limits,
+        limits=limits,
         allow_first=policy.allow_first,
     )
     judged = judge(asked)
@@ -222,7 +227,7 @@ def _judge(
     report: Report,
     asked: Asked,
     harm_limit: HarmLimit | None,
-    missing: MissingLimits | None,
+    limits: Mapping[str, ShareLimits],
     *,
     allow_first: bool,
 ) -> _Judged:
@@ -232,9 +237,12 @@ def _judge(
     harm = judge_harm(answers.losses, harm_limit, answers.everyone)
     unscored = judge_missing(
         answers.missing,
-        missing,
+        limits.get(MISSING),
         rivals=evidence.n_missing,
         is_sample=evidence.is_sample,
+    )
+    truncated = judge_truncated(
+        answers.truncated, limits.get(TRUNCATED), is_sample=evidence.is_sample
     )
     useless = judge_usefulness(
         answers.everyone.table,
@@ -243,7 +251,7 @@ def _judge(
         is_sample=evidence.is_sample,
     )
     ruled = without_proof(decision.results, evidence.dominant)
-    results = [*useless, *harm, *ruled, *unscored]
+    results = [*useless, *harm, *ruled, *unscored, *truncated]
     others = [result.outcome for result in results if result.counts and result.outcome != "skipped"]
     return _Judged(answers, results, worst([decision.outcome, *others]))
 

@@ -27,12 +27,13 @@ _MANY_NEAR, _TOLD_NEAR = 0.05, 5  # of the comments in which an identity was fou
 def reservations(report: Report, dominant: Sequence[DominantUnits]) -> list[str]:
     """Return what limits the outcome on a set, in sentences.
 
-    A sample in place of the whole set, comments that have no score (for whom more often), are not
-    measured or in no slice, copies of a text, few clusters or rows that decide numbers.
+    A sample in place of the whole set, comments that have no score or are truncated (for whom more
+    often), are not measured or in no slice, copies of a text, few clusters or rows that decide
+    numbers.
     """
     found = [
         on_sample(report.evaluation_set.choices),
-        report.missing.sentence if report.missing is not None else None,
+        *(one.sentence or None for one in report.marked.values()),
         on_unmeasured_rows(report.evaluation_set.choices),
         on_unlabelled_rows(report.evaluation_set.choices),
         on_rows_in_no_slice(report.evaluation_set.choices.in_no_slice or {}),

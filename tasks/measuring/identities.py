@@ -2,7 +2,7 @@
 
 Many identities are divided among a limited number of tasks, which share what one of them read and
 ranked. Each unpacks the memberships of its own identities, one after the other. Comments without
-a score are counted beside.
+a score, and truncated ones, are counted next to them.
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ import os
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from bias_metrics import BiasTable
 from bias_metrics.families import bonferroni_level
 from bias_metrics.report import MeasuredSubgroup, Options
-from bias_metrics.thresholds import MissingScores
+from bias_metrics.thresholds import MarkedRows
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.evidence.file import EvidenceFile
-from biasgate.tasks.records import Missing, Report
+from biasgate.tasks.records import MarkedComments, Report
 from biasgate.tasks.records.numbers import CONFIDENCE
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.outcomes import describe_reasons
@@ -116,18 +117,52 @@ def summarise_identities(
 
 
 @task(name="count missing scores", task_run_name="count missing scores of {evidence.folder!m}")
-def count_missing(evidence: EvidenceFile, scores: str) -> Missing | None:
+def count_missing(evidence: EvidenceFile, scores: str) -> MarkedComments | None:
     """Return how many comments have no score, and why; None if all have one. Only reads."""
     if evidence.is_complete:
         return None
-    found = evidence.missing(CONFIDENCE)
     reasons = dict(sorted(ScoredSet.open(scores).reasons().items()))
-    known = Missing.from_dict(found.to_dict() | {"reasons": reasons, "sentence": ""})
-    level = bonferroni_level(len(found.subgroups), (1 - CONFIDENCE) / 2)
-    return replace(known, sentence=missing_sentence(known, evidence.missing(level)))
+    found = MarkedComments.from_dict(
+        evidence.missing(CONFIDENCE).to_dict() | {"reasons": reasons, "sentence": ""}
+    )
+    joint = evidence.missing(_joint_level(evidence))
+    return replace(found, sentence=missing_sentence(found, joint))
 
 
-def missing_sentence(found: Missing, joint: MissingScores) -> str:
+@task(
+    name="count truncated comments",
+    task_run_name="count truncated comments of {evidence.folder!m}",
+)
+def count_truncated(evidence: EvidenceFile) -> MarkedComments | None:
+    """Return how many comments the candidate truncated; None if none, or unknown. Only reads."""
+    found, joint = (evidence.truncated(one) for one in (CONFIDENCE, _joint_level(evidence)))
+    if found is None or joint is None or not found.overall.n_marked:
+        return None
+    return MarkedComments.from_dict(found.to_dict() | {"sentence": truncated_sentence(joint)})
+
+
+def _joint_level(evidence: EvidenceFile) -> float:
+    """Return the confidence at which the intervals of all identities hold together."""
+    return bonferroni_level(len(evidence.identities), (1 - CONFIDENCE) / 2)
+
+
+def truncated_sentence(joint: MarkedRows) -> str:
+    """Report the identities whose comments are truncated significantly more or less often.
+
+    Empty if there are none. The intervals of `joint` must hold together.
+    """
+    more, less = (_name_gaps(joint, sign) for sign in (1, -1))
+    if not more and not less:
+        return ""
+    overall = joint.overall
+    were = "was" if overall.n_marked == 1 else "were"
+    return (
+        f"{overall.n_marked:,} of {overall.n:,} comments {were} truncated: the model did not read "
+        f"their ends.{more}{less}"
+    )
+
+
+def missing_sentence(found: MarkedComments, joint: MarkedRows) -> str:
     """Report how many comments have no score, and the identities with significantly more.
 
     The intervals of `joint` must hold together, since the identities with the largest gaps are
@@ -136,17 +171,27 @@ def missing_sentence(found: Missing, joint: MissingScores) -> str:
     overall = found.overall
     is_one = overall.n_missing == 1
     has, left_out = ("has", "It is") if is_one else ("have", "They are")
-    why = describe_reasons(found.reasons)
+    why = describe_reasons(found.reasons or {})
     text = f"{overall.n_missing:,} of {overall.n:,} comments {has} no score ({why}). "
     text += f"{left_out} left out of all other numbers."
-    gaps = {name: one.missing_gap for name, one in joint.subgroups.items()}
-    shown = {name: gap for name, gap in gaps.items() if gap and gap.low is not None and gap.low > 0}
+    return text + _name_gaps(joint)
+
+
+def _name_gaps(joint: MarkedRows, sign: Literal[1, -1] = 1) -> str:
+    """Name the identities with a share that is significantly higher, or lower if `sign` is -1."""
+    gaps = {name: one.gap for name, one in joint.subgroups.items() if one.gap is not None}
+    shown = {
+        name: gap
+        for name, gap in gaps.items()
+        if gap.low is not None and gap.high is not None and min(sign * gap.low, sign * gap.high) > 0
+    }
     if not shown:
-        return text
-    most, *others = sorted(shown, key=lambda name: -float(shown[name]))
-    gap, rate = shown[most], joint.subgroups[most].missing_rate
-    also = f" Also significantly more often for {first_names(others)}." if others else ""
+        return ""
+    most, *others = sorted(shown, key=lambda name: -sign * float(shown[name]))
+    gap, rate = shown[most], joint.subgroups[most].rate
+    often = "more often" if sign > 0 else "less often"
+    also = f" Also significantly {often} for {first_names(others)}." if others else ""
     return (
-        f"{text} Compared with others it is significantly more often so for {most}: {rate:.1%}, "
+        f" Compared with others it is significantly {often} so for {most}: {rate:.1%}, "
         f"{gap:+.3f} [{gap.low:+.3f}, {gap.high:+.3f}].{also}"
     )

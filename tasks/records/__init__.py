@@ -6,7 +6,7 @@ checker finds a wrong key. A test compares the types with real files.
 
 from biasgate.tasks.records.bound import Bound, FileRecord
 from biasgate.tasks.records.calibration import Calibration
-from biasgate.tasks.records.missing import Missing
+from biasgate.tasks.records.marked import MarkedComments
 from biasgate.tasks.records.numbers import Value
 from biasgate.tasks.records.report import (
     RATE_OF_GAP,
@@ -84,7 +84,7 @@ __all__ = [
     "JudgedSet",
     "LoggedVerdict",
     "LookFirst",
-    "Missing",
+    "MarkedComments",
     "Model",
     "ModelRecord",
     "NightSummary",

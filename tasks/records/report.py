@@ -14,7 +14,7 @@ from bias_metrics.spread import SubgroupSpread
 from bias_metrics.thresholds import ErrorsByTerm
 from biasgate.tasks.records.bound import Bound
 from biasgate.tasks.records.calibration import Calibration
-from biasgate.tasks.records.missing import Missing
+from biasgate.tasks.records.marked import MarkedComments
 from biasgate.tasks.records.numbers import ReadTable, Value
 from biasgate.tasks.records.record import Record
 
@@ -62,6 +62,10 @@ class Choices(Record):
     n_rows_rated: int = field(metadata=_said("comments that were rated for every identity"))
     n_rows_measured: int = field(metadata=_said("comments that were measured"))
     n_rows_missing: int | None = None
+    n_rows_truncated: int | None = field(
+        default=None, metadata=_said("comments that the model truncated")
+    )
+    """None if it is unknown."""
     n_rows_labelled: int | None = None
     """Labelled rows, with those whose identities nobody rated; None if all are rated."""
     confidence: float = field(metadata=_said("confidence of each interval"))
@@ -233,8 +237,17 @@ class Report(Explained):
     candidate: ModelRecord
     warnings: list[str]
     analyses: dict[str, AnalysisRecord] | None = None
-    missing: Missing | None = None
+    missing: MarkedComments | None = None
+    """None if every comment has a score."""
+    truncated: MarkedComments | None = None
+    """None if the model truncated no comment, or if `n_rows_truncated` is unknown."""
     trained_on: TrainedOn | None = None
+
+    @property
+    def marked(self) -> dict[str, MarkedComments]:
+        """Comments without a score, and truncated ones, if there are any."""
+        found = {"missing": self.missing, "truncated": self.truncated}
+        return {kind: one for kind, one in found.items() if one is not None}
 
 
 def error_rates(errors: Errors) -> dict[str, Value]:

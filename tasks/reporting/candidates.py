@@ -8,7 +8,7 @@ from typing import Any
 
 from bias_metrics.gate import LEAST_ROWS, RIVALS, USEFUL, RuleResult
 from bias_metrics.gate import RULE as HARM
-from bias_metrics.gate.missing import RULE as MISSING
+from bias_metrics.gate.marked import MISSING, TRUNCATED
 from bias_metrics.metrics import METRICS
 from bias_metrics.parts import counted
 from biasgate.tasks.common.command_lines import store_option
@@ -326,14 +326,14 @@ class CandidateStory:
             check = worst.worst_check
             failed.sort(key=lambda result: (result is not check, result.group != worst.first))
         useless = [check for check in unmet if check.result.rule == USEFUL]
-        unscored = [check for check in unmet if _is_unruled(check.result)]
+        unruled = [check for check in unmet if check.result.reason in _UNRULED]
         no_rival = [check for story in self.stories for check in story.without_rival]
         cures = dict(_NO_RIVAL)
         if any(story.needs_champion for story in self.stories):
             cures["champion"] = _ONLY_CHAMPION
-        unmet = [check for check in unmet if check not in [*useless, *unscored, *no_rival]]
+        unmet = [check for check in unmet if check not in [*useless, *unruled, *no_rival]]
         parts = [_USEFUL[check.result.metric == "auc"] for check in useless]
-        parts += [_UNRULED] if unscored else []
+        parts += [_UNRULED[check.result.reason] for check in unruled]
         first = [_needed(one) for one in failed[:1]]
         n_sets = sum(any(check.has_failed for check in story.unmet) for story in self.stories)
         on_sets = f" on {n_sets:,} sets" if n_sets > 1 else ""
@@ -365,7 +365,11 @@ _USEFUL = {
     True: "scores that separate toxic comments from harmless ones",
     False: "a threshold that flags some comments, and not all",
 }
-_UNRULED = f"a score for every comment, or `{MISSING}` in the policy"
+# By the reason of a result that no number of comments changes.
+_UNRULED = {
+    "missing_not_ruled": f"a score for every comment, or `{MISSING}` in the policy",
+    "truncated_unknown": f"a model whose truncation is known, or a policy without `{TRUNCATED}`",
+}
 _NO_RIVAL = {"champion": " (or `allow_first: true` in the policy)", "reference": " (`reference:`)"}
 _ONLY_CHAMPION = (
     " (no other rule blocks, so `allow_first` has no effect: judge the first version by a policy "
@@ -422,11 +426,6 @@ def _lacking(results: Sequence[RuleResult]) -> Iterator[str]:
 
 def _close(results: Sequence[RuleResult]) -> str:
     return counted(len(results), "check that is", "checks that are")
-
-
-def _is_unruled(result: RuleResult) -> bool:
-    """Say whether scores are missing, and the policy has no limit for them."""
-    return result.rule == MISSING and not result.limit
 
 
 def _against(results: Sequence[RuleResult], *, rival: bool) -> list[RuleResult]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from bias_metrics import MetricValue
 from bias_metrics.gate import RIVALS, USEFUL, RuleResult
-from bias_metrics.gate.missing import RULE as MISSING
+from bias_metrics.gate.marked import MISSING, TRUNCATED
 from bias_metrics.metrics import METRICS
 from bias_metrics.parts import counted
 from biasgate.tasks.check_messages import lack_message
@@ -292,10 +292,15 @@ def _of_check(result: RuleResult) -> tuple[Number, Cell]:
     return (result.group, result.metric), Cell(text, text, brief)
 
 
+_MARKED = {MISSING: "without a score", TRUNCATED: "truncated"}
+
+
 def _reason(result: RuleResult, *, is_brief: bool = False) -> str:
     """Return the number and limit of a check that is not met, or what it lacks."""
-    if result.rule == MISSING and result.value is not None:
-        return f"{100 * result.value:.1f}% of comments without a score"
+    if result.reason == "truncated_unknown":
+        return "truncation unknown"
+    if result.rule in _MARKED and result.value is not None:
+        return f"{100 * result.value:.1f}% of comments {_MARKED[result.rule]}"
     if result.rule == USEFUL:
         return _USELESS.get(result.reason) or f"AUC {number(result.value or 0.0)}, not above 0.5"
     if result.lack is not None:

@@ -23,7 +23,7 @@ from biasgate.tasks.records import (
     Choices,
     EvaluationSetRecord,
     Explained,
-    Missing,
+    MarkedComments,
     ModelRecord,
     Report,
     ReportedChoices,
@@ -45,7 +45,8 @@ def build_report(
     scores: ScoresRecord,
     explained: Explained,
     analysed: Sequence[tuple[str, AnalysisRecord]] = (),
-    missing: Missing | None = None,
+    missing: MarkedComments | None = None,
+    truncated: MarkedComments | None = None,
 ) -> Report:
     """Return the report of one candidate on one set.
 
@@ -85,6 +86,7 @@ def build_report(
             *(warning for _, one in analysed for warning in one.warnings),
         ],
         missing=missing,
+        truncated=truncated,
         calibration=explained.calibration,
         spread=explained.spread,
         terms=explained.terms,
@@ -120,18 +122,20 @@ def wide_table(table: BiasTable) -> dict[str, list[Any]]:
 
 
 def _further_numbers(report: Report) -> Iterator[dict[str, Any]]:
-    """Yield error rates, and shares of comments without a score: `metric`, `group` and `value`."""
+    """Yield error rates, shares of comments without a score and of truncated ones.
+
+    Each has `metric`, `group` and `value`.
+    """
     for threshold, errors in report.thresholds.items():
         for group, of_group in [(None, errors.overall), *errors.subgroups.items()]:
             for rate, cell in error_rates(of_group).items():
                 yield {"metric": rate, "group": group, "threshold": threshold} | _ends(cell)
-    if report.missing is not None:
-        for group, lacking in [(None, report.missing.overall), *report.missing.subgroups.items()]:
-            yield {"metric": "n_missing", "group": group, "value": lacking.n_missing}
-            for metric in ("missing_rate", "missing_gap"):
-                cell = getattr(lacking, metric)
+    for kind, marked in report.marked.items():
+        for group, share in [(None, marked.overall), *marked.subgroups.items()]:
+            yield {"metric": f"n_{kind}", "group": group, "value": share.n_marked}
+            for name, cell in (("rate", share.rate), ("gap", share.gap)):
                 if cell is not None:
-                    yield {"metric": metric, "group": group} | _ends(cell)
+                    yield {"metric": f"{kind}_{name}", "group": group} | _ends(cell)
 
 
 def _ends(cell: MetricValue | Value) -> dict[str, Any]:
@@ -161,7 +165,8 @@ def write_report(
     set_folder: str,
     scores_folder: str,
     evidence: EvidenceFile,
-    missing: Missing | None = None,
+    missing: MarkedComments | None = None,
+    truncated: MarkedComments | None = None,
 ) -> Report:
     """Write `report.json`, `bias_metrics.csv` and `terms.csv`, return the report.
 
@@ -170,7 +175,9 @@ def write_report(
     scores = ScoredSet.open(scores_folder).record
     choices = evidence.record.choices
     frozen = EvaluationSet.load(Path(set_folder))
-    report = build_report(frozen, choices, candidate, scores, explained, analysed, missing)
+    report = build_report(
+        frozen, choices, candidate, scores, explained, analysed, missing, truncated
+    )
     write_json(evidence.folder / "report.json", report)
     (evidence.folder / "bias_metrics.csv").write_text(metric_csv(report), "utf-8")
     if report.terms is not None:

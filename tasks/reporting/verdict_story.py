@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from bias_metrics.gate import RIVALS, USEFUL, WORST_FIRST, Loss, RuleResult
-from bias_metrics.gate.missing import RULE as MISSING
+from bias_metrics.gate.marked import MISSING, TRUNCATED
 from bias_metrics.metrics import METRICS
 from bias_metrics.parts import counted
 from biasgate.tasks.check_messages import (
@@ -186,7 +186,7 @@ class VerdictStory:
         own = [
             result.kind
             for result in self.verdict.results
-            if result.action == "block" and result.rule not in {USEFUL, MISSING}
+            if result.action == "block" and result.rule not in {USEFUL, MISSING, TRUNCATED}
         ]
         return self.verdict.champion is None and set(own) == {"champion"}
 

@@ -1,4 +1,4 @@
-"""What scoring gives and takes: scores of which some may be missing, and the load of a service."""
+"""What scoring gives and takes: scores, some missing or of truncated texts; a service's load."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ ANSWERED, OTHER = "status ", "other answers"
 """How reasons begin that a service gave by itself, and the sum of the rare ones."""
 WITHOUT_SCORE = "without a score"
 """Of an answer that is as it should be, but for its score, which is null."""
+TRUNCATED = "truncated"
+"""The column that says whose text was truncated, if that is known, of shards and of evidence."""
 _UNREADABLE = f"{ANSWERED}200"
 _WORDS = {
     "language": "in an unsupported language",
@@ -51,12 +53,14 @@ Outcome = float | Missing
 
 @dataclass(frozen=True)
 class PartlyScored:
-    """Scores of which some may be missing."""
+    """Scores of which some may be missing, or of truncated texts."""
 
     scores: np.ndarray
     """NaN where there is no score."""
-    reasons: Sequence[str | None]
-    """Why there is none; None where there is a score."""
+    reasons: Sequence[str | None] = ()
+    """Why there is none; None where there is a score. Empty if all rows have one."""
+    truncated: np.ndarray | None = None
+    """Which texts the model truncated, shape (n,); None if that is unknown."""
 
     @classmethod
     def of(cls, outcomes: Sequence[Outcome]) -> PartlyScored:

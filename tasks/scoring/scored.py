@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import pairwise
@@ -117,7 +117,10 @@ def score_shards(
                 scores = without_quotes(score, of, CandidateError)
                 if not made:  # the first call loads the model
                     scorer.refuse_changed()
-                if shards.write(number, ids, *_checked(scores, rows, start, candidate)):
+                partly = _checked(scores, rows, start, candidate)
+                if partly.truncated is None and scorer.reads_whole:
+                    partly = replace(partly, truncated=np.zeros(len(ids), np.bool_))
+                if shards.write(number, ids, partly):
                     made.append(number)
         return len(ids)
 
@@ -222,9 +225,9 @@ def _checked(
     rows: pa.RecordBatch,
     first_row: int,
     candidate: CandidateSettings,
-) -> tuple[np.ndarray, Sequence[str | None]]:
-    """Return the scores, and why some rows have none."""
-    partly = scored if isinstance(scored, PartlyScored) else PartlyScored(scored, ())
+) -> PartlyScored:
+    """Return the scores, NaN if a row has none."""
+    partly = scored if isinstance(scored, PartlyScored) else PartlyScored(scored)
     scores, reasons = partly.scores, partly.reasons or (None,) * rows.num_rows
     if scores.shape != (rows.num_rows,):
         msg = (
@@ -239,7 +242,7 @@ def _checked(
         where = place(row=first_row + at, id=rows.column("id")[at].as_py())
         msg = f"scores of candidate {candidate.name!r} must be finite; got {scores[at]} {where}."
         raise InputError(msg)
-    return np.where(explained, np.nan, scores), reasons
+    return replace(partly, scores=np.where(explained, np.nan, scores))
 
 
 def _refuse_two_valued(scored: ScoredSet, candidate: CandidateSettings) -> None:

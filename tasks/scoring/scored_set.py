@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +20,7 @@ from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.records import Bound
 from biasgate.tasks.records.record import Record
 from biasgate.tasks.records.report import TrainedOn
-from biasgate.tasks.scoring.outcomes import ANSWERED, OTHER
+from biasgate.tasks.scoring.outcomes import ANSWERED, OTHER, TRUNCATED, PartlyScored
 from biasgate.tasks.scoring.scorer import Scorer
 
 RECORD = "record.json"
@@ -113,7 +112,8 @@ class ScoredSet:
     def table(self) -> pa.Table:
         """Read `id` and `score`, in the row order of the set; refuse what was changed.
 
-        Where a row has no score, it is NaN, and the column `missing` says why.
+        Where a row has no score, it is NaN, and the column `missing` says why. The column
+        `truncated` says whose text was truncated, if that is known.
         """
         one = self.record
         digests = one.candidate_digest, one.set_digest
@@ -176,17 +176,15 @@ class Shards:
         self,
         number: int,
         ids: pa.Array,
-        scores: np.ndarray,
-        reasons: Sequence[str | None] = (),
+        scored: PartlyScored,
     ) -> bool:
-        """Write a shard atomically, unless another run did; return whether these are kept.
-
-        Where there is no score, it is NaN, and `reasons` says why.
-        """
-        values = [ids.cast(pa.string()), pa.array(scores, pa.float64())]
+        """Write a shard atomically, unless another run did; return whether these are kept."""
+        values = [ids.cast(pa.string()), pa.array(scored.scores, pa.float64())]
         table = pa.Table.from_arrays(values, schema=_SCHEMA)
-        if any(reasons):
-            table = table.append_column(REASON, pa.array(reasons, pa.string()))
+        if any(scored.reasons):
+            table = table.append_column(REASON, pa.array(scored.reasons, pa.string()))
+        if scored.truncated is not None:
+            table = table.append_column(TRUNCATED, pa.array(scored.truncated, pa.bool_()))
         table = table.replace_schema_metadata(self._metadata(number, table))
         sink = pa.BufferOutputStream()
         pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
@@ -222,6 +220,8 @@ class Shards:
         digest.update(table["score"].to_numpy().astype("<f8").tobytes())
         if REASON in table.column_names:
             digest.update(json.dumps(table[REASON].to_pylist()).encode())
+        if TRUNCATED in table.column_names:
+            digest.update(b"truncated" + np.packbits(table[TRUNCATED].to_numpy()).tobytes())
         return {_KEY: said, _CHECKSUM: digest.hexdigest().encode()}
 
 

@@ -51,6 +51,9 @@ class Scorer(ABC):
     """What else decides the scores, in one sentence; None if nothing else does."""
     signed_by: str | None = None
     """SHA-256 of the key whose signature of the files was demanded, and held."""
+    reads_whole: bool = False
+    """Whether the model reads each comment to its end. If not, and `score` does not return which
+    comments were truncated, that is unknown."""
     _resources: AbstractContextManager[Any] = nullcontext()
 
     @cached_property
@@ -139,7 +142,8 @@ class Scorer(ABC):
     def score(self, rows: pa.RecordBatch) -> np.ndarray | PartlyScored:
         """Return one score per row, shape (n,), higher for more toxic.
 
-        A model that refuses some comments returns `PartlyScored`. No score may be made up.
+        A model that refuses or truncates some comments returns `PartlyScored`. No score may be
+        made up.
         """
 
     def close(self) -> None:  # noqa: B027 - most kinds hold nothing

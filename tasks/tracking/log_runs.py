@@ -27,7 +27,7 @@ from biasgate.tasks.mlflow_server.runs import NOTE, Gateway, source_tags
 from biasgate.tasks.records import (
     AtThreshold,
     LoggedVerdict,
-    Missing,
+    MarkedComments,
     Report,
     Summary,
     Value,
@@ -69,7 +69,7 @@ LOGGED_TAG = "biasgate.metrics_of"
 def metric_keys(
     table: BiasTable,
     thresholds: Mapping[str, AtThreshold] = MappingProxyType({}),
-    missing: Missing | None = None,
+    marked: Mapping[str, MarkedComments] = MappingProxyType({}),
 ) -> dict[str, float]:
     """Return the defined numbers under their MLflow keys, such as `bpsn_auc/muslim`.
 
@@ -94,13 +94,13 @@ def metric_keys(
         cells.append((f"fped/{kind}", errors.fped))
         cells.append((f"fned/{kind}", errors.fned))
         cells.append((f"threshold/{kind}", Value(value=errors.threshold)))
-    if missing is not None:
-        cells.append(("missing_rate/overall", missing.overall.missing_rate))
-        for group, share in missing.subgroups.items():
+    for kind, comments in marked.items():
+        cells.append((f"{kind}_rate/overall", comments.overall.rate))
+        for group, share in comments.subgroups.items():
             if group in table.subgroups:
-                cells.append((f"missing_rate/{metric_name(group)}", share.missing_rate))
-                if share.missing_gap is not None:
-                    cells.append((f"missing_gap/{metric_name(group)}", share.missing_gap))
+                cells.append((f"{kind}_rate/{metric_name(group)}", share.rate))
+                if share.gap is not None:
+                    cells.append((f"{kind}_gap/{metric_name(group)}", share.gap))
     counts = Counter(key for key, _ in cells)
     twice = sorted(key for key, count in counts.items() if count > 1)
     if twice:
@@ -125,7 +125,7 @@ def logged_metrics(report: Report) -> tuple[dict[str, float], dict[str, str]]:
     ValueError
         As in `metric_keys`, for all identities.
     """
-    table, of_report = report.bias, (report.thresholds, report.missing)
+    table, of_report = report.bias, (report.thresholds, report.marked)
     metrics = metric_keys(table, *of_report)
     if len(table.subgroups) <= LOGGED:
         return metrics | count_keys(table), {}

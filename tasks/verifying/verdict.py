@@ -57,8 +57,8 @@ from biasgate.tasks.verifying.files import (
 ROUNDING = 1e-9
 """By how much numbers of a verdict that is computed again may differ."""
 NOT_COMPARED = (
-    "Not compared: warnings, analyses, terms and missing scores of its report, and pages, tables, "
-    "model cards, details.json and junit.xml."
+    "Not compared: warnings, analyses, terms, missing scores and truncated comments of its report, "
+    "and pages, tables, model cards, details.json and junit.xml."
 )
 RECOMPUTED = ("bias", "harms", "thresholds", "look_first", "calibration", "spread")
 """Parts of a report that follow from its evidence."""

@@ -108,7 +108,7 @@ def test_other_lengths_are_refused_with_their_numbers():
 
 PARTS = {"subgroups", "slices", "candidates", "mentions", "masks", "panels", "threshold_set"}
 ARRAYS = {
-    **dict.fromkeys(("y_true", "in_subgroup", "missing", "which", "background"), LABEL),
+    **dict.fromkeys(("y_true", "in_subgroup", "marked", "which", "background"), LABEL),
     **dict.fromkeys(("y_score", "y_score_a", "y_score_b", "y_score_champion"), SCORE),
     **dict.fromkeys(("y_score_before", "y_score_after", "values", "given"), SCORE),
     **dict.fromkeys(("influence", "weight", "weights", "sample_weight"), SCORE),

@@ -116,8 +116,8 @@ RATES = {"changed_decisions", "equal_error_range", "rate_gaps"}
 INDICATORS = {"decision_indicators"}
 # Calibration has its own, in calibration/test_calibration.py.
 CALIBRATION = {"calibration_report", "compare_calibration"}
-# Rows without a score have theirs in thresholds/test_missing.py.
-UNSCORED = {"missing_scores"}
+# Marked rows have theirs in thresholds/test_marked.py.
+MARKED = {"marked_rows"}
 # Moving from one model to another has its own in thresholds/.
 SUCCESSION = {"transfer_threshold"}
 # The same numbers under the names of the Kaggle notebooks: test_kaggle.py.
@@ -130,7 +130,7 @@ def test_the_registry_holds_every_public_function():
     functions = {name for name, member in public.items() if inspect.isfunction(member)}
     assert functions == set().union(
         *(REGISTRY, OF_DATA, OF_TWO_MODELS, AT_A_THRESHOLD),
-        *(RENAMED, RATES, CALIBRATION, UNSCORED, SUCCESSION),
+        *(RENAMED, RATES, CALIBRATION, MARKED, SUCCESSION),
         INDICATORS,
     )
 

@@ -52,7 +52,7 @@ RESULTS = {
     "fned": lambda f: f(*ROWS),
     "fped": lambda f: f(*ROWS),
     "intersections": lambda f: f(GROUPS, y_true=Y_TRUE),
-    "missing_scores": lambda f: f(np.arange(60) % 7 == 0, GROUPS),
+    "marked_rows": lambda f: f(np.arange(60) % 7 == 0, GROUPS),
     "pinned_auc_equality_difference": lambda f: f(*ROWS),
     "rate_gaps": lambda f: f(CHECKED, Y_SCORE, threshold=0.5),
     "roll_up": lambda f: f({"black": GROUPS["gay"]}, {HOSTILE: ["black", "white"], "b": ["x"]}),

@@ -93,15 +93,15 @@ def test_refusals_are_reported_by_identity_with_intervals(home):
     folder, done = home
     report, _ = results(folder, "unruled")
     gay = report["missing"]["subgroups"]["gay"]
-    assert gay["n_missing"] == 40
-    assert gay["missing_rate"]["value"] == 40 / gay["n"]
-    assert 0 < gay["missing_gap"]["low"] < gay["missing_gap"]["value"] < gay["missing_gap"]["high"]
+    assert gay["n_marked"] == 40
+    assert gay["rate"]["value"] == 40 / gay["n"]
+    assert 0 < gay["gap"]["low"] < gay["gap"]["value"] < gay["gap"]["high"]
     assert "44 of 400 comments have no score (44 refused)" in done["unruled"][1]
     assert "significantly more often so for gay" in done["unruled"][1]
     table = pd.read_csv(folder / "unruled/rows/served/bias_metrics.csv")
     of_gay = table[table["group"] == "gay"].set_index("metric")
     assert of_gay.loc["n_missing", "value"] == 40
-    assert of_gay.loc["missing_gap", "low"] == gay["missing_gap"]["low"]
+    assert of_gay.loc["missing_gap", "low"] == gay["gap"]["low"]
 
 
 def test_rows_without_a_score_are_in_no_other_number_and_in_the_evidence(home):
@@ -136,8 +136,8 @@ def test_mlflow_has_the_shares_by_identity(home):
         if "missing_rate/gay" in run.data.metrics
     ]
     gay = report["missing"]["subgroups"]["gay"]
-    assert found[0]["missing_rate/gay"] == gay["missing_rate"]["value"]
-    assert found[0]["missing_gap/gay"] == gay["missing_gap"]["value"]
+    assert found[0]["missing_rate/gay"] == gay["rate"]["value"]
+    assert found[0]["missing_gap/gay"] == gay["gap"]["value"]
     assert found[0]["missing_rate/overall"] == 0.11
 
 
@@ -170,7 +170,7 @@ def test_a_champion_without_some_scores_is_compared_where_both_have_one(
     assert code == 4, text
     verdict = json.loads((folder / "second/rows/file/verdict.json").read_text("utf-8"))
     [unmet] = [one for one in verdict["results"] if one["outcome"] == "insufficient"]
-    assert (unmet["rule"], unmet["role"], unmet["n_missing"]) == ("max_missing", "champion", 44)
+    assert (unmet["rule"], unmet["role"], unmet["n_marked"]) == ("max_missing", "champion", 44)
     code, text = evaluated("third", second | {"policy": "allowed.yaml"})
     assert code == 0, text
     verdict = json.loads((folder / "third/rows/file/verdict.json").read_text("utf-8"))

@@ -47,7 +47,7 @@ HARM = {"rule": "shown_harm", "kind": "champion", "limit": 0.0, "n_bounds": 120,
 LOSS = {**HARM, "reason": "loss", "value": 0.7, "rival": 0.84, "bound": -0.11}
 AGGREGATE = {"metric": "final_score", "scope": "aggregate", "group": None, "value": 0.72}
 MISSING = {"rule": "max_missing", "metric": "missing_rate", "scope": "overall", "group": None}
-MISSING |= {"kind": "ceiling", "limit": 0.02, "n_missing": 31, "n_rows": 900, "role": "candidate"}
+MISSING |= {"kind": "ceiling", "limit": 0.02, "n_marked": 31, "n_rows": 900, "role": "candidate"}
 USELESS = {"rule": "useful", "metric": "auc", "scope": "overall", "group": None, "limit": 0.5}
 
 DOUBTED = {"outcome": "insufficient", "reason": "met", "value": 0.9, "low": 0.85, "high": 0.95}
@@ -202,37 +202,33 @@ RESULTS = {
     "flags_everything": result(
         "fail", **USELESS, reason="flags_everything", value=0.99, at=0.01, positives_flagged=1.0
     ),
-    "few_missing": result("pass", **MISSING, reason="few_missing", value=0.004, low=0.0, high=0.01),
-    "few_missing, fails": result(
-        "fail", **MISSING, reason="few_missing", value=0.034, low=0.025, high=0.045
+    "share": result("pass", **MISSING, reason="share", value=0.004, low=0.0, high=0.01),
+    "share, fails": result("fail", **MISSING, reason="share", value=0.034, low=0.025, high=0.045),
+    "share, undecided": result(
+        "insufficient", **MISSING, reason="share", value=0.02, low=0.015, high=0.025
     ),
-    "few_missing, undecided": result(
-        "insufficient", **MISSING, reason="few_missing", value=0.02, low=0.015, high=0.025
+    "share, no interval": result(
+        "insufficient", **MISSING, reason="share", value=0.02, low=0.01, high=None
     ),
-    "few_missing, no interval": result(
-        "insufficient", **MISSING, reason="few_missing", value=0.02, low=0.01, high=None
+    "share, estimate": result(
+        "pass", **MISSING, reason="share", mode="estimate", value=0.02, low=0.015, high=0.03
     ),
-    "few_missing, estimate": result(
-        "pass", **MISSING, reason="few_missing", mode="estimate", value=0.02, low=0.015, high=0.03
+    "share, estimate, fails": result(
+        "fail", **MISSING, reason="share", mode="estimate", value=0.034
     ),
-    "few_missing, estimate, fails": result(
-        "fail", **MISSING, reason="few_missing", mode="estimate", value=0.034
-    ),
-    "few_missing, identity": result(
+    "share, identity": result(
         "fail",
-        **MISSING | {"scope": "subgroup", "group": "gay", "n_missing": 1, "n_rows": 9},
-        reason="few_missing",
+        **MISSING | {"scope": "subgroup", "group": "gay", "n_marked": 1, "n_rows": 9},
+        reason="share",
         value=0.1111,
         low=0.03,
         high=0.3,
     ),
-    "none_missing": result("pass", **MISSING | {"n_missing": 0}, reason="none_missing"),
-    "missing_undefined": result(
-        "insufficient", **MISSING, reason="missing_undefined", why="no rows"
-    ),
+    "share_zero": result("pass", **MISSING | {"n_marked": 0}, reason="share_zero"),
+    "share_undefined": result("insufficient", **MISSING, reason="share_undefined", why="no rows"),
     "missing_not_ruled": result("insufficient", **MISSING, reason="missing_not_ruled"),
     "missing_not_ruled, one": result(
-        "insufficient", **MISSING | {"n_missing": 1}, reason="missing_not_ruled"
+        "insufficient", **MISSING | {"n_marked": 1}, reason="missing_not_ruled"
     ),
     "missing_not_ruled, champion": result(
         "insufficient", **MISSING | {"role": "champion"}, reason="missing_not_ruled"

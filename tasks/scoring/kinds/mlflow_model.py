@@ -85,8 +85,10 @@ class RegisteredScorer(Scorer):
         if settings.label is not None:
             require_label(folder, settings.model, settings.label)
         self._input = text_input(folder, settings.model)
+        self.reads_whole = self._safe is not None  # scikit-learn truncates nothing
         chosen = [settings.output] if settings.label is None else [settings.output, settings.label]
-        self.digest = json_digest(["mlflow", self.files_digest, *chosen])
+        kind = ["mlflow", "whole"] if self.reads_whole else ["mlflow"]
+        self.digest = json_digest([*kind, self.files_digest, *chosen])
         self.not_bound = None if self._safe else _NOT_BOUND
 
     def try_out(self) -> None:

@@ -140,12 +140,14 @@ class Tfidf(CandidateSettings):
 class TfidfScorer(Scorer):
     """The fitted pipeline."""
 
+    reads_whole = True
+
     def __init__(self, settings: Tfidf, folder: Path) -> None:
         self.files = folder
         self.not_bound = None
         self._file = skops_model(folder, str(settings.model))
         major = version_of("scikit-learn").split(".")[0]
-        self.digest = json_digest(["tfidf", self.files_digest, major])
+        self.digest = json_digest(["tfidf", "whole", self.files_digest, major])
 
     def score(self, rows: pa.RecordBatch) -> np.ndarray:
         """Return the probability of the positive class."""

@@ -24,6 +24,7 @@ from biasgate.tasks.scoring.candidate import LogMetrics
 from biasgate.tasks.scoring.kinds.fine_tuning import FineTuning
 from biasgate.tasks.scoring.kinds.hugging_face import HuggingFaceModel, require_torch
 from biasgate.tasks.scoring.kinds.mlflow_model import ModelUri
+from biasgate.tasks.scoring.outcomes import PartlyScored
 from biasgate.tasks.scoring.scorer import Scorer, open_version
 from biasgate.tasks.scoring.training_rows import write_training_rows
 from biasgate.tasks.store import Workplace
@@ -61,7 +62,7 @@ class Transformer(HuggingFaceModel):
     precision: Literal["float32", "bfloat16", "auto"] = "float32"
     """Precision of the computation; `auto` is `bfloat16` if the hardware supports it."""
     max_tokens: Annotated[int, Field(ge=8)] = 512
-    """Longer comments are truncated."""
+    """Longer comments are truncated; the report counts them, overall and by identity."""
     tokens_a_batch: Annotated[int, Field(ge=8)] | None = None
     """Most tokens in one batch, padding included; halved where memory is short. Default: 1,024 on a
     CPU, 131,072 on a GPU."""
@@ -186,13 +187,15 @@ class TransformerScorer(Scorer):
         self._head = settings.head(settings.read_config(self._weights))
         self.precision = inference.chosen_precision(settings.precision)
         chosen = [self._head.column, self._head.activation, self.precision, settings.max_tokens]
-        self.digest = json_digest(["transformer", self.files_digest, *chosen])
+        # Scores of "transformer" alone do not say which comments were truncated.
+        self.digest = json_digest(["transformer", "truncated", self.files_digest, *chosen])
 
-    def score(self, rows: pa.RecordBatch) -> np.ndarray:
-        """Return the score of the toxic label."""
+    def score(self, rows: pa.RecordBatch) -> PartlyScored:
+        """Return the score of the toxic label, and which comments were truncated."""
         with self._loading:
             classifier = self._classifier
-        return self._head.scores(classifier.logits(rows.column("text").to_pylist()))
+        logits, truncated = classifier.classify(rows.column("text").to_pylist())
+        return PartlyScored(self._head.scores(logits), truncated=truncated)
 
     @cached_property
     def _classifier(self) -> Classifier:

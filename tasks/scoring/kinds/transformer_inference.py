@@ -128,7 +128,11 @@ class Classifier:
             pack_layers(self._model)
 
     def logits(self, texts: Sequence[str]) -> np.ndarray:
-        """Return the logits of each text, shape (n, labels), float32, in the order of the texts.
+        """Return the logits of each text, shape (n, labels), float32, in the order of the texts."""
+        return self.classify(texts)[0]
+
+    def classify(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Return the logits of each text, and which texts were truncated, shape (n,).
 
         Several threads may call this at a time.
 
@@ -136,14 +140,15 @@ class Classifier:
         come first, so that a lack of memory shows at once. The next texts are tokenised while
         the previous batches are computed.
         """
-        computed = [
-            (batch.numbers, self._batch(batch)) for batch in self._batches(self._tokens(texts))
-        ]
+        computed = [(batch, self._batch(batch)) for batch in self._batches(self._tokens(texts))]
         logits = np.empty((len(texts), self._model.config.num_labels), dtype=np.float32)
+        truncated = np.zeros(len(texts), dtype=np.bool_)
         if computed:  # read back at the end, so that a GPU never waits
-            numbers, answers = zip(*computed, strict=True)
-            logits[np.concatenate(numbers)] = torch.cat(answers).float().cpu().numpy()
-        return logits
+            batches, answers = zip(*computed, strict=True)
+            numbers = np.concatenate([batch.numbers for batch in batches])
+            logits[numbers] = torch.cat(answers).float().cpu().numpy()
+            truncated[numbers] = np.concatenate([batch.truncated for batch in batches])
+        return logits, truncated
 
     def _tokens(self, texts: Sequence[str]) -> Iterator[Tokens]:
         """Yield the tokens of some texts at a time, those of the longest texts first."""
@@ -302,8 +307,8 @@ def loading(described: str, device: Any) -> Iterator[None]:
         raise InputError(msg) from error
 
 
-_FORMAT = 1
-_LENGTHS, _NUMBERS = "lengths", "numbers"
+_FORMAT = 2
+_LENGTHS, _NUMBERS, _TRUNCATED = "lengths", "numbers", "truncated"
 
 
 class KeptTokens:
@@ -328,15 +333,17 @@ class KeptTokens:
             with path.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
                 values = {name: arrays[name].astype(np.int64) for name in arrays.files}
             numbers, lengths = values.pop(_NUMBERS), values.pop(_LENGTHS)
-            whole = len(numbers) == len(lengths) == len(texts)
+            truncated = values.pop(_TRUNCATED).astype(np.bool_)
+            whole = len(numbers) == len(lengths) == len(truncated) == len(texts)
             if whole and all(len(value) == lengths.sum() for value in values.values()):
-                return Tokens(numbers, lengths, values)
+                return Tokens(numbers, lengths, truncated, values)
         return None
 
     def write(self, texts: Sequence[str], tokens: Tokens) -> None:
         """Keep the tokens of these texts."""
         path = self._path(texts)
         arrays = {_NUMBERS: tokens.numbers, _LENGTHS: tokens.lengths} | tokens.values
+        arrays[_TRUNCATED] = tokens.truncated.astype(np.int64)
         for name, array in arrays.items():  # whole numbers in as few bytes as they need
             arrays[name] = array.astype(np.min_scalar_type(int(array.max(initial=0))))
         with suppress(OSError):

@@ -32,6 +32,8 @@ class Tokens:
     """The position of each text among all that are scored."""
     lengths: np.ndarray
     """How many tokens each has."""
+    truncated: np.ndarray
+    """Which texts have more tokens than these."""
     values: dict[str, np.ndarray]
     """What the model reads of each token, text after text."""
 
@@ -39,7 +41,8 @@ class Tokens:
         """Return the texts from the one at `first` to the one before `last`."""
         start, end = self.lengths[:first].sum(), self.lengths[:last].sum()
         values = {name: value[start:end] for name, value in self.values.items()}
-        return Tokens(self.numbers[first:last], self.lengths[first:last], values)
+        texts = (one[first:last] for one in (self.numbers, self.lengths, self.truncated))
+        return Tokens(*texts, values)
 
     def longest_first(self) -> Tokens:
         """Return the texts sorted by length."""
@@ -49,18 +52,18 @@ class Tokens:
         moved = (np.cumsum(self.lengths) - self.lengths)[order] - (ends - lengths)
         at = np.repeat(moved, lengths) + np.arange(lengths.sum())
         values = {name: value[at] for name, value in self.values.items()}
-        return Tokens(self.numbers[order], lengths, values)
+        return Tokens(self.numbers[order], lengths, self.truncated[order], values)
 
     @classmethod
     def joined(cls, parts: Sequence[Tokens]) -> Self:
         """Return the texts of all parts."""
-        numbers, lengths = (
+        texts = (
             np.concatenate([getattr(part, name) for part in parts])
-            for name in ("numbers", "lengths")
+            for name in ("numbers", "lengths", "truncated")
         )
         names = parts[0].values
         values = {name: np.concatenate([part.values[name] for part in parts]) for name in names}
-        return cls(numbers, lengths, values)
+        return cls(*texts, values)
 
 
 class Tokenizer:
@@ -106,8 +109,19 @@ class Tokenizer:
             if self._typed:
                 lists["token_type_ids"] = [one.type_ids for one in found]
         lengths = np.fromiter(map(len, lists["input_ids"]), np.int64, len(wanted))
+        truncated = lengths >= self._max_tokens
+        for at in np.flatnonzero(truncated):  # or just as long as allowed
+            truncated[at] = (
+                self._n_tokens(wanted[at]) > self._max_tokens
+                if self._fast is None
+                else bool(found[at].overflowing)
+            )
         values = {name: _flat(lists.get(name), int(lengths.sum())) for name in self._fillers}
-        return Tokens(np.array(numbers), lengths, values)
+        return Tokens(np.array(numbers), lengths, truncated, values)
+
+    def _n_tokens(self, text: str) -> int:
+        """Return how many tokens a whole text has."""
+        return len(self._tokenizer(text, truncation=False, verbose=False)["input_ids"])
 
     def padded(self, batch: Tokens, n_padded: int) -> dict[str, np.ndarray]:
         """Return what the model reads of a batch, arrays of shape (texts, n_padded)."""

@@ -14,14 +14,16 @@ def policy(**options):
 
 
 def test_a_number_is_the_limit_of_all_and_of_each():
-    limits = policy(max_missing=0.02).missing_limits()
+    limits = policy(max_missing=0.02).share_limits()["max_missing"]
     assert (limits.overall, limits.each, limits.gap, limits.mode) == (0.02, 0.02, None, "proven")
     assert limits.confidence == 0.95
 
 
 def test_several_candidates_share_the_rate_of_false_passes_if_the_policy_says_so():
     shared = policy(max_missing=0.02, correction="bonferroni")
-    assert shared.missing_limits(shared.n_sharing_alpha(5)).confidence == pytest.approx(0.99)
+    assert shared.share_limits(shared.n_sharing_alpha(5))[
+        "max_missing"
+    ].confidence == pytest.approx(0.99)
 
 
 @pytest.mark.parametrize(

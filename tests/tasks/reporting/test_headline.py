@@ -20,7 +20,7 @@ from bias_metrics import MetricValue, RowCounts
 from bias_metrics.gate import RULE as HARM
 from bias_metrics.gate import USEFUL, judge_missing
 from bias_metrics.gate.exceptions import PassException
-from bias_metrics.thresholds import MissingScores, MissingShare
+from bias_metrics.thresholds import MarkedRows, MarkedShare
 from biasgate.cli import app
 from biasgate.tasks.check_messages import check_message
 from biasgate.tasks.outcomes import WORDS
@@ -303,7 +303,7 @@ def test_a_reference_that_is_missing_is_named_by_its_key():
 
 
 def test_scores_that_are_missing_without_a_limit_are_told_with_what_to_do():
-    found = MissingScores(MissingShare(90, 3, MetricValue(3 / 90)), {})
+    found = MarkedRows(MarkedShare(90, 3, MetricValue(3 / 90)), {})
     story = story_of("a", *judge_missing(found, None), outcome="insufficient")
     needed = "a score for every comment, or `max_missing` in the policy"
     assert dict(story.facts)["To pass"] == needed
@@ -312,7 +312,7 @@ def test_scores_that_are_missing_without_a_limit_are_told_with_what_to_do():
 @pytest.mark.parametrize("metric", ["missing_rate", "missing_gap"])
 def test_a_failed_limit_of_comments_without_a_score_is_told_as_it_is_written(metric):
     limit = {"group": "b", "metric": metric, "kind": "ceiling", "limit": 0.3, "value": 0.4}
-    said = {"reason": "few_missing", "n_missing": 4, "n_rows": 10}
+    said = {"reason": "share", "n_marked": 4, "n_rows": 10}
     story = story_of("ab", result("fail", **limit, **said), outcome="fail")
     assert story.stories[0].headline == (
         f"{metric} of b is 0.4000, significantly above the limit 0.3: 4 of 10 comments have no "

@@ -1,4 +1,4 @@
-"""The rule about comments without a score: how many there may be, and how unevenly."""
+"""The rules about marked comments, without a score or truncated: how many, and how unevenly."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from bias_metrics._core.values import MetricValue
 from bias_metrics.gate.judging import Outcome
 from bias_metrics.gate.rules import Action, Mode
 from bias_metrics.gate.verdict import Reason, RuleResult
-from bias_metrics.thresholds.missing import MissingScores, MissingShare
+from bias_metrics.thresholds.marked import MarkedRows, MarkedShare
 
-RULE = "max_missing"
-RATE, GAP = "missing_rate", "missing_gap"
+MISSING, TRUNCATED = "max_missing", "max_truncated"
+_RATES = {MISSING: "missing_rate", TRUNCATED: "truncated_rate"}
+_GAPS = {MISSING: "missing_gap", TRUNCATED: "truncated_gap"}
 
 
 @dataclass(frozen=True)
-class MissingLimits:
-    """How many comments may have no score."""
+class ShareLimits:
+    """How many comments may be marked: without a score, or truncated."""
 
     overall: float | None = None
     """Largest share of all comments."""
@@ -36,11 +37,11 @@ class MissingLimits:
         """Refuse limits that decide nothing."""
         limits = [one for one in (self.overall, self.each, self.gap) if one is not None]
         if not limits:
-            msg = f"`{RULE}` must set `overall`, `each` or `gap`; it sets none."
+            msg = "limits of shares must set `overall`, `each` or `gap`; these set none."
             raise ValueError(msg)
         for limit in limits:
             if not 0 < limit < 1:
-                msg = f"limits of `{RULE}` must be between 0 and 1, as in 0.02; got {limit}."
+                msg = f"limits of shares must be between 0 and 1, as in 0.02; got {limit}."
                 raise ValueError(msg)
 
     @property
@@ -50,8 +51,8 @@ class MissingLimits:
 
 
 def judge_missing(
-    found: MissingScores | None,
-    limits: MissingLimits | None,
+    found: MarkedRows | None,
+    limits: ShareLimits | None,
     *,
     rivals: Mapping[str, int] | None = None,
     is_sample: bool = True,
@@ -63,9 +64,9 @@ def judge_missing(
 
     Parameters
     ----------
-    found : MissingScores or None
+    found : MarkedRows or None
         With intervals at `limits.level`; None if there is nothing to judge.
-    limits : MissingLimits or None
+    limits : ShareLimits or None
         What is allowed.
     rivals : mapping of str to int, optional
         How many comments champion and reference have no score for.
@@ -80,40 +81,70 @@ def judge_missing(
     if found is None:
         return ()
     if limits is None:
-        lacking = {"candidate": found.overall.n_missing, **(rivals or {})}
+        lacking = {"candidate": found.overall.n_marked, **(rivals or {})}
         return tuple(_unruled(role, n, found.overall.n) for role, n in lacking.items() if n)
-    return tuple(_each(found, limits, is_sample=is_sample))
+    return tuple(_each(MISSING, found, limits, is_sample=is_sample))
 
 
-def _each(found: MissingScores, limits: MissingLimits, *, is_sample: bool) -> Iterator[RuleResult]:
+def judge_truncated(
+    found: MarkedRows | None, limits: ShareLimits | None, *, is_sample: bool = True
+) -> tuple[RuleResult, ...]:
+    """Judge how many comments were truncated; nothing without limits.
+
+    Parameters
+    ----------
+    found : MarkedRows or None
+        With intervals at `limits.level`; None if truncation is unknown, which is `insufficient`.
+    limits : ShareLimits or None
+        What is allowed.
+    is_sample : bool, default=True
+        Whether rows are a sample; if not, the share itself decides.
+
+    Returns
+    -------
+    tuple of RuleResult
+        One for each limit and group.
+    """
+    if limits is None:
+        return ()
+    if found is None:
+        return (_unknown(limits),)
+    return tuple(_each(TRUNCATED, found, limits, is_sample=is_sample))
+
+
+def _each(
+    rule: str, found: MarkedRows, limits: ShareLimits, *, is_sample: bool
+) -> Iterator[RuleResult]:
     proven = limits.mode == "proven" and is_sample
     if limits.overall is not None:
-        yield _judged(found.overall, RATE, None, limits.overall, limits, proven=proven)
-    for metric, limit in ((RATE, limits.each), (GAP, limits.gap)):
-        if limit is not None:
+        share, limit = found.overall, limits.overall
+        yield _judged(rule, share, _RATES[rule], None, limit, limits, proven=proven)
+    for metric, limit_of_each in ((_RATES[rule], limits.each), (_GAPS[rule], limits.gap)):
+        if limit_of_each is not None:
             for name, one in found.subgroups.items():
-                yield _judged(one, metric, name, limit, limits, proven=proven)
+                yield _judged(rule, one, metric, name, limit_of_each, limits, proven=proven)
 
 
 def _judged(
-    share: MissingShare,
+    rule: str,
+    share: MarkedShare,
     metric: str,
     group: str | None,
     limit: float,
-    limits: MissingLimits,
+    limits: ShareLimits,
     *,
     proven: bool,
 ) -> RuleResult:
-    number = share.missing_rate if metric == RATE else share.missing_gap
+    number = share.rate if metric == _RATES[rule] else share.gap
     assert number is not None  # noqa: S101 - a subgroup has both
-    outcome, bound = _outcome(number, share.n_missing, limit, proven=proven)
-    reason: Reason = "few_missing"
+    outcome, bound = _outcome(number, share.n_marked, limit, proven=proven)
+    reason: Reason = "share"
     if number.value is None:
-        reason = "missing_undefined"
-    elif not share.n_missing:
-        reason = "none_missing"
+        reason = "share_undefined"
+    elif not share.n_marked:
+        reason = "share_zero"
     return RuleResult(
-        rule=RULE,
+        rule=rule,
         kind="ceiling",
         metric=metric,
         scope="subgroup" if group else "overall",
@@ -128,7 +159,7 @@ def _judged(
         action=limits.action,
         reason=reason,
         why=number.reason if number.value is None else None,
-        n_missing=share.n_missing,
+        n_marked=share.n_marked,
         n_rows=share.n,
         value=number.value,
         low=number.low,
@@ -139,11 +170,11 @@ def _judged(
 
 
 def _outcome(
-    number: MetricValue, n_missing: int, limit: float, *, proven: bool
+    number: MetricValue, n_marked: int, limit: float, *, proven: bool
 ) -> tuple[Outcome, float | None]:
     if number.value is None:
         return "insufficient", None
-    if not n_missing:
+    if not n_marked:
         return "pass", number.value
     if not proven:
         return ("pass" if number.value <= limit else "fail"), number.value
@@ -156,9 +187,9 @@ def _outcome(
 
 def _unruled(role: str, n_missing: int, n: int) -> RuleResult:
     return RuleResult(
-        rule=RULE,
+        rule=MISSING,
         kind="ceiling",
-        metric=RATE,
+        metric=_RATES[MISSING],
         scope="overall",
         group=None,
         slice=None,
@@ -170,8 +201,27 @@ def _unruled(role: str, n_missing: int, n: int) -> RuleResult:
         outcome="insufficient",
         action="block",
         reason="missing_not_ruled",
-        n_missing=n_missing,
+        n_marked=n_missing,
         n_rows=n,
         role=role,
         value=n_missing / n,
+    )
+
+
+def _unknown(limits: ShareLimits) -> RuleResult:
+    return RuleResult(
+        rule=TRUNCATED,
+        kind="ceiling",
+        metric=_RATES[TRUNCATED],
+        scope="overall",
+        group=None,
+        slice=None,
+        mode=limits.mode,
+        confidence=limits.confidence,
+        limit=next(one for one in (limits.overall, limits.each, limits.gap) if one is not None),
+        n_positive=0,
+        n_negative=0,
+        outcome="insufficient",
+        action=limits.action,
+        reason="truncated_unknown",
     )

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from bias_metrics import MetricValue, missing_scores
-from bias_metrics.gate.missing import MissingLimits, judge_missing
-from bias_metrics.thresholds import MissingScores, MissingShare
+from bias_metrics import MetricValue, marked_rows
+from bias_metrics.gate.marked import ShareLimits, judge_missing
+from bias_metrics.thresholds import MarkedRows, MarkedShare
 
-N, LEVEL = 1000, MissingLimits(each=0.5).level
+N, LEVEL = 1000, ShareLimits(each=0.5).level
 
 
 def found(n_missing_gay, n_missing_others, n_gay=400, **options):
@@ -15,7 +15,7 @@ def found(n_missing_gay, n_missing_others, n_gay=400, **options):
     missing = np.zeros(N, dtype=bool)
     missing[:n_missing_gay] = True
     missing[n_gay : n_gay + n_missing_others] = True
-    return missing_scores(missing, {"gay": gay}, confidence=LEVEL, **options)
+    return marked_rows(missing, {"gay": gay}, confidence=LEVEL, **options)
 
 
 def outcomes(content, limits, **options):
@@ -36,13 +36,13 @@ def test_without_limits_one_comment_without_a_score_is_not_enough_evidence():
     assert (result.outcome, result.action, result.rule) == ("insufficient", "block", "max_missing")
     assert result.counts
     assert (result.reason, result.role) == ("missing_not_ruled", "candidate")
-    assert (result.n_missing, result.n_rows) == (1, N)
+    assert (result.n_marked, result.n_rows) == (1, N)
 
 
 def test_without_limits_a_rival_without_a_score_is_not_enough_evidence_either():
     [result] = judge_missing(found(0, 0), None, rivals={"champion": 3})
     assert (result.reason, result.role) == ("missing_not_ruled", "champion")
-    assert (result.n_missing, result.n_rows) == (3, N)
+    assert (result.n_marked, result.n_rows) == (3, N)
 
 
 def test_without_limits_nothing_is_said_if_all_have_scores():
@@ -50,23 +50,23 @@ def test_without_limits_nothing_is_said_if_all_have_scores():
 
 
 def test_where_nothing_can_lack_scores_nothing_is_said():
-    assert judge_missing(None, MissingLimits(each=0.01)) == ()
+    assert judge_missing(None, ShareLimits(each=0.01)) == ()
 
 
 @pytest.mark.parametrize(
     ("n_gay", "n_others", "outcome"), [(2, 2, "pass"), (12, 14, "insufficient"), (60, 60, "fail")]
 )
 def test_the_upper_bound_must_be_within_the_limit(n_gay, n_others, outcome):
-    limits = MissingLimits(overall=0.03, each=0.03)
+    limits = ShareLimits(overall=0.03, each=0.03)
     judged = outcomes(found(n_gay, n_others), limits)
     assert judged == {OVERALL: outcome, RATE_OF_GAY: outcome}
 
 
 @pytest.mark.parametrize(("n_gay", "outcome"), [(12, "pass"), (13, "fail")])
 def test_by_estimate_the_share_itself_decides(n_gay, outcome):
-    limits = MissingLimits(each=0.03, mode="estimate")
+    limits = ShareLimits(each=0.03, mode="estimate")
     assert outcomes(found(n_gay, 0), limits) == {RATE_OF_GAY: outcome}
-    phrases = MissingLimits(each=0.03)
+    phrases = ShareLimits(each=0.03)
     assert outcomes(found(n_gay, 0), phrases, is_sample=False) == {RATE_OF_GAY: outcome}
 
 
@@ -74,44 +74,44 @@ def test_by_estimate_the_share_itself_decides(n_gay, outcome):
     ("n_gay", "n_others", "outcome"), [(4, 6, "pass"), (80, 0, "fail"), (20, 9, "insufficient")]
 )
 def test_a_gap_limits_how_much_more_often_a_subgroup_is_left_out(n_gay, n_others, outcome):
-    assert outcomes(found(n_gay, n_others), MissingLimits(gap=0.03)) == {GAP_OF_GAY: outcome}
+    assert outcomes(found(n_gay, n_others), ShareLimits(gap=0.03)) == {GAP_OF_GAY: outcome}
 
 
 def test_a_subgroup_that_is_left_out_less_often_passes_the_gap():
-    assert outcomes(found(1, 100), MissingLimits(gap=0.01)) == {GAP_OF_GAY: "pass"}
+    assert outcomes(found(1, 100), ShareLimits(gap=0.01)) == {GAP_OF_GAY: "pass"}
 
 
 def test_where_no_comment_is_missing_nothing_was_left_out():
     few = found(0, 30, n_gay=5)
-    [result] = judge_missing(few, MissingLimits(each=0.01))
-    assert (result.outcome, result.reason) == ("pass", "none_missing")
+    [result] = judge_missing(few, ShareLimits(each=0.01))
+    assert (result.outcome, result.reason) == ("pass", "share_zero")
     assert (result.metric, result.group) == RATE_OF_GAY
-    assert (result.n_missing, result.n_rows) == (0, 5)
+    assert (result.n_marked, result.n_rows) == (0, 5)
 
 
 def test_the_result_has_the_counts_and_the_bounds():
-    [result] = judge_missing(found(60, 0), MissingLimits(each=0.03))
-    assert (result.outcome, result.reason, result.limit) == ("fail", "few_missing", 0.03)
+    [result] = judge_missing(found(60, 0), ShareLimits(each=0.03))
+    assert (result.outcome, result.reason, result.limit) == ("fail", "share", 0.03)
     assert (result.metric, result.group) == RATE_OF_GAY
-    assert (result.n_missing, result.n_rows, result.value) == (60, 400, 0.15)
+    assert (result.n_marked, result.n_rows, result.value) == (60, 400, 0.15)
     assert (result.mode, result.confidence) == ("proven", 0.95)
     assert 0.1 <= result.bound == result.low < result.value < result.high < 0.2
 
 
 def test_a_subgroup_without_rows_is_not_enough_evidence():
-    [result] = judge_missing(found(0, 30, n_gay=0), MissingLimits(each=0.1))
-    assert (result.outcome, result.reason) == ("insufficient", "missing_undefined")
+    [result] = judge_missing(found(0, 30, n_gay=0), ShareLimits(each=0.1))
+    assert (result.outcome, result.reason) == ("insufficient", "share_undefined")
     assert (result.metric, result.group) == RATE_OF_GAY
     assert result.why == "no rows"
 
 
 def test_without_an_interval_nothing_is_proven():
     content = found(8, 8, clusters=np.arange(N) % 4)
-    assert outcomes(content, MissingLimits(overall=0.5)) == {OVERALL: "insufficient"}
+    assert outcomes(content, ShareLimits(overall=0.5)) == {OVERALL: "insufficient"}
 
 
 def test_a_warning_does_not_count():
-    [result] = judge_missing(found(60, 0), MissingLimits(each=0.03, action="warn"))
+    [result] = judge_missing(found(60, 0), ShareLimits(each=0.03, action="warn"))
     assert (result.outcome, result.counts) == ("fail", False)
 
 
@@ -125,18 +125,18 @@ def test_a_warning_does_not_count():
 )
 def test_limits_that_decide_nothing_are_refused(limits, message):
     with pytest.raises(ValueError, match=message):
-        MissingLimits(**limits)
+        ShareLimits(**limits)
 
 
 def test_a_one_sided_bound_is_an_end_of_a_wider_two_sided_interval():
-    levels = [MissingLimits(each=0.5, confidence=one).level for one in (0.95, 0.975)]
+    levels = [ShareLimits(each=0.5, confidence=one).level for one in (0.95, 0.975)]
     assert levels == pytest.approx([0.90, 0.95])
 
 
-def share(value, low, high, n_missing=8):
+def share(value, low, high, n_marked=8):
     """The shares of a set in which one group lacks as many scores as all do."""
     rate = MetricValue(value, low=low, high=high, n_clusters=50)
-    return MissingScores(MissingShare(400, n_missing, rate), {})
+    return MarkedRows(MarkedShare(400, n_marked, rate), {})
 
 
 @pytest.mark.parametrize(
@@ -149,29 +149,29 @@ def share(value, low, high, n_missing=8):
     ],
 )
 def test_a_bound_that_is_the_limit_is_within_it(ends, outcome):
-    [result] = judge_missing(share(0.02, *ends), MissingLimits(overall=0.03))
+    [result] = judge_missing(share(0.02, *ends), ShareLimits(overall=0.03))
     assert (result.outcome, result.mode, result.n_clusters) == (outcome, "proven", 50)
     assert result.bound == ends[0 if outcome == "fail" else 1]
-    assert (result.reason, result.limit, result.value) == ("few_missing", 0.03, 0.02)
+    assert (result.reason, result.limit, result.value) == ("share", 0.03, 0.02)
     assert (result.low, result.high, result.confidence) == (*ends, 0.95)
-    assert (result.n_missing, result.n_rows) == (8, 400)
-    [one] = judge_missing(share(0.02, *ends, n_missing=1), MissingLimits(overall=0.03))
-    assert (one.outcome, one.reason, one.n_missing) == (outcome, "few_missing", 1)
+    assert (result.n_marked, result.n_rows) == (8, 400)
+    [one] = judge_missing(share(0.02, *ends, n_marked=1), ShareLimits(overall=0.03))
+    assert (one.outcome, one.reason, one.n_marked) == (outcome, "share", 1)
 
 
 @pytest.mark.parametrize(("low", "high"), [(None, 0.01), (0.01, None)])
 def test_with_one_end_alone_nothing_is_proven(low, high):
-    [result] = judge_missing(share(0.02, low, high), MissingLimits(overall=0.03))
+    [result] = judge_missing(share(0.02, low, high), ShareLimits(overall=0.03))
     assert (result.outcome, result.bound) == ("insufficient", None)
-    assert (result.reason, result.value) == ("few_missing", 0.02)
+    assert (result.reason, result.value) == ("share", 0.02)
     assert (result.low, result.high) == (low, high)
 
 
 def test_by_estimate_the_value_is_what_decides():
-    limits = MissingLimits(overall=0.02, mode="estimate")
+    limits = ShareLimits(overall=0.02, mode="estimate")
     [result] = judge_missing(share(0.02, 0.01, 0.04), limits)
     assert (result.outcome, result.mode, result.bound) == ("pass", "estimate", 0.02)
-    assert (result.reason, result.value, result.limit) == ("few_missing", 0.02, 0.02)
+    assert (result.reason, result.value, result.limit) == ("share", 0.02, 0.02)
 
 
 def test_without_limits_the_share_is_that_of_all_comments():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from support.partial import partial
 
-from bias_metrics import missing_scores
+from bias_metrics import marked_rows
 from bias_metrics.families import bonferroni_level
 from biasgate.tasks.measuring.identities import missing_sentence
 from biasgate.tasks.scoring.outcomes import describe_reasons
@@ -18,7 +18,7 @@ from biasgate.tasks.scoring.outcomes import describe_reasons
     ],
 )
 def test_one_comment_without_a_score_is_told_of_in_the_singular(n, told):
-    found = {"overall": {"n": 30, "n_missing": n}, "reasons": {"refused": n}, "subgroups": {}}
+    found = {"overall": {"n": 30, "n_marked": n}, "reasons": {"refused": n}, "subgroups": {}}
     assert missing_sentence(partial(found), partial(found)) == told
 
 
@@ -27,9 +27,7 @@ def sentence_of(n_missing, n=200, level=None):
     of_rows = np.repeat(np.arange(len(n_missing)), n)
     missing = np.concatenate([np.arange(n) < one for one in n_missing.values()])
     groups = {name: of_rows == at for at, name in enumerate(n_missing) if name}
-    joint = missing_scores(
-        missing, groups, confidence=level or bonferroni_level(len(groups), 0.025)
-    )
+    joint = marked_rows(missing, groups, confidence=level or bonferroni_level(len(groups), 0.025))
     found = {"overall": joint.overall.to_dict(), "reasons": {"refused": int(missing.sum())}}
     return missing_sentence(partial(found), joint), joint
 
@@ -37,14 +35,14 @@ def sentence_of(n_missing, n=200, level=None):
 def test_an_identity_is_named_only_if_it_is_significant_among_all_of_them():
     counts = {"": 20, "blue": 33} | dict.fromkeys(("red", "green", "grey", "pink", "gold"), 20)
     apart, joint = (
-        sentence_of(counts, level=level)[1].subgroups["blue"].missing_gap for level in (0.95, None)
+        sentence_of(counts, level=level)[1].subgroups["blue"].gap for level in (0.95, None)
     )
     assert joint.low < 0 < apart.low
     assert sentence_of(counts)[0] == (
         "153 of 1,400 comments have no score (153 refused). They are left out of all other numbers."
     )
     text, joint = sentence_of(counts | {"blue": 60})
-    gap = joint.subgroups["blue"].missing_gap
+    gap = joint.subgroups["blue"].gap
     assert gap.low > 0
     assert text.endswith(
         "it is significantly more often so for blue: 30.0%, "
@@ -59,8 +57,8 @@ def test_the_other_identities_that_are_significant_are_named_too():
 
 def test_nobody_is_named_without_intervals():
     rows = np.arange(100) < 50
-    joint = missing_scores(rows, {"blue": rows}, clusters=np.arange(100) % 10)
-    assert joint.subgroups["blue"].missing_gap.low is None
+    joint = marked_rows(rows, {"blue": rows}, clusters=np.arange(100) % 10)
+    assert joint.subgroups["blue"].gap.low is None
     found = {"overall": joint.overall.to_dict(), "reasons": {"refused": 50}}
     assert missing_sentence(partial(found), joint).endswith("out of all other numbers.")
 
