@@ -1,11 +1,11 @@
 """Shares of rows with an event, and their differences between a subgroup and its background.
 
 An event is an error at a threshold (a harmless row flagged, a toxic row not flagged), a missing
-score or a truncated text. Subgroup and background consist of different rows, so the variance of a gap is the sum of two
-binomial ones. Two models on the same rows are correlated through the rows on which both have the
-event. Rows of one cluster are correlated too: with clusters, the variance is the sum of squares of
-the clusters' influences, as for the AUCs. Only counts are kept, so that any confidence may be asked
-for.
+score or a truncated text. Subgroup and background consist of different rows, so the variance of a
+gap is the sum of two binomial ones. Two models on the same rows are correlated through the rows on
+which both have the event. Rows of one cluster are correlated too: with clusters, the variance is
+the sum of squares of the clusters' influences, as for the AUCs. Only counts are kept, so that any
+confidence may be asked for.
 """
 
 from __future__ import annotations

@@ -190,9 +190,11 @@ def scores_of(scorer: Scorer, table: pa.Table) -> np.ndarray:
     """Score all rows of a table."""
     batches = table.select(list(scorer.columns)).to_batches(ROWS_A_STEP)
     parts = [scorer.score(batch) for batch in batches if batch.num_rows]
-    if not all(isinstance(part, np.ndarray) for part in parts):
+    scores = [part if isinstance(part, np.ndarray) else part.scores for part in parts]
+    found = np.concatenate([np.empty(0), *scores])
+    if np.isnan(found).any():
         raise SystemExit("the candidate must score every comment; it refused some")
-    return np.concatenate([np.empty(0), *parts])
+    return found
 
 
 @dataclass(frozen=True)

@@ -137,7 +137,7 @@ def _measured(published: Published, filing: Filing) -> Classifier:
         },
         n_clusters=None if rows.clusters is None else int(np.unique(rows.clusters).size),
         is_weighted=rows.sample_weight is not None,
-        n_missing=0 if everyone.is_complete else everyone.missing(CONFIDENCE).overall.n_missing,
+        n_missing=0 if everyone.is_complete else everyone.missing(CONFIDENCE).overall.n_marked,
         n_unrated=rows.n - rated.labels.size,
         evidence_digest=evidence.digest,
     )

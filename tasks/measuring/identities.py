@@ -169,10 +169,10 @@ def missing_sentence(found: MarkedComments, joint: MarkedRows) -> str:
     selected.
     """
     overall = found.overall
-    is_one = overall.n_missing == 1
+    is_one = overall.n_marked == 1
     has, left_out = ("has", "It is") if is_one else ("have", "They are")
     why = describe_reasons(found.reasons or {})
-    text = f"{overall.n_missing:,} of {overall.n:,} comments {has} no score ({why}). "
+    text = f"{overall.n_marked:,} of {overall.n:,} comments {has} no score ({why}). "
     text += f"{left_out} left out of all other numbers."
     return text + _name_gaps(joint)
 

@@ -41,7 +41,11 @@ _EVENTS = {
 
 Number = tuple[str | None, str]
 """An identity, or None for all comments, and a metric."""
-_USELESS = {"flags_nothing": "flags hardly any comment", "flags_everything": "flags every comment"}
+_BRIEFLY = {
+    "flags_nothing": "flags hardly any comment",
+    "flags_everything": "flags every comment",
+    "truncated_unknown": "truncation unknown",
+}
 
 
 class Cell(NamedTuple):
@@ -297,16 +301,15 @@ _MARKED = {MISSING: "without a score", TRUNCATED: "truncated"}
 
 def _reason(result: RuleResult, *, is_brief: bool = False) -> str:
     """Return the number and limit of a check that is not met, or what it lacks."""
-    if result.reason == "truncated_unknown":
-        return "truncation unknown"
+    if result.reason in _BRIEFLY:
+        return _BRIEFLY[result.reason]
     if result.rule in _MARKED and result.value is not None:
         return f"{100 * result.value:.1f}% of comments {_MARKED[result.rule]}"
     if result.rule == USEFUL:
-        return _USELESS.get(result.reason) or f"AUC {number(result.value or 0.0)}, not above 0.5"
-    if result.lack is not None:
-        return lack_message(result.lack)
-    if result.reason == "no_rival":
-        return f"no {result.kind} to compare with"
+        return f"AUC {number(result.value or 0.0)}, not above 0.5"
+    if result.lack is not None or result.reason == "no_rival":
+        no_rival = f"no {result.kind} to compare with"
+        return no_rival if result.lack is None else lack_message(result.lack)
     if result.value is None or METRICS.get(result.metric) is None:
         return f"{_short_title(result.metric)} undefined"
     return _number_and_limit(result, is_brief=is_brief)

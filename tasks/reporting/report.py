@@ -133,9 +133,9 @@ def _further_numbers(report: Report) -> Iterator[dict[str, Any]]:
     for kind, marked in report.marked.items():
         for group, share in [(None, marked.overall), *marked.subgroups.items()]:
             yield {"metric": f"n_{kind}", "group": group, "value": share.n_marked}
-            for name, cell in (("rate", share.rate), ("gap", share.gap)):
-                if cell is not None:
-                    yield {"metric": f"{kind}_{name}", "group": group} | _ends(cell)
+            for name, number in (("rate", share.rate), ("gap", share.gap)):
+                if number is not None:
+                    yield {"metric": f"{kind}_{name}", "group": group} | _ends(number)
 
 
 def _ends(cell: MetricValue | Value) -> dict[str, Any]:

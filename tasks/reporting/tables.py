@@ -67,7 +67,7 @@ def numbers_by_night(lines: Lines, metric: str | None = None) -> Table:
 
 def titled(metric: str) -> str:
     """Return the name of a metric in a sentence."""
-    if metric not in METRICS:  # of comments without a score
+    if metric not in METRICS:  # a share of comments without a score, or truncated
         return metric.replace("_", " ")
     return METRICS[metric].title
 

@@ -48,6 +48,7 @@ LOSS = {**HARM, "reason": "loss", "value": 0.7, "rival": 0.84, "bound": -0.11}
 AGGREGATE = {"metric": "final_score", "scope": "aggregate", "group": None, "value": 0.72}
 MISSING = {"rule": "max_missing", "metric": "missing_rate", "scope": "overall", "group": None}
 MISSING |= {"kind": "ceiling", "limit": 0.02, "n_marked": 31, "n_rows": 900, "role": "candidate"}
+TRUNCATED = MISSING | {"rule": "max_truncated", "metric": "truncated_rate", "role": None}
 USELESS = {"rule": "useful", "metric": "auc", "scope": "overall", "group": None, "limit": 0.5}
 
 DOUBTED = {"outcome": "insufficient", "reason": "met", "value": 0.9, "low": 0.85, "high": 0.95}
@@ -233,6 +234,14 @@ RESULTS = {
     "missing_not_ruled, champion": result(
         "insufficient", **MISSING | {"role": "champion"}, reason="missing_not_ruled"
     ),
+    "share, truncated": result(
+        "fail", **TRUNCATED, reason="share", value=0.34, low=0.25, high=0.45
+    ),
+    "share, truncated, one": result(
+        "pass", **TRUNCATED | {"n_marked": 1}, reason="share", mode="estimate", value=0.01
+    ),
+    "share_zero, truncated": result("pass", **TRUNCATED | {"n_marked": 0}, reason="share_zero"),
+    "truncated_unknown": result("insufficient", **TRUNCATED, reason="truncated_unknown"),
     "dominated": result(**DOUBTED, dominated_by=DominantUnits("gay", "negative", 2, 0.34, 80.0)),
     "dominated, overall": result(
         **DOUBTED | {"metric": "auc", "scope": "overall", "group": None},

@@ -41,8 +41,8 @@ class Tokens:
         """Return the texts from the one at `first` to the one before `last`."""
         start, end = self.lengths[:first].sum(), self.lengths[:last].sum()
         values = {name: value[start:end] for name, value in self.values.items()}
-        texts = (one[first:last] for one in (self.numbers, self.lengths, self.truncated))
-        return Tokens(*texts, values)
+        texts = slice(first, last)
+        return Tokens(self.numbers[texts], self.lengths[texts], self.truncated[texts], values)
 
     def longest_first(self) -> Tokens:
         """Return the texts sorted by length."""
@@ -57,13 +57,13 @@ class Tokens:
     @classmethod
     def joined(cls, parts: Sequence[Tokens]) -> Self:
         """Return the texts of all parts."""
-        texts = (
+        numbers, lengths, truncated = (
             np.concatenate([getattr(part, name) for part in parts])
             for name in ("numbers", "lengths", "truncated")
         )
         names = parts[0].values
         values = {name: np.concatenate([part.values[name] for part in parts]) for name in names}
-        return cls(*texts, values)
+        return cls(numbers, lengths, truncated, values)
 
 
 class Tokenizer:

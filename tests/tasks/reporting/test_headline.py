@@ -18,7 +18,7 @@ from support.made import (
 
 from bias_metrics import MetricValue, RowCounts
 from bias_metrics.gate import RULE as HARM
-from bias_metrics.gate import USEFUL, judge_missing
+from bias_metrics.gate import USEFUL, ShareLimits, judge_missing, judge_truncated
 from bias_metrics.gate.exceptions import PassException
 from bias_metrics.thresholds import MarkedRows, MarkedShare
 from biasgate.cli import app
@@ -309,14 +309,27 @@ def test_scores_that_are_missing_without_a_limit_are_told_with_what_to_do():
     assert dict(story.facts)["To pass"] == needed
 
 
-@pytest.mark.parametrize("metric", ["missing_rate", "missing_gap"])
-def test_a_failed_limit_of_comments_without_a_score_is_told_as_it_is_written(metric):
+def test_truncation_that_is_unknown_is_told_with_what_to_do():
+    story = story_of("a", *judge_truncated(None, ShareLimits(each=0.1)), outcome="insufficient")
+    needed = "a model whose truncation is known, or a policy without `max_truncated`"
+    assert dict(story.facts)["To pass"] == needed
+
+
+@pytest.mark.parametrize(
+    ("metric", "rule", "marked"),
+    [
+        ("missing_rate", "max_missing", "have no score"),
+        ("missing_gap", "max_missing", "have no score"),
+        ("truncated_rate", "max_truncated", "were truncated"),
+        ("truncated_gap", "max_truncated", "were truncated"),
+    ],
+)
+def test_a_failed_limit_of_marked_comments_is_told_as_it_is_written(metric, rule, marked):
     limit = {"group": "b", "metric": metric, "kind": "ceiling", "limit": 0.3, "value": 0.4}
-    said = {"reason": "share", "n_marked": 4, "n_rows": 10}
+    said = {"rule": rule, "reason": "share", "n_marked": 4, "n_rows": 10}
     story = story_of("ab", result("fail", **limit, **said), outcome="fail")
     assert story.stories[0].headline == (
-        f"{metric} of b is 0.4000, significantly above the limit 0.3: 4 of 10 comments have no "
-        "score."
+        f"{metric} of b is 0.4000, significantly above the limit 0.3: 4 of 10 comments {marked}."
     )
     needed = f"{metric.replace('_', ' ')} of b must be significantly below 0.3"
     assert dict(story.facts)["To pass"] == needed

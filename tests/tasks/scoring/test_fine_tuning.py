@@ -102,7 +102,7 @@ def history(one, key):
 def scores(one, texts, **options):
     pinned = one.settings.model_copy(update={"model": one.version.uri} | options)
     with pinned.open(Workplace(one.store)) as scorer:
-        return scorer.score(batch(texts))
+        return scorer.score(batch(texts)).scores
 
 
 def test_it_learns_a_word_and_scores_unseen_comments_by_it(first):
@@ -186,7 +186,7 @@ def test_balanced_classes_raise_the_scores_of_the_rare_one(place, tmp_path):
         folder, _ = fitted(place, tmp_path / str(weight), fine_tuning=change)
         settings = candidate(place, model="models:/tiny/1")
         with settings.open(workplace_of(folder)) as scorer:
-            means.append(scorer.score(batch(unseen)).mean())
+            means.append(scorer.score(batch(unseen)).scores.mean())
     assert means[1] > means[0] + 0.02
 
 
@@ -252,7 +252,7 @@ def test_a_version_scores_the_same_as_transformer_and_as_any_model_of_mlflow(fir
     alone = CANDIDATES.validate_python(settings | {"toxic_label": "toxic"})
     workplace = Workplace(first.store)
     with pyfunc.open(workplace) as one, alone.open(workplace) as other:
-        found = [scorer.score(batch(texts)) for scorer in (one, other)]
+        found = [scorer.score(batch(texts)).scores for scorer in (one, other)]
     assert np.ptp(found[0]) > 0.5
     np.testing.assert_allclose(found[1], found[0], rtol=0, atol=1e-6)
     np.testing.assert_array_equal(scores(first, texts), found[1])
@@ -269,7 +269,7 @@ def test_as_champion_it_is_opened_as_a_transformer_without_trust(first):
     rival = find_rivals(rivals, MODEL, policy, [], first.gateway)["champion"]
     texts = comments(20, 5)["comment"].tolist()
     with rival.open(Workplace(first.store)) as scorer:
-        np.testing.assert_array_equal(scorer.score(batch(texts)), scores(first, texts))
+        np.testing.assert_array_equal(scorer.score(batch(texts)).scores, scores(first, texts))
 
 
 def test_one_class_among_the_held_out_rows_is_told(place, tmp_path):

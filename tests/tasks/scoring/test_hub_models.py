@@ -38,7 +38,7 @@ try:
         print(candidate.model_files())
         sys.exit()
     with TransformerScorer(candidate, candidate.model_files()) as scorer:
-        scores = scorer.score(pa.RecordBatch.from_pydict({"id": texts, "text": texts}))
+        scores = scorer.score(pa.RecordBatch.from_pydict({"id": texts, "text": texts})).scores
         print(json.dumps([scorer.digest, scores.tolist()]))
 except InputError as error:
     sys.exit(f"InputError: {error} <- {type(error.__cause__).__name__}")

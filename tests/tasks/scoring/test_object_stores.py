@@ -15,6 +15,7 @@ from support.s3 import serving_s3
 from biasgate.tasks.common.errors import CandidateError
 from biasgate.tasks.common.folders import Folder
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
+from biasgate.tasks.scoring.outcomes import PartlyScored
 from biasgate.tasks.scoring.scored import score_rows, score_shards, shards_of
 from biasgate.tasks.scoring.scorer import Scorer
 
@@ -85,7 +86,9 @@ def test_of_two_writers_of_one_shard_on_s3_exactly_one_wins(rows, bucket):
         shards = shards_of(Drifting(number), rows, bucket)
         for shard in range(5):
             both.wait()
-            won[number, shard] = shards.write(shard, ids, np.full(SHARD, float(number)))
+            won[number, shard] = shards.write(
+                shard, ids, PartlyScored(np.full(SHARD, float(number)))
+            )
             both.wait()
             read[number, shard] = shards.read(shard)["score"].to_pylist()
 

@@ -20,6 +20,7 @@ from support.partial import partial
 from biasgate.tasks.common.errors import CandidateError, InputError
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
+from biasgate.tasks.scoring.outcomes import PartlyScored
 from biasgate.tasks.scoring.scored import score_rows
 from biasgate.tasks.scoring.scored_set import ScoredSet
 from biasgate.tasks.scoring.scorer import Scorer
@@ -32,7 +33,7 @@ SETTINGS = CANDIDATES.validate_python(
 
 
 class Counting(Scorer):
-    """Scores row `c017` with 0.017 and remembers what it was asked."""
+    """Scores row `c017` with 0.017, truncates every third, and remembers what it was asked."""
 
     columns = ("id",)
 
@@ -47,7 +48,8 @@ class Counting(Scorer):
         if self.fails_at in ids:
             raise ConnectionError("gone")
         self.asked += ids
-        return np.array([int(one[1:]) / 1000 for one in ids])
+        numbers = np.array([int(one[1:]) for one in ids])
+        return PartlyScored(numbers / 1000, truncated=numbers % 3 == 0)
 
 
 def frozen(tmp_path, order, name="rows"):
@@ -95,6 +97,7 @@ def whole(scored, rows):
     ids = rows.column("id").to_pylist()
     assert table["id"].to_pylist() == ids
     assert table["score"].to_pylist() == [int(one[1:]) / 1000 for one in ids]
+    assert table["truncated"].to_pylist() == [int(one[1:]) % 3 == 0 for one in ids]
 
 
 def test_every_row_is_scored_once_in_shards_of_bounded_size(rows, root):
@@ -186,12 +189,29 @@ def test_a_torn_or_altered_shard_is_found_and_only_that_is_made_again(rows, root
             assert again.asked == ids, what
 
 
-def test_scores_edited_in_good_parquet_are_found(rows, root):
+class Silent(Counting):
+    """Does not say which comments it truncates."""
+
+    def score(self, rows):
+        return super().score(rows).scores
+
+
+def test_truncation_is_unknown_unless_a_model_reports_it_or_reads_whole_comments(rows, root):
+    assert score(Silent(), rows, root).table().column_names == ["id", "score"]
+    reading = Silent("b" * 64)
+    reading.reads_whole = True
+    assert score(reading, rows, root).table()["truncated"].to_pylist() == [False] * N
+
+
+@pytest.mark.parametrize(
+    ("column", "edit"), [("score", lambda one: one + 0.5), ("truncated", np.logical_not)]
+)
+def test_what_is_edited_in_good_parquet_is_found(rows, root, column, edit):
     scored = score(Counting(), rows, root)
     system, path = fsspec.core.url_to_fs(scored.url)
     with system.open(f"{path}/000002.parquet", "rb") as stream:
         frame = pd.read_parquet(stream)
-    frame["score"] += 0.5
+    frame[column] = edit(frame[column])
     with system.open(f"{path}/000002.parquet", "wb") as stream:
         frame.to_parquet(stream)
     assert ScoredSet.load(scored.url) is None

@@ -50,7 +50,7 @@ def opened(folder, **options):
 
 def score(folder, texts, **options):
     with opened(folder, **options) as scorer:
-        return scorer.score(batch(texts))
+        return scorer.score(batch(texts)).scores
 
 
 def one_at_a_time(folder, texts):
@@ -167,7 +167,7 @@ def test_a_batch_that_does_not_fit_is_halved_until_it_does(folder, texts, monkey
             return forward(**given)
 
         monkeypatch.setattr(model, "forward", limited)
-        np.testing.assert_allclose(scorer.score(batch(texts)), expected, rtol=0, atol=1e-5)
+        np.testing.assert_allclose(scorer.score(batch(texts)).scores, expected, rtol=0, atol=1e-5)
         too_large = sum(size > 200 for size in sizes)
         assert too_large
         sizes.clear()

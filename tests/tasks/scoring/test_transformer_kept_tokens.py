@@ -41,7 +41,7 @@ def tokenised(monkeypatch):
 def score(folder, store, texts=TEXTS, **options):
     settings = {"name": "tiny", "kind": "transformer", "folder": folder, "toxic_label": "toxic"}
     with CANDIDATES.validate_python(settings | options).open(Workplace(store)) as scorer:
-        return scorer.score(batch(texts))
+        return scorer.score(batch(texts)).scores
 
 
 def other_weights(folder, tmp_path):
