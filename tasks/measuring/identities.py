@@ -157,8 +157,8 @@ def truncated_sentence(joint: MarkedRows) -> str:
     overall = joint.overall
     were = "was" if overall.n_marked == 1 else "were"
     return (
-        f"{overall.n_marked:,} of {overall.n:,} comments {were} truncated: the model did not read "
-        f"their ends.{more}{less}"
+        f"{overall.n_marked:,} of {overall.n:,} comments {were} truncated: the model read only "
+        f"a part of each.{more}{less}"
     )
 
 

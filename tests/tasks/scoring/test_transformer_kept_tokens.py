@@ -44,6 +44,19 @@ def score(folder, store, texts=TEXTS, **options):
         return scorer.score(batch(texts)).scores
 
 
+def test_kept_tokens_say_which_texts_were_truncated(tmp_path, tokenised):
+    folder = save(tmp_path / "tiny", {0: "neutral", 1: "toxic"})
+    settings = {"name": "tiny", "kind": "transformer", "folder": folder, "max_tokens": 16}
+    found = []
+    for one in (folder, other_weights(folder, tmp_path)):
+        made = CANDIDATES.validate_python(settings | {"folder": one, "toxic_label": "toxic"})
+        with made.open(Workplace(tmp_path / "store")) as scorer:
+            found.append(scorer.score(batch(TEXTS)).truncated.tolist())
+    assert len(tokenised) == len(TEXTS)
+    # Two tokens of sixteen begin and end a text.
+    assert found[0][:90] == found[1][:90] == [at % 60 > 14 for at in range(90)]
+
+
 def other_weights(folder, tmp_path):
     """The same tokenizer with other weights and another name."""
     other = save(tmp_path / "other", {0: "neutral", 1: "toxic", 2: "vile"})

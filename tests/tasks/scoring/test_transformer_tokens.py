@@ -48,6 +48,20 @@ def test_tokens_are_those_of_transformers(make, tmp_path):
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("make", [word_pieces, with_types, in_python])
+def test_texts_with_more_tokens_than_allowed_are_truncated_and_no_others(make, side, tmp_path):
+    tokenizer = make(tmp_path)
+    tokenizer.truncation_side = side
+    numbers = list(range(len(TEXTS)))
+    longest = len(tokenizer(TEXTS[0])["input_ids"])
+    whole = [len(tokenizer(text, truncation=False)["input_ids"]) for text in TEXTS]
+    for limit in (longest - 1, longest, longest + 1, 20):
+        made = Tokenizer(tokenizer, limit).tokens(TEXTS, numbers)
+        assert made.truncated.tolist() == [n > limit for n in whole]
+        assert made.truncated.dtype == bool
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
 def test_padded_batches_are_those_of_transformers(side, tmp_path):
     tokenizer = word_pieces(tmp_path)
     tokenizer.padding_side = side
@@ -64,7 +78,7 @@ def test_sorted_and_cut_texts_keep_their_tokens():
     lengths = rng.integers(1, 9, 50)
     owners = np.repeat(np.arange(50), lengths)
     both = {"input_ids": owners * 100 + np.arange(owners.size), "token_type_ids": owners}
-    tokens = Tokens(np.arange(50), lengths, both)
+    tokens = Tokens(np.arange(50), lengths, lengths > 6, both)
     cut = Tokens.joined([tokens.part(0, 20), tokens.part(20, 21), tokens.part(21, 50)])
     for one in (cut, cut.longest_first()):
         at = 0
@@ -74,4 +88,5 @@ def test_sorted_and_cut_texts_keep_their_tokens():
                 mine = one.values[name][at : at + length]
                 assert mine.tolist() == values[start : start + lengths[number]].tolist()
             at += length
+        assert one.truncated.tolist() == (lengths[one.numbers] > 6).tolist()
     assert (np.diff(cut.longest_first().lengths) <= 0).all()
