@@ -147,18 +147,18 @@ def _joint_level(evidence: EvidenceFile) -> float:
 
 
 def truncated_sentence(joint: MarkedRows) -> str:
-    """Report the identities whose comments are truncated significantly more or less often.
+    """Report the identities whose comments are significantly more often truncated, or else less.
 
     Empty if there are none. The intervals of `joint` must hold together.
     """
-    more, less = (_name_gaps(joint, sign) for sign in (1, -1))
-    if not more and not less:
+    gaps = _name_gaps(joint) or _name_gaps(joint, -1)
+    if not gaps:
         return ""
     overall = joint.overall
     were = "was" if overall.n_marked == 1 else "were"
     return (
         f"{overall.n_marked:,} of {overall.n:,} comments {were} truncated: the model read only "
-        f"a part of each.{more}{less}"
+        f"a part of each.{gaps}"
     )
 
 

@@ -1,10 +1,10 @@
-"""The rule about comments without a score."""
+"""The rules about comments without a score, and about truncated ones."""
 
 import numpy as np
 import pytest
 
 from bias_metrics import MetricValue, marked_rows
-from bias_metrics.gate.marked import ShareLimits, judge_missing
+from bias_metrics.gate.marked import ShareLimits, judge_missing, judge_truncated
 from bias_metrics.thresholds import MarkedRows, MarkedShare
 
 N, LEVEL = 1000, ShareLimits(each=0.5).level
@@ -178,3 +178,33 @@ def test_without_limits_the_share_is_that_of_all_comments():
     [result] = judge_missing(found(3, 1), None)
     assert (result.value, result.limit, result.group) == (0.004, 0.0, None)
     assert (result.n_positive, result.n_negative) == (0, 0)  # labels are not looked at
+
+
+def test_truncated_comments_are_limited_as_those_without_a_score_are():
+    limits = ShareLimits(overall=0.03, each=0.03, gap=0.03)
+    content = found(60, 2)
+    judged = judge_truncated(content, limits)
+    assert [(one.metric, one.group, one.outcome) for one in judged] == [
+        ("truncated_rate", None, "fail"),
+        ("truncated_rate", "gay", "fail"),
+        ("truncated_gap", "gay", "fail"),
+    ]
+    for one, other in zip(judged, judge_missing(content, limits), strict=True):
+        named = {"rule": "max_truncated", "metric": one.metric}
+        assert one.to_dict() == other.to_dict() | named
+    phrases = judge_truncated(found(12, 0), ShareLimits(each=0.03), is_sample=False)
+    assert [one.outcome for one in phrases] == ["pass"]
+
+
+def test_truncated_comments_without_limits_are_not_judged():
+    assert judge_truncated(found(60, 2), None) == ()
+    assert judge_truncated(None, None) == ()
+
+
+def test_unknown_truncation_is_not_enough_evidence_for_a_limit():
+    [result] = judge_truncated(None, ShareLimits(gap=0.03))
+    assert (result.outcome, result.reason) == ("insufficient", "truncated_unknown")
+    assert (result.value, result.n_marked, result.limit) == (None, None, 0.03)
+    assert result.counts
+    [warned] = judge_truncated(None, ShareLimits(gap=0.03, action="warn"))
+    assert (warned.outcome, warned.counts) == ("insufficient", False)

@@ -585,6 +585,7 @@ def test_each_key_has_an_effect_or_is_refused(home):
     ("change", "rule"),
     [
         ({"max_missing": 0.1}, "must not have `max_missing`"),
+        ({"max_truncated": 0.1}, "must not have `max_truncated`"),
         ({"rules": [{"metric": "auc", "scope": "overall", "floor": 0.6, "slice": "a"}]}, "a slice"),
         (
             {"rules": [{"metric": "auc", "scope": "overall", "reference_margin": 0.1}]},

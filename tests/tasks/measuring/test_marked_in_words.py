@@ -1,4 +1,4 @@
-"""How many comments have no score, in words."""
+"""How many comments have no score, or were truncated, in words."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from support.partial import partial
 
 from bias_metrics import marked_rows
 from bias_metrics.families import bonferroni_level
-from biasgate.tasks.measuring.identities import missing_sentence
+from biasgate.tasks.measuring.identities import missing_sentence, truncated_sentence
 from biasgate.tasks.scoring.outcomes import describe_reasons
 
 
@@ -22,13 +22,18 @@ def test_one_comment_without_a_score_is_told_of_in_the_singular(n, told):
     assert missing_sentence(partial(found), partial(found)) == told
 
 
-def sentence_of(n_missing, n=200, level=None):
-    """Return the sentence for identities of 200 comments each, with so many without a score."""
-    of_rows = np.repeat(np.arange(len(n_missing)), n)
-    missing = np.concatenate([np.arange(n) < one for one in n_missing.values()])
-    groups = {name: of_rows == at for at, name in enumerate(n_missing) if name}
-    joint = marked_rows(missing, groups, confidence=level or bonferroni_level(len(groups), 0.025))
-    found = {"overall": joint.overall.to_dict(), "reasons": {"refused": int(missing.sum())}}
+def joint_of(n_marked, n=200, level=None):
+    """Count identities of 200 comments each, of which so many are marked."""
+    of_rows = np.repeat(np.arange(len(n_marked)), n)
+    marked = np.concatenate([np.arange(n) < one for one in n_marked.values()])
+    groups = {name: of_rows == at for at, name in enumerate(n_marked) if name}
+    return marked_rows(marked, groups, confidence=level or bonferroni_level(len(groups), 0.025))
+
+
+def sentence_of(n_missing, level=None):
+    """Return the sentence for identities with so many comments without a score."""
+    joint = joint_of(n_missing, level=level)
+    found = {"overall": joint.overall.to_dict(), "reasons": {"refused": joint.overall.n_marked}}
     return missing_sentence(partial(found), joint), joint
 
 
@@ -84,3 +89,26 @@ def test_nobody_is_named_without_intervals():
 def test_each_reason_is_told_with_its_number_before_it(reason, n, told):
     assert describe_reasons({reason: n}) == told
     assert describe_reasons({"refused": 40, reason: n}) == f"40 refused, {told}"
+
+
+def test_truncation_is_a_reservation_only_if_an_identity_differs_significantly():
+    assert truncated_sentence(joint_of({"": 20, "blue": 33, "red": 20})) == ""
+    others = dict.fromkeys(("", "red", "green", "grey", "pink", "gold"), 20)
+    joint = joint_of(others | {"blue": 60})
+    gap = joint.subgroups["blue"].gap
+    assert gap.low > 0
+    assert truncated_sentence(joint) == (
+        "180 of 1,400 comments were truncated: the model read only a part of each. Compared with "
+        f"others it is significantly more often so for blue: 30.0%, {gap.value:+.3f} "
+        f"[{gap.low:+.3f}, {gap.high:+.3f}]."
+    )
+
+
+def test_an_identity_with_significantly_fewer_truncated_comments_is_named_if_none_has_more():
+    joint = joint_of({"": 100, "blue": 60, "red": 99, "green": 97})
+    assert all(joint.subgroups[name].gap.low < 0 for name in ("red", "green"))
+    gap = joint.subgroups["blue"].gap
+    assert truncated_sentence(joint).endswith(
+        "significantly less often so for blue: 30.0%, "
+        f"{gap.value:+.3f} [{gap.low:+.3f}, {gap.high:+.3f}]."
+    )
