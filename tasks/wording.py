@@ -19,6 +19,8 @@ from biasgate.tasks.outcomes import COPY, EXCEPT, REPORTED, WORDS, Word, word_of
 from biasgate.tasks.records import CandidateDecision, Verdict, is_champions_copy
 
 MOST_EXCEPTIONS = 12
+MARKED = {"missing": "without a score", "truncated": "truncated"}
+"""The words for comments by their kind in a report."""
 _NAMED = 3  # most names in a list
 IN_TITLE = 2  # most names in the words for an outcome
 

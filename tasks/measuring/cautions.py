@@ -33,7 +33,7 @@ def reservations(report: Report, dominant: Sequence[DominantUnits]) -> list[str]
     """
     found = [
         on_sample(report.evaluation_set.choices),
-        *(one.sentence or None for one in report.marked.values()),
+        *(one.sentence for one in report.marked.values() if one.is_reservation),
         on_unmeasured_rows(report.evaluation_set.choices),
         on_unlabelled_rows(report.evaluation_set.choices),
         on_rows_in_no_slice(report.evaluation_set.choices.in_no_slice or {}),

@@ -138,7 +138,9 @@ def count_truncated(evidence: EvidenceFile) -> MarkedComments | None:
     found, joint = (evidence.truncated(one) for one in (CONFIDENCE, _joint_level(evidence)))
     if found is None or joint is None or not found.overall.n_marked:
         return None
-    return MarkedComments.from_dict(found.to_dict() | {"sentence": truncated_sentence(joint)})
+    sentence, is_reservation = truncated_sentence(joint)
+    told = {"sentence": sentence, "is_reservation": is_reservation}
+    return MarkedComments.from_dict(found.to_dict() | told)
 
 
 def _joint_level(evidence: EvidenceFile) -> float:
@@ -146,20 +148,20 @@ def _joint_level(evidence: EvidenceFile) -> float:
     return bonferroni_level(len(evidence.identities), (1 - CONFIDENCE) / 2)
 
 
-def truncated_sentence(joint: MarkedRows) -> str:
-    """Report the identities whose comments are significantly more often truncated, or else less.
+def truncated_sentence(joint: MarkedRows) -> tuple[str, bool]:
+    """Report how many comments were truncated, and whether that is a reservation.
 
-    Empty if there are none. The intervals of `joint` must hold together.
+    It is if an identity has significantly more truncated comments, or else significantly fewer. The
+    intervals of `joint` must hold together.
     """
     gaps = _name_gaps(joint) or _name_gaps(joint, -1)
-    if not gaps:
-        return ""
     overall = joint.overall
     were = "was" if overall.n_marked == 1 else "were"
-    return (
-        f"{overall.n_marked:,} of {overall.n:,} comments {were} truncated: the model read only "
-        f"a part of each.{gaps}"
+    told = (
+        f"{overall.n_marked:,} of {overall.n:,} comments {were} truncated: the model read only a "
+        "part of each."
     )
+    return told + (gaps or " No identity differs significantly."), bool(gaps)
 
 
 def missing_sentence(found: MarkedComments, joint: MarkedRows) -> str:

@@ -12,11 +12,12 @@ from biasgate.tasks.records.record import Record
 class MarkedComments(Record):
     """Comments without a score, or truncated ones.
 
-    `reasons` counts those without a score by reason, over all rows of the set. `sentence` is empty
-    if nothing is worth a reservation.
+    `reasons` counts those without a score by reason, over all rows of the set.
     """
 
     overall: MarkedShare
     subgroups: dict[str, MarkedShare]
     sentence: str
+    is_reservation: bool = True
+    """Whether the sentence limits every outcome; not if identities do not differ."""
     reasons: dict[str, int] | None = None

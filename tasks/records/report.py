@@ -62,10 +62,8 @@ class Choices(Record):
     n_rows_rated: int = field(metadata=_said("comments that were rated for every identity"))
     n_rows_measured: int = field(metadata=_said("comments that were measured"))
     n_rows_missing: int | None = None
-    n_rows_truncated: int | None = field(
-        default=None, metadata=_said("comments that the model truncated")
-    )
-    """None if it is unknown."""
+    n_rows_truncated: int | None = None
+    """Rows whose text the model truncated; None if it is unknown."""
     n_rows_labelled: int | None = None
     """Labelled rows, with those whose identities nobody rated; None if all are rated."""
     confidence: float = field(metadata=_said("confidence of each interval"))

@@ -22,12 +22,13 @@ from biasgate.tasks.reporting.tables import (
     number,
     percent,
     plus_minus,
+    points,
     short,
     titled,
     with_interval,
 )
 from biasgate.tasks.reporting.verdict_story import Change
-from biasgate.tasks.wording import first_names, names_by
+from biasgate.tasks.wording import MARKED, first_names, names_by
 
 _NONE = "-"
 _NAME = 24  # most characters of an identity on a narrow screen
@@ -296,15 +297,12 @@ def _of_check(result: RuleResult) -> tuple[Number, Cell]:
     return (result.group, result.metric), Cell(text, text, brief)
 
 
-_MARKED = {MISSING: "without a score", TRUNCATED: "truncated"}
-
-
 def _reason(result: RuleResult, *, is_brief: bool = False) -> str:
     """Return the number and limit of a check that is not met, or what it lacks."""
     if result.reason in _BRIEFLY:
         return _BRIEFLY[result.reason]
-    if result.rule in _MARKED and result.value is not None:
-        return f"{100 * result.value:.1f}% of comments {_MARKED[result.rule]}"
+    if result.rule in {MISSING, TRUNCATED} and result.value is not None:
+        return _marked_comments(result.rule, result.metric, result.value)
     if result.rule == USEFUL:
         return f"AUC {number(result.value or 0.0)}, not above 0.5"
     if result.lack is not None or result.reason == "no_rival":
@@ -313,6 +311,13 @@ def _reason(result: RuleResult, *, is_brief: bool = False) -> str:
     if result.value is None or METRICS.get(result.metric) is None:
         return f"{_short_title(result.metric)} undefined"
     return _number_and_limit(result, is_brief=is_brief)
+
+
+def _marked_comments(rule: str, metric: str, value: float) -> str:
+    """Return a share of comments, or the difference from the share of others."""
+    text = f"comments {MARKED[rule.removeprefix('max_')]}"
+    is_gap = metric.endswith("_gap")
+    return f"{text} {points(value)} points" if is_gap else f"{100 * value:.1f}% of {text}"
 
 
 def _number_and_limit(result: RuleResult, *, is_brief: bool) -> str:

@@ -180,6 +180,8 @@ class Story(VerdictStory):
 
     warnings: tuple[str, ...]
     """What to be careful about."""
+    remarks: tuple[str, ...]
+    """Calibration, and truncated comments that are not a reservation."""
     look_first: str
     """The identity to look at first; the cause where scores are upside down."""
     analyses: tuple[str, ...]
@@ -262,6 +264,7 @@ class Story(VerdictStory):
         return cls(
             **vars(said),
             warnings=tuple(report.warnings),
+            remarks=tuple(_remarks(report)),
             look_first=" ".join(no_use or [report.look_first.sentence]),
             analyses=tuple(analyses),
             numbers=tuple(numbers.items()),
@@ -361,6 +364,12 @@ def _overall_errors(report: Report, kind: str) -> OverallErrors:
     at = report.thresholds[kind]
     flagged, missed = error_rates(at.overall).values()
     return OverallErrors(at.threshold, flagged.value, missed.value)
+
+
+def _remarks(report: Report) -> Iterator[str]:
+    yield from (one.sentence for one in report.marked.values() if not one.is_reservation)
+    if report.calibration is not None:
+        yield report.calibration.sentence
 
 
 def worst_terms(report: Report, identity: str | None = None) -> str:

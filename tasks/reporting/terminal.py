@@ -52,7 +52,7 @@ from biasgate.tasks.reporting.terminal_table import (
     print_table,
     print_text_table,
 )
-from biasgate.tasks.wording import changed_in_words, first_names, shown_worse
+from biasgate.tasks.wording import MARKED, changed_in_words, first_names, shown_worse
 
 _CHECKS = 8  # most checks that did not pass
 _NAMES = 5  # most names in a list
@@ -208,7 +208,13 @@ def _print_identity(out: Console, results: Results, identity: str) -> None:
 
 
 def _rates(report: Report, identity: str) -> Iterator[str]:
-    """Yield the error rates of an identity at the given threshold, with those of all comments."""
+    """Yield shares of an identity's comments, and its error rates at the given threshold."""
+    for kind, comments in report.marked.items():
+        share, of_all = comments.subgroups[identity], comments.overall.rate
+        yield (
+            f"{share.n_marked:,} of {share.n:,} comments {MARKED[kind]} "
+            f"({percent(share.rate.value)}), {percent(of_all.value)} of all"
+        )
     at = report.thresholds.get(GIVEN)
     if at is None or identity not in at.subgroups:
         return
@@ -293,9 +299,7 @@ def explained(report: Report, story: Story) -> Iterator[str]:
             f"{missed} of toxic comments missed. FPED {_number(errors.fped)}; "
             f"FNED {_number(errors.fned)}."
         )
-    if report.calibration is not None:
-        yield report.calibration.sentence
-    yield from story.analyses
+    yield from (*story.remarks, *story.analyses)
 
 
 def _number(found: Value) -> str:

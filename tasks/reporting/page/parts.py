@@ -102,7 +102,7 @@ def describe(
     anchor: str, report: Report, verdict: Verdict, details: Details, axes: Mapping[str, Axis]
 ) -> Part:
     """Return what a page says of one candidate on one set, drawn on the axes of the page."""
-    scores, calibrated = details.scores, report.calibration
+    scores = details.scores
     story = Story.of(report, verdict, details.champion)
     grid = metric_grid(report, verdict, (*LIMITS, *RIVALS), differences=details.champion, axes=axes)
     return Part(
@@ -131,7 +131,7 @@ def describe(
             (kind.replace("_", " "), tuple(one.sentences))
             for kind, one in (report.analyses or {}).items()
         ),
-        remarks=(*story.warnings, *([calibrated.sentence] if calibrated else [])),
+        remarks=(*story.warnings, *story.remarks),
         digests=tuple(_digests(report, verdict)),
         slices=_slices(report),
         terms=None if report.terms is None else term_table(report.terms),

@@ -92,12 +92,19 @@ def test_each_reason_is_told_with_its_number_before_it(reason, n, told):
 
 
 def test_truncation_is_a_reservation_only_if_an_identity_differs_significantly():
-    assert truncated_sentence(joint_of({"": 20, "blue": 33, "red": 20})) == ""
+    text, is_reservation = truncated_sentence(joint_of({"": 20, "blue": 30, "red": 20}))
+    assert text == (
+        "70 of 600 comments were truncated: the model read only a part of each. No identity "
+        "differs significantly."
+    )
+    assert not is_reservation
     others = dict.fromkeys(("", "red", "green", "grey", "pink", "gold"), 20)
     joint = joint_of(others | {"blue": 60})
     gap = joint.subgroups["blue"].gap
     assert gap.low > 0
-    assert truncated_sentence(joint) == (
+    text, is_reservation = truncated_sentence(joint)
+    assert is_reservation
+    assert text == (
         "180 of 1,400 comments were truncated: the model read only a part of each. Compared with "
         f"others it is significantly more often so for blue: 30.0%, {gap.value:+.3f} "
         f"[{gap.low:+.3f}, {gap.high:+.3f}]."
@@ -108,7 +115,9 @@ def test_an_identity_with_significantly_fewer_truncated_comments_is_named_if_non
     joint = joint_of({"": 100, "blue": 60, "red": 99, "green": 97})
     assert all(joint.subgroups[name].gap.low < 0 for name in ("red", "green"))
     gap = joint.subgroups["blue"].gap
-    assert truncated_sentence(joint).endswith(
+    text, is_reservation = truncated_sentence(joint)
+    assert is_reservation
+    assert text.endswith(
         "significantly less often so for blue: 30.0%, "
         f"{gap.value:+.3f} [{gap.low:+.3f}, {gap.high:+.3f}]."
     )
