@@ -2,6 +2,7 @@
 
 import json
 import logging
+import shutil
 
 import mlflow
 import numpy as np
@@ -15,6 +16,8 @@ torch = pytest.importorskip("torch", reason="needs the extra `text` (torch and t
 transformers = pytest.importorskip("transformers", reason="needs the extra `text`")
 
 from support.encoders import WORDS, save  # noqa: E402 - needs torch
+
+from biasgate.tasks.scoring.kinds.transformer import TransformerScorer  # noqa: E402 - after the skip
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
@@ -126,6 +129,7 @@ def test_a_limit_that_is_kept_passes_and_one_that_is_not_blocks(home):
     folder, done = home
     assert done["0.9"][0] == 0, done["0.9"][1]
     assert done["0.3"][0] == 3, done["0.3"][1]
+    assert "43.7% of comments truncated" in done["0.3"][1]
     results = document(folder, "0.3", "verdict.json")["results"]
     unmet = {
         (one["rule"], one["metric"], one["group"]) for one in results if one["outcome"] == "fail"
@@ -167,3 +171,31 @@ def test_the_verdict_is_decided_again_from_the_evidence(home):
     for name, outcome in (("0.9", "pass"), ("0.3", "fail")):
         _, text = run("verify", f"./{name}")
         assert f"reproduces it ({outcome})" in text
+
+
+def test_a_run_that_ended_between_parts_reports_the_same_numbers_when_resumed(home):
+    folder, _ = home
+    shutil.rmtree(folder / "store" / "scores")
+    score, scored = TransformerScorer.score, []
+
+    def ending(self, rows):
+        if len(scored) == 3:
+            raise ConnectionError
+        scored.append(rows)
+        return score(self, rows)
+
+    def counted(self, rows):
+        scored.append(rows)
+        return score(self, rows)
+
+    again = ("evaluate", "unruled.yaml", "--output", "resumed", "--store", "store")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TransformerScorer, "score", ending)
+        assert run(*again)[0] == 1
+        assert len(list((folder / "store" / "scores").rglob("0*.parquet"))) == 3
+        patch.setattr(TransformerScorer, "score", counted)
+        code, text = run(*again)
+    assert code == 0, text
+    assert sum(rows.num_rows for rows in scored) == 400
+    found, first = (document(folder, name, "report.json") for name in ("resumed", "unruled"))
+    assert found["truncated"] == first["truncated"]

@@ -26,6 +26,7 @@ from biasgate.tasks.check_messages import check_message
 from biasgate.tasks.outcomes import WORDS
 from biasgate.tasks.records import HoldsFor
 from biasgate.tasks.reporting.candidates import CandidateStory, _lacking
+from biasgate.tasks.reporting.leaderboard import leaderboard
 from biasgate.tasks.reporting.page.grids import LIMITS, metric_grid
 from biasgate.tasks.reporting.story import Story, WorstNumber, _headline
 from biasgate.tasks.reporting.verdict_story import Change, VerdictStory
@@ -333,6 +334,11 @@ def test_a_failed_limit_of_marked_comments_is_told_as_it_is_written(metric, rule
     )
     needed = f"{metric.replace('_', ' ')} of b must be significantly below 0.3"
     assert dict(story.facts)["To pass"] == needed
+    [row] = leaderboard([story]).rows
+    words = "without a score" if rule == "max_missing" else "truncated"
+    is_gap = metric.endswith("gap")
+    brief = f"comments {words} +40.0 points" if is_gap else f"40.0% of comments {words}"
+    assert row.worst.text == f"b: {brief}"
 
 
 def test_a_pass_with_a_shown_loss_is_told_and_coloured_as_one_with_exceptions():
