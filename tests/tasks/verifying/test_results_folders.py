@@ -16,8 +16,8 @@ from biasgate.tasks.signing.statement import attest
 
 FIRST = "sample/first"
 NOT_COMPARED = (
-    "Not compared: warnings, analyses, terms and missing scores of its report, and pages, "
-    "tables, model"
+    "Not compared: warnings, analyses, terms, missing scores and truncated comments of its report, "
+    "and pages, tables, model"
 )
 
 
