@@ -74,6 +74,7 @@ NAV: Mapping[str, tuple[str, list[str]]] = {
             "evidence/intervals",
             "evidence/gate",
             "evidence/models",
+            "evidence/packages",
             "evidence/mitigation",
             "evidence/operation",
         ],
