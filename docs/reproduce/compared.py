@@ -18,7 +18,6 @@ import time
 from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from served import served
@@ -30,7 +29,7 @@ from biasgate.flows.score import train
 from biasgate.tasks.data.freezing import freeze
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.reading_evaluation import read_evaluation
-from biasgate.tasks.records import Report
+from biasgate.tasks.records import Report, Summary
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.scored import score_rows
 from biasgate.tasks.store import Workplace
@@ -88,7 +87,7 @@ def main() -> None:
             for source in sources
             for one in pinned
         }
-        summary: Any = evaluate(str(CONFIG), str(store / "results"), str(store))
+        summary: Summary = evaluate(str(CONFIG), str(store / "results"), str(store))
     with TABLE.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow([*HEAD, "verdict", "rows a second"])
@@ -126,20 +125,20 @@ def timed_scores(
 
 def table(
     of_set: str,
-    summary: Mapping[str, Any],
+    summary: Summary,
     scored: Mapping[tuple[str, str], tuple[np.ndarray, float]],
     store: Path,
 ) -> Iterator[list[str]]:
     """Yield the rows of one set."""
-    for verdict in summary["verdicts"]:
-        if verdict["evaluation_set"]["name"] != of_set:
+    for verdict in summary.verdicts:
+        if verdict.evaluation_set.name != of_set:
             continue
-        name = verdict["candidate"]["name"]
+        name = verdict.candidate.name
         report = store / "results" / of_set / name / "report.json"
         bias = Report.read(report.read_text("utf-8")).bias
         worst, rows = bias.worst("bpsn_auc"), bias.counts[None]
         columns = [name, interval(bias.overall.auc), interval(bias.overall.final_score)]
-        columns += [interval(worst.value), str(worst.subgroup), verdict["outcome"]]
+        columns += [interval(worst.value), str(worst.subgroup), verdict.outcome]
         n = str(rows.n), str(rows.n_positive)
         yield [of_set, *n, *columns, f"{scored[of_set, name][1]:.0f}"]
 
