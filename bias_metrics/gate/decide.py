@@ -1,8 +1,8 @@
-"""The decision of the gate: rules against measured evidence, pure and without side effects.
+"""The decision of the gate: rules compared with measured evidence, without side effects.
 
 A rule gives one result per number and limit. A result is `pass`, `fail`, `insufficient` (too
-few rows, or bounds on both sides of the limit), `error` (there should be a number but there
-is none) or `skipped` (no champion yet, and the policy allows that). The verdict is the worst
+few rows, or bounds on both sides of the limit), `error` (a number is missing although there are
+enough rows) or `skipped` (no champion yet, and the policy allows that). The verdict is the worst
 result of all blocking rules. A group is never dropped: without evidence it is insufficient,
 which blocks like a failure.
 """
@@ -33,18 +33,18 @@ def evidence_needed(rules: Sequence[Rule]) -> list[EvidenceKey]:
 def thresholds_needed(rules: Sequence[Rule]) -> dict[str, set[str]]:
     """Return the names of the rules' thresholds, each with the models compared at it.
 
-    `candidate` always; `champion` and `reference` where a rule has a margin.
+    `candidate` is always included; `champion` and `reference` if a rule has a margin.
     """
-    found: dict[str, set[str]] = {}
+    roles: dict[str, set[str]] = {}
     for rule in rules:
         if rule.threshold is not None:
             rivals = {kind for kind, _ in rule.checks if kind in RIVALS}
-            found.setdefault(rule.threshold, {"candidate"}).update(rivals)
-    return found
+            roles.setdefault(rule.threshold, {"candidate"}).update(rivals)
+    return roles
 
 
 def needs_calibration(rules: Sequence[Rule]) -> bool:
-    """Say whether a rule is about calibration, which is measured only if asked for."""
+    """Return True if a rule is about calibration, which is measured only on request."""
     return any(METRICS[rule.metric].needs_probabilities for rule in rules)
 
 
@@ -59,7 +59,7 @@ def decide(
     Parameters
     ----------
     evidence : mapping of (str or None, float) to Evidence
-        What was measured, by slice and two-sided confidence; `evidence_needed` lists them.
+        Measurements by slice and two-sided confidence; `evidence_needed` lists the keys.
     rules : sequence of Rule
         At least one of them must block.
     allow_first : bool, default=False
@@ -85,57 +85,61 @@ def decide(
         msg = f"`evidence` must cover every slice and confidence of the rules; lacks {missing}."
         raise ValueError(msg)
     for rule in rules:
-        _refuse_missing_thresholds(rule, evidence[rule.slice, rule.level])
-    judged = [(rule, tuple(_results(rule, evidence, allow_first=allow_first))) for rule in rules]
+        _refuse_missing_numbers(rule, evidence[rule.slice, rule.level])
     outcomes: list[Outcome] = []
-    for rule, results in judged:
+    all_results: list[RuleResult] = []
+    for rule in rules:
+        results = list(_judge_rule(rule, evidence, allow_first=allow_first))
         if rule.action == "block" and not results:
-            outcomes.append("insufficient")  # a rule with nothing to check has not passed
-        outcomes += [one.outcome for one in results if one.counts and one.outcome != "skipped"]
-    found = [one for _, results in judged for one in results]
-    return Verdict(worst(outcomes), tuple(found))
+            outcomes.append("insufficient")  # a rule without numbers to check has not passed
+        outcomes += [
+            result.outcome for result in results if result.counts and result.outcome != "skipped"
+        ]
+        all_results += results
+    return Verdict(worst(outcomes), tuple(all_results))
 
 
 def worst(outcomes: Sequence[Outcome]) -> Outcome:
-    """Return the worst of some outcomes; if there are none, `insufficient`."""
-    return next((one for one in WORST_FIRST if one in outcomes), "insufficient")
+    """Return the worst outcome; `insufficient` for an empty sequence."""
+    return next((outcome for outcome in WORST_FIRST if outcome in outcomes), "insufficient")
 
 
-def _results(
+def _judge_rule(
     rule: Rule, evidence: Mapping[EvidenceKey, Evidence], *, allow_first: bool
 ) -> Iterator[RuleResult]:
     """Yield one result per number and limit."""
-    found = evidence[rule.slice, rule.level]
-    if not found.is_sample:
+    selected = evidence[rule.slice, rule.level]
+    if not selected.is_sample:
         rule = replace(rule, mode="estimate", min_positives=1, min_negatives=1, min_clusters=1)
     covered: tuple[str, ...] = ()
     n_categories = 0
     if rule.scope == AGGREGATE:
-        hierarchy = found.small.hierarchy
-        found, covered = rolled(rule, found)
+        hierarchy = selected.small.hierarchy
+        selected, covered = rolled(rule, selected)
         if hierarchy is not None:
             n_categories = sum(name in hierarchy.categories for name in covered)
-    targets = list(targets_of(found.table, rule, found.background))
+    targets = list(targets_of(selected.table, rule, selected.background))
     for kind, limit in rule.checks:
         check = Check(
-            rule, kind, limit, found.table, LEAST_COMPARED, n_categories, not found.is_sample
+            rule, kind, limit, selected.table, LEAST_COMPARED, n_categories, not selected.is_sample
         )
-        if found.has(kind):
-            yield from judge_all(check, targets, found, covered)
+        if selected.has(kind):
+            yield from judge_all(check, targets, selected, covered)
         else:
             skipped = kind == "champion" and allow_first
             for target in targets:
                 yield check.without_rival(target, skipped=skipped)
 
 
-def _refuse_missing_thresholds(rule: Rule, found: Evidence) -> None:
-    """Refuse evidence that was not measured at a rule's threshold, or lacks its calibration."""
-    for kind in (None, *(kind for kind, _ in rule.checks if kind in RIVALS and found.has(kind))):
-        if rule.threshold is not None and (rule.threshold, kind) not in found.table.thresholds:
+def _refuse_missing_numbers(rule: Rule, evidence: Evidence) -> None:
+    """Refuse evidence without a rule's threshold or calibration, for the candidate or a rival."""
+    rivals = [kind for kind, _ in rule.checks if kind in RIVALS and evidence.has(kind)]
+    for rival in (None, *rivals):
+        if rule.threshold is not None and (rule.threshold, rival) not in evidence.table.thresholds:
             msg = f"`evidence` must be measured at threshold {rule.threshold!r} for {rule.name}."
             raise ValueError(msg)
         if METRICS[rule.metric].needs_probabilities:
-            keys = (Key(rule.metric, name, against=kind) for name in found.table.groups)
-            if not all(key in found.table for key in keys):
+            keys = (Key(rule.metric, name, against=rival) for name in evidence.table.groups)
+            if not all(key in evidence.table for key in keys):
                 msg = f"`evidence` must have the calibration that {rule.name} is about."
                 raise ValueError(msg)

@@ -1,4 +1,4 @@
-"""What no rule can pass: scores that separate nothing, and numbers that a few heavy rows decide."""
+"""Doubts that no rule covers: useless scores, and numbers dominated by a few heavy rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bias_metrics.table import BiasTable, Key
 
 USEFUL, FLAGGED = "useful", "flag_rate"
 CHANCE, LEAST_FLAGGED = 0.5, 0.001
-"""The AUC of scores that separate nothing; the share of a class that a useful threshold flags."""
+"""AUC of random scores; smallest share of a class that a useful threshold flags."""
 _CLASSES = ("negative", "positive")
 
 
@@ -32,31 +32,32 @@ def judge_usefulness(
     confidence: float = 0.975,
     is_sample: bool = True,
 ) -> tuple[RuleResult, ...]:
-    """Return what is lacking of a useful model; nothing if it is one.
+    """Check that a model is better than chance, and that its threshold separates rows.
 
-    A model that flags everything has gaps of 0, and one that guesses is as good as another that
-    does. So rules about gaps and margins alone would pass both.
+    A model that flags everything has gaps of 0, and two models that guess do not differ. Rules
+    about gaps and margins would therefore pass both.
 
     Parameters
     ----------
     table : BiasTable
         With the overall AUC and its interval.
     at : Flagged, optional
-        What the threshold in use flags.
+        The shares flagged by the threshold in use.
     confidence : float, default=0.975
         One-sided confidence of the bounds of the AUC.
     is_sample : bool, default=True
-        Whether rows are a sample; if not, the AUC itself decides.
+        Whether rows are a sample; if not, the AUC itself decides instead of its bound.
 
     Returns
     -------
     tuple of RuleResult
-        An `insufficient` result where the overall AUC is not shown to be above .5, or where the
-        threshold flags less than .1 %, or more than 99.9 %, of both classes.
+        Empty for a useful model. An `insufficient` result if the overall AUC is not
+        significantly above .5, and another if the threshold flags less than .1 %, or more than
+        99.9 %, of both classes.
     """
     auc, rows = table[Key("auc")], table.counts[None]
     bound = auc.low if is_sample else auc.value
-    known: dict[str, Any] = {
+    common: dict[str, Any] = {
         "rule": USEFUL,
         "scope": "overall",
         "group": None,
@@ -68,9 +69,9 @@ def judge_usefulness(
         "outcome": "insufficient",
         "action": "block",
     }
-    found = []
+    results = []
     if auc.value is not None and (bound is None or bound <= CHANCE):
-        found.append(
+        results.append(
             RuleResult(
                 kind="floor",
                 metric="auc",
@@ -81,18 +82,28 @@ def judge_usefulness(
                 bound=bound,
                 reason="no_better_than_chance",
                 why=auc.reason if bound is None else None,
-                **known,
+                **common,
             )
         )
-    if at is not None and (reason := _of_threshold(at)) is not None:
-        flags: dict[str, Any] = {"metric": FLAGGED, "value": at.negative, "at": at.threshold}
-        flags |= {"threshold": GIVEN, "positives_flagged": at.positive, "reason": reason}
-        found.append(RuleResult(kind="floor", limit=LEAST_FLAGGED, **flags, **known))
-    return tuple(found)
+    if at is not None and (reason := _judge_threshold(at)) is not None:
+        results.append(
+            RuleResult(
+                kind="floor",
+                metric=FLAGGED,
+                limit=LEAST_FLAGGED,
+                value=at.negative,
+                threshold=GIVEN,
+                at=at.threshold,
+                positives_flagged=at.positive,
+                reason=reason,
+                **common,
+            )
+        )
+    return tuple(results)
 
 
-def _of_threshold(at: Flagged) -> Reason | None:
-    """Return whether a threshold flags hardly any comment, or nearly every one."""
+def _judge_threshold(at: Flagged) -> Reason | None:
+    """Return the reason why a threshold is useless: it flags almost no comment, or almost all."""
     if at.negative is None or at.positive is None:
         return None
     if max(at.negative, at.positive) < LEAST_FLAGGED:
@@ -101,14 +112,14 @@ def _of_threshold(at: Flagged) -> Reason | None:
 
 
 def unjudged(judged: Collection[str], *, at_threshold: bool) -> tuple[str, ...]:
-    """Return the metrics that no blocking rule is about: the overall AUC, and those of subgroups.
+    """Return the metrics without a blocking rule: overall AUC, subgroup metrics, error rates.
 
     Parameters
     ----------
     judged : collection of str
-        The metrics of the blocking rules. The final score has the overall AUC among its parts.
+        The metrics of the blocking rules. `final_score` includes the overall AUC.
     at_threshold : bool
-        Whether there is a threshold in use, so that error rates count too.
+        Whether a threshold is in use, so that error rates are also expected.
 
     Examples
     --------
@@ -116,36 +127,36 @@ def unjudged(judged: Collection[str], *, at_threshold: bool) -> tuple[str, ...]:
     ('bnsp_auc', 'negative_aeg')
     """
     every = ["auc", *SUBGROUP_METRICS, *(threshold_metrics() if at_threshold else ())]
-    known = {*judged, *(["auc"] if "final_score" in judged else [])}
-    return tuple(metric for metric in every if metric not in known)
+    covered = {*judged, *(["auc"] if "final_score" in judged else [])}
+    return tuple(metric for metric in every if metric not in covered)
 
 
 def without_proof(
     results: Sequence[RuleResult], dominant: Iterable[DominantUnits]
 ) -> list[RuleResult]:
-    """Return the results; a pass that few rows of large weight decide is `insufficient`.
+    """Return the results, with `insufficient` for a pass that depends on a few heavy rows.
 
     Parameters
     ----------
     results : sequence of RuleResult
-        Of rules on all rows.
+        Results of rules on all rows.
     dominant : iterable of DominantUnits
-        What numbers depend on heavily, of all rows and by subgroup.
+        The rows, or clusters, that dominate the numbers of all rows and of each subgroup.
     """
-    heavy = {(one.subgroup, one.label): one for one in dominant if one.weight is not None}
-    return [_doubted(result, heavy) for result in results] if heavy else list(results)
+    heavy = {(units.subgroup, units.label): units for units in dominant if units.weight is not None}
+    return [_withdraw_pass(result, heavy) for result in results] if heavy else list(results)
 
 
-def _doubted(
+def _withdraw_pass(
     result: RuleResult, heavy: Mapping[tuple[str | None, str], DominantUnits]
 ) -> RuleResult:
     if result.outcome != "pass" or result.mode != "proven" or result.metric not in METRICS:
         return result
     own, background = METRICS[result.metric].classes if result.group else (_CLASSES, ())
     compared = [(result.group, label) for label in own] + [(None, label) for label in background]
-    if result.group is None:  # of all rows, or of several subgroups
+    if result.group is None:  # the number covers all rows, or several subgroups
         compared = list(heavy)
-    units = next((heavy[one] for one in compared if one in heavy), None)
+    units = next((heavy[key] for key in compared if key in heavy), None)
     if units is None:
         return result
     return replace(result, outcome="insufficient", dominated_by=units)

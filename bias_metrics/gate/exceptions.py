@@ -1,7 +1,7 @@
-"""What a pass does not say: checks that were skipped, estimated or judged in a category.
+"""Exceptions of a pass: checks that were skipped, estimated or judged in a category.
 
-A pass is proven for the identities of which every check passed on their own rows, and not all by
-an estimate alone. The others are its exceptions, and whoever reads of a pass reads of these.
+A pass is proven for an identity if every check passed on its own rows, at least one of them by a
+confidence bound. All other identities are exceptions, which are reported wherever a pass is.
 """
 
 from __future__ import annotations
@@ -20,40 +20,41 @@ from bias_metrics.gate.targets import SUBGROUP
 from bias_metrics.gate.verdict import RuleResult
 
 AllowedBy = Literal["warning", "no_rule"] | float
-"""Why a loss does not block: its rule only warns, there is none, or a tolerance."""
+"""Why a loss does not block: its rule only warns, no rule exists, or the rule's tolerance."""
 Why = Literal["category", "blind", "not_measured", "no_rival", "no_rule", "estimate", "shown_worse"]
 
 
 @dataclass(frozen=True)
 class PassException:
-    """What a pass does not say of a group, or of all."""
+    """A limitation of a pass, for one group or for all."""
 
     group: str | None
-    """The group; None if it is about no single one."""
+    """The group; None if the exception is not about a single group."""
     why: Why
-    """What stands for the checks: a category, the margin `blind`, somebody's word, or nothing."""
+    """What replaced the checks (a category, the margin `blind`, an entry of `not_measured`), or
+    which kind of evidence is missing."""
     n_checks: int
-    """How many checks it is about."""
+    """Number of affected checks."""
     check: RuleResult | None = None
-    """The check that leaves most open."""
+    """The affected check with the largest loss not excluded."""
     n_unbounded: int = 0
-    """How many checks have no bound, if another has one."""
+    """Number of affected checks without a bound, if another has a bound."""
     kind: Kind | None = None
-    """The rival that does not exist."""
+    """The missing rival."""
     groups: tuple[str, ...] | None = None
-    """The groups that no blocking rule is about; None for all."""
+    """The groups without a blocking rule; None for all."""
     loss: Loss | None = None
     """The largest significant loss against the champion."""
     allowed_by: AllowedBy | None = None
     """Why that loss does not block."""
     may_be_shared: bool = False
-    """Whether it may come from rows of another group that loses."""
+    """Whether the loss may come from rows of another group that loses."""
     reason: str | None = None
-    """Why the group is not measured, if the policy says so and its own rows bound nothing."""
+    """The policy's reason for not measuring the group, if no check of its own rows has a bound."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values, without defaults but for `group`."""
-        values = {one.name: (getattr(self, one.name), one.default) for one in fields(self)}
+        """Return plain values; defaults are left out, except `group` and `groups`."""
+        values = {field.name: (getattr(self, field.name), field.default) for field in fields(self)}
         return {
             name: plain(value)
             for name, (value, default) in values.items()
@@ -63,18 +64,18 @@ class PassException:
 
 @dataclass(frozen=True)
 class Extent:
-    """For whom a pass is proven, and its exceptions."""
+    """The groups for which a pass is proven, and the exceptions."""
 
     groups: tuple[str, ...]
-    """The groups of which each check passed on their own rows, at least one by a bound."""
+    """The groups whose checks all passed on their own rows, at least one by a bound."""
     of: int
-    """How many groups there are."""
+    """Number of all groups."""
     exceptions: tuple[PassException, ...]
-    """What a pass does not say: about single groups first."""
+    """The exceptions, those of single groups first."""
 
 
 def extent_of(results: Sequence[RuleResult], groups: Sequence[str]) -> Extent:
-    """Return for whom a pass by these results is proven.
+    """Find the groups for which a pass by these results is proven, and its exceptions.
 
     Parameters
     ----------
@@ -86,31 +87,37 @@ def extent_of(results: Sequence[RuleResult], groups: Sequence[str]) -> Extent:
     Returns
     -------
     Extent
-        Results that only warn count like the others where they were skipped.
+        A skipped check is an exception even if its rule only warns.
     """
-    excepted = tuple(_of_groups(results, groups))
-    names = {entry.group for entry in excepted}
-    judged = _judged(results, groups)
-    ruled = _ruled(results, groups)
-    without_rule = [name for name in groups if name not in ruled]
-    others = [*_of_all(results), *_unruled(without_rule, groups)]
-    names |= _not_met(results, groups)
-    proven = tuple(name for name in groups if name in judged and name not in names)
-    return Extent(proven, len(groups), (*excepted, *others))
+    own_exceptions = tuple(_find_group_exceptions(results, groups))
+    excepted: set[str | None] = {exception.group for exception in own_exceptions}
+    excepted |= _find_unmet_groups(results, groups)
+    bounded = _find_bounded_groups(results, groups)
+    ruled = _find_ruled_groups(results, groups)
+    unruled = tuple(name for name in groups if name not in ruled)
+    exceptions = [*own_exceptions, *_find_shared_exceptions(results)]
+    if unruled:
+        listed = None if len(unruled) == len(groups) else unruled
+        exceptions.append(PassException(None, "no_rule", 0, groups=listed))
+    proven = tuple(name for name in groups if name in bounded and name not in excepted)
+    return Extent(proven, len(groups), tuple(exceptions))
 
 
-def _judged(results: Sequence[RuleResult], groups: Sequence[str]) -> set[str]:
-    """Return the groups that a blocking check has passed for by a bound, on their own rows."""
-    passed = [result for result in results if result.outcome == "pass" and result.counts]
-    passed = [result for result in passed if result.mode != "estimate"]
-    judged = {result.group for result in passed if result.scope == SUBGROUP}
+def _find_bounded_groups(results: Sequence[RuleResult], groups: Sequence[str]) -> set[str]:
+    """Return the groups with a blocking check that their own rows pass by a bound."""
+    passed = [
+        result
+        for result in results
+        if result.outcome == "pass" and result.counts and result.mode != "estimate"
+    ]
+    bounded = {result.group for result in passed if result.scope == SUBGROUP}
     for result in passed:
         if result.scope == WORST:
-            judged |= set(groups) - set(result.instead_of)
-    return {name for name in judged if name is not None}
+            bounded |= set(groups) - set(result.instead_of)
+    return {name for name in bounded if name is not None}
 
 
-def _ruled(results: Sequence[RuleResult], groups: Sequence[str]) -> set[str | None]:
+def _find_ruled_groups(results: Sequence[RuleResult], groups: Sequence[str]) -> set[str | None]:
     """Return the groups that a blocking rule is about."""
     blocking = [result for result in results if result.action == "block"]
     if any(result.scope == WORST for result in blocking):
@@ -118,49 +125,61 @@ def _ruled(results: Sequence[RuleResult], groups: Sequence[str]) -> set[str | No
     return {result.group for result in blocking if result.scope == SUBGROUP}
 
 
-def _not_met(results: Sequence[RuleResult], groups: Sequence[str]) -> set[str | None]:
-    """Return the groups of which a check that counts did not pass."""
-    against = [result for result in results if result.counts and result.outcome != "pass"]
-    if any(result.scope == WORST or result.rule == USEFUL for result in against):
+def _find_unmet_groups(results: Sequence[RuleResult], groups: Sequence[str]) -> set[str | None]:
+    """Return the groups with a check that counts and did not pass."""
+    unmet = [result for result in results if result.counts and result.outcome != "pass"]
+    if any(result.scope == WORST or result.rule == USEFUL for result in unmet):
         return set(groups)
-    return {result.group for result in against if result.scope == SUBGROUP}
+    return {result.group for result in unmet if result.scope == SUBGROUP}
 
 
-def _of_groups(results: Sequence[RuleResult], groups: Sequence[str]) -> Iterator[PassException]:
+def _find_group_exceptions(
+    results: Sequence[RuleResult], groups: Sequence[str]
+) -> Iterator[PassException]:
+    """Yield one exception per group with checks that were replaced."""
     for name in groups:
-        own = [result for result in results if result.group == name and _why(result) is not None]
-        own = [result for result in own if result.scope == SUBGROUP]
-        if own:
-            bounded = [result for result in own if result.not_excluded is not None]
-            worst = max(bounded or own, key=_open)
-            why = _why(worst)
-            assert why is not None  # noqa: S101 - chosen above
-            reason = worst.not_measured if why == "not_measured" and not bounded else None
-            n_unbounded = len(own) - len(bounded) if bounded else 0
-            yield PassException(
-                name, why, len(own), check=worst, n_unbounded=n_unbounded, reason=reason
-            )
+        replaced = [
+            result
+            for result in results
+            if result.group == name
+            and result.scope == SUBGROUP
+            and _classify_replacement(result) is not None
+        ]
+        if not replaced:
+            continue
+        bounded = [result for result in replaced if result.not_excluded is not None]
+        worst = max(bounded or replaced, key=_compute_open_loss)
+        why = _classify_replacement(worst)
+        assert why is not None  # noqa: S101 - only replaced checks are compared
+        yield PassException(
+            name,
+            why,
+            len(replaced),
+            check=worst,
+            n_unbounded=len(replaced) - len(bounded) if bounded else 0,
+            reason=worst.not_measured if why == "not_measured" and not bounded else None,
+        )
 
 
-def _of_all(results: Sequence[RuleResult]) -> Iterator[PassException]:
-    estimated = [one for one in results if one.mode == "estimate" and one.counts]
+def _find_shared_exceptions(results: Sequence[RuleResult]) -> Iterator[PassException]:
+    """Yield the exceptions of all groups: checks by estimates, and checks without a rival."""
+    estimated = [result for result in results if result.mode == "estimate" and result.counts]
     if estimated:
         yield PassException(None, "estimate", len(estimated))
     for kind in RIVALS:
-        lacking = [one for one in results if one.outcome == "skipped" and one.kind == kind]
-        lacking = [one for one in lacking if _why(one) is None]
-        if lacking:
-            yield PassException(None, "no_rival", len(lacking), kind=kind)
+        skipped = [
+            result
+            for result in results
+            if result.outcome == "skipped"
+            and result.kind == kind
+            and _classify_replacement(result) is None
+        ]
+        if skipped:
+            yield PassException(None, "no_rival", len(skipped), kind=kind)
 
 
-def _unruled(names: Sequence[str], groups: Sequence[str]) -> Iterator[PassException]:
-    if names:
-        every = len(names) == len(groups)
-        yield PassException(None, "no_rule", 0, groups=None if every else tuple(names))
-
-
-def _why(result: RuleResult) -> Why | None:
-    """Return what stands for a check of a group with too few rows; None if nothing needs to."""
+def _classify_replacement(result: RuleResult) -> Why | None:
+    """Return what replaces the check of a group with too few rows; None for any other result."""
     if result.outcome != "skipped":
         return None
     if result.not_measured is not None:
@@ -170,8 +189,8 @@ def _why(result: RuleResult) -> Why | None:
     return None if result.blind is None else "blind"
 
 
-def _open(result: RuleResult) -> float:
-    """Return how much a check leaves open, in units of its limit; most if it has no bound."""
+def _compute_open_loss(result: RuleResult) -> float:
+    """Return the loss that a check does not exclude, in units of its limit; inf without a bound."""
     if result.not_excluded is None:
         return math.inf
     if result.kind in RIVALS:

@@ -1,22 +1,21 @@
-"""The rule that shown harm blocks: no group may be shown to be worse than with a rival.
+"""The rule `shown_harm`: no group may be significantly worse than under a rival.
 
-Bounds that hold together over all groups and metrics are looked at. A group needs no minimum of
-rows: missing evidence neither passes nor blocks here, since the other rules see to that.
+The rule uses bounds that hold jointly over all groups and metrics. It applies to groups of any
+size: without evidence it neither passes nor blocks a group, which is left to the other rules.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from bias_metrics.gate.exceptions import AllowedBy, PassException
 from bias_metrics.gate.judging import RIVALS
 from bias_metrics.gate.losses import Loss, Losses
 from bias_metrics.gate.rules import Action, Kind
-from bias_metrics.gate.verdict import Evidence, RuleResult
+from bias_metrics.gate.verdict import Evidence, Reason, RuleResult
 from bias_metrics.metrics import METRICS
-from bias_metrics.table import RowCounts
 
 RULE = "shown_harm"
 ANY_METRIC = "any"
@@ -24,46 +23,47 @@ ANY_METRIC = "any"
 
 @dataclass(frozen=True)
 class HarmLimit:
-    """By how much a group may be shown to be worse."""
+    """The largest significant loss of a group that passes."""
 
     tolerance: float = 0.0
-    """The largest shown loss that passes, in an AUC; in the size of a gap twice as much."""
+    """Largest lower bound of a loss in an AUC; twice as much for the size of a gap."""
     action: Action = "block"
+    """Whether the results count for the verdict."""
     confidence: float = 0.95
-    """With which all bounds against one rival hold together, on one side."""
+    """One-sided joint confidence of all bounds against one rival."""
 
     def __post_init__(self) -> None:
-        """Refuse a tolerance that allows anything."""
+        """Refuse a tolerance that would allow any loss."""
         if not 0 <= self.tolerance < 0.5:
             msg = f"`tolerance` of `{RULE}` must be at least 0 and below 0.5; got {self.tolerance}."
             raise ValueError(msg)
 
     def of(self, metric: str) -> float:
-        """Return the tolerance of a metric: twice as much for the size of a gap."""
+        """Return the tolerance of a metric, doubled for the size of a gap."""
         return self.tolerance * (2 if METRICS[metric].is_gap else 1)
 
 
 def judge_harm(
     losses: Mapping[str, Losses],
     limit: HarmLimit | None,
-    found: Evidence,
+    evidence: Evidence,
 ) -> tuple[RuleResult, ...]:
-    """Judge what is shown to be worse than with each rival.
+    """Judge the significant losses against each rival.
 
     Parameters
     ----------
     losses : mapping of str to Losses
-        By rival (`champion`, `reference`): what is shown, and how many bounds were looked at.
+        Significant losses and the number of bounds, by rival (`champion`, `reference`).
     limit : HarmLimit or None
-        The tolerance; None if there is no rule, and so no result.
-    found : Evidence
-        Of all rows: which they are, and how many each group has.
+        The tolerance; None if the policy lacks the rule, which gives no result.
+    evidence : Evidence
+        Evidence on all rows, for the numbers of rows by group.
 
     Returns
     -------
     tuple of RuleResult
-        For each rival the shown losses beyond the tolerance, the largest first, as failures; one
-        pass if there are none. Without any rival a single result that is `skipped`.
+        For each rival, one failure per loss beyond the tolerance, the largest first, or else one
+        pass. Without any rival, a single `skipped` result.
     """
     if limit is None:
         return ()
@@ -71,24 +71,32 @@ def judge_harm(
         result
         for kind in RIVALS
         if kind in losses
-        for result in _of_rival(kind, losses[kind], limit, found)
+        for result in _judge_rival(kind, losses[kind], limit, evidence)
     ]
-    return tuple(results) or (_nobody(limit, found),)
+    if not results:
+        results.append(_build_overall("champion", limit, evidence, "skipped", "no_rival"))
+    return tuple(results)
 
 
 def unruled_harm(losses: Mapping[str, Losses], limit: HarmLimit | None) -> list[PassException]:
-    """Return who is shown to be worse than with the champion, and does not block.
+    """Return the groups with significant losses against the champion that do not block.
 
     Parameters
     ----------
     losses, limit
         As in `judge_harm`.
+
+    Returns
+    -------
+    list of PassException
+        One per group, with its largest loss. Losses that come only from rows of another group
+        are left out.
     """
     by_group: dict[str, list[tuple[Loss, AllowedBy]]] = {}
     why: AllowedBy
     for cell in losses["champion"].cells if "champion" in losses else ():
         if cell.without:
-            continue  # only by comments that also mention somebody else who is named
+            continue  # the loss comes from rows that also mention a group that is already listed
         if limit is None or limit.action == "warn":
             why = "warning" if limit else "no_rule"
         elif cell.worse_by_at_least <= limit.of(cell.metric):
@@ -111,15 +119,18 @@ def unruled_harm(losses: Mapping[str, Losses], limit: HarmLimit | None) -> list[
 
 @dataclass(frozen=True, kw_only=True)
 class Bounds:
-    """How many bounds were computed, separately and jointly, and how many are wrong on average."""
+    """Numbers of separate and joint bounds, and how many of them may be wrong."""
 
     separately: int
+    """Bounds with their rule's own confidence."""
     expected_wrong: float
+    """Expected number of wrong separate bounds."""
     jointly: int
+    """Bounds that hold jointly."""
     alpha: float
-    """The chance that any of the joint bounds is wrong; 0 if values are of these rows only."""
+    """Probability that any joint bound is wrong; 0 if the rows are not a sample."""
     without_threshold: tuple[str, ...] = ()
-    """Rivals without a threshold, so that losses in error rates were not tested."""
+    """Rivals without a threshold, whose error rates were not compared."""
 
 
 def bounds_looked_at(
@@ -130,7 +141,7 @@ def bounds_looked_at(
     *,
     is_sample: bool,
 ) -> Bounds:
-    """Count the bounds that a verdict looked at, and how many of them may be wrong.
+    """Count the bounds behind a verdict, and how many of them may be wrong.
 
     Parameters
     ----------
@@ -139,50 +150,40 @@ def bounds_looked_at(
     losses : mapping of str to Losses
         As in `judge_harm`.
     alpha : float
-        The chance that any of the joint bounds is wrong.
+        Probability that any joint bound is wrong.
     thresholds : mapping of str to float or None
-        By role, the threshold that each model is used with.
+        The threshold in use, by the model's role.
     is_sample : bool
-        Whether the verdict is about more rows than these.
+        Whether rows are a sample; if not, values are exact and bounds are not counted.
     """
     if not is_sample:
         return Bounds(separately=0, expected_wrong=0.0, jointly=0, alpha=0.0)
-    apart = [
+    separate = [
         result
         for result in results
         if result.bound is not None and result.mode == "proven" and result.rule != RULE
     ]
     unknown = [role for role in losses if thresholds.get(role) is None]
     return Bounds(
-        separately=len(apart),
-        expected_wrong=sum(1 - result.confidence for result in apart),
-        jointly=sum(of_rival.n_bounds for of_rival in losses.values()),
+        separately=len(separate),
+        expected_wrong=sum(1 - result.confidence for result in separate),
+        jointly=sum(rival.n_bounds for rival in losses.values()),
         alpha=alpha,
         without_threshold=() if thresholds["candidate"] is None else tuple(unknown),
     )
 
 
-def _of_rival(
-    kind: Kind,
-    losses: Losses,
-    limit: HarmLimit,
-    found: Evidence,
+def _judge_rival(
+    kind: Kind, losses: Losses, limit: HarmLimit, evidence: Evidence
 ) -> Iterator[RuleResult]:
+    """Yield one failure per loss beyond the tolerance, or one pass."""
     beyond = [cell for cell in losses.cells if cell.worse_by_at_least > limit.of(cell.metric)]
-    known: dict[str, Any] = {"rule": RULE, "kind": kind, "n_bounds": losses.n_bounds}
     if not beyond:
-        yield RuleResult(
-            metric=ANY_METRIC,
-            scope="overall",
-            group=None,
-            outcome="pass",
-            reason="no_loss",
-            **known,
-            **_fixed(limit, limit.tolerance, found.table.counts[None], is_sample=found.is_sample),
-        )
+        yield _build_overall(kind, limit, evidence, "pass", "no_loss", n_bounds=losses.n_bounds)
     for cell in beyond:
-        rows, of_metric = found.table.counts[cell.group], limit.of(cell.metric)
         yield RuleResult(
+            rule=RULE,
+            kind=kind,
             metric=cell.metric,
             scope="subgroup",
             group=cell.group,
@@ -196,34 +197,44 @@ def _of_rival(
             threshold=cell.threshold,
             without=cell.without,
             may_be_shared=losses.may_be_shared,
-            **known,
-            **_fixed(limit, of_metric, rows, is_sample=found.is_sample),
+            limit=limit.of(cell.metric),
+            n_bounds=losses.n_bounds,
+            **_build_common_fields(limit, evidence, cell.group),
         )
 
 
-def _nobody(limit: HarmLimit, found: Evidence) -> RuleResult:
+def _build_overall(
+    kind: Kind,
+    limit: HarmLimit,
+    evidence: Evidence,
+    outcome: Literal["pass", "skipped"],
+    reason: Reason,
+    n_bounds: int | None = None,
+) -> RuleResult:
+    """Return the single result of a rival without losses, or of the missing champion."""
     return RuleResult(
         rule=RULE,
-        kind="champion",
+        kind=kind,
         metric=ANY_METRIC,
         scope="overall",
         group=None,
-        outcome="skipped",
-        reason="no_rival",
-        **_fixed(limit, limit.tolerance, found.table.counts[None], is_sample=found.is_sample),
+        outcome=outcome,
+        reason=reason,
+        limit=limit.tolerance,
+        n_bounds=n_bounds,
+        **_build_common_fields(limit, evidence, None),
     )
 
 
-def _fixed(
-    limit: HarmLimit, of_metric: float, rows: RowCounts, *, is_sample: bool
-) -> dict[str, Any]:
+def _build_common_fields(limit: HarmLimit, evidence: Evidence, group: str | None) -> dict[str, Any]:
+    """Return the fields that every result of the rule has: its settings, and rows of the group."""
+    rows = evidence.table.counts[group]
     return {
         "n_positive": rows.n_positive,
         "n_negative": rows.n_negative,
         "slice": None,
-        "mode": "proven" if is_sample else "estimate",
+        "mode": "proven" if evidence.is_sample else "estimate",
         "confidence": limit.confidence,
-        "limit": of_metric,
         "action": limit.action,
-        "on_these_rows": not is_sample,
+        "on_these_rows": not evidence.is_sample,
     }

@@ -1,4 +1,4 @@
-"""One number against one limit: the number, its bounds, and the outcome."""
+"""Comparison of one number with one limit: the number, its bounds, and the outcome."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ RIVALS: tuple[Kind, ...] = ("champion", "reference")
 
 @dataclass(frozen=True)
 class Measured:
-    """A number as a rule sees it: the size of an AEG, or the change against a rival."""
+    """A number in the form that limits apply to: an AUC, the size of an AEG, or a change."""
 
     value: float | None
     low: float | None
     high: float | None
-    """Estimate and interval."""
+    """Estimate and confidence interval."""
     reason: str | None = None
-    """Why one of them is missing."""
+    """Why the estimate or the interval is missing."""
 
 
 def measured(estimate: Estimate, *, is_gap: bool) -> Measured:
-    """Read a number, or the difference from a rival's, as a rule does.
+    """Convert an estimate to the number that a rule limits.
 
-    For an AEG its size counts; of a difference, the change of its size.
+    For an AEG this is its size; for a difference of AEGs, the change of the size.
     """
     value, low, high, reason = estimate.value, estimate.low, estimate.high, estimate.reason
     if low is None and reason is None and isinstance(estimate, MetricValue):
@@ -40,7 +40,7 @@ def measured(estimate: Estimate, *, is_gap: bool) -> Measured:
     if not is_gap or value is None:
         return Measured(value, low, high, reason)
     if isinstance(estimate, Difference):
-        change = abs(_known(estimate.first)) - abs(_known(estimate.second))
+        change = abs(_assert_known(estimate.first)) - abs(_assert_known(estimate.second))
         return Measured(change, estimate.size_low, estimate.size_high, reason)
     if low is None or high is None:
         return Measured(abs(value), None, None, reason)
@@ -50,21 +50,21 @@ def measured(estimate: Estimate, *, is_gap: bool) -> Measured:
 def worst_of(
     cells: Mapping[str, Measured], confidence: float, *, worse_is_up: bool
 ) -> tuple[str, Measured]:
-    """Return the worst of several subgroups and an interval that holds the worst.
+    """Return the worst subgroup, and an interval that covers the worst true value.
 
-    If one has no value or no interval, neither does the worst; a number that is not finite is worse
-    than any.
+    If any subgroup lacks a value or an interval, so does the result; a number that is not finite is
+    worse than any other.
     """
     pick = max if worse_is_up else min
-    for name, one in cells.items():
-        if one.value is None or not _finite(one):
-            return name, one
-    name = pick(cells, key=lambda key: _known(cells[key].value))
+    for name, number in cells.items():
+        if number.value is None or not _is_finite(number):
+            return name, number
+    name = pick(cells, key=lambda key: _assert_known(cells[key].value))
     family = []
-    for one in cells.values():
-        if one.low is None or one.high is None:
-            return name, Measured(cells[name].value, None, None, one.reason)
-        family.append(Bounded(_known(one.value), one.low, one.high))
+    for number in cells.values():
+        if number.low is None or number.high is None:
+            return name, Measured(cells[name].value, None, None, number.reason)
+        family.append(Bounded(_assert_known(number.value), number.low, number.high))
     ends = bounds_of_worst(family, confidence, worse_is_up=worse_is_up)
     return name, Measured(cells[name].value, *ends)
 
@@ -72,42 +72,43 @@ def worst_of(
 def judge(number: Measured, kind: Kind, rule: Rule, limit: float) -> tuple[Outcome, float | None]:
     """Return the outcome and the value or bound that decided it.
 
-    To pass, the value (mode `estimate`) or the unfavourable end of the interval (mode
-    `proven`) must be on the good side of the limit; to fail, the favourable end must be beyond.
+    In mode `estimate` the value decides. In mode `proven`, a pass needs the unfavourable end of the
+    interval within the limit, and a failure needs the favourable end beyond it.
     """
-    if number.value is None or not _finite(number):
+    if number.value is None or not _is_finite(number):
         return "error", None
     worse_is_up = rule.is_gap
     if rule.mode == "estimate":
-        met = _meets(number.value, kind, limit, worse_is_up=worse_is_up)
+        met = _meets_limit(number.value, kind, limit, worse_is_up=worse_is_up)
         return ("pass" if met else "fail"), number.value
     if number.low is None or number.high is None:
         return "insufficient", None
-    bad, good = (number.high, number.low) if worse_is_up else (number.low, number.high)
-    passed = _meets(bad, kind, limit, worse_is_up=worse_is_up)
-    if not passed and _misses(good, kind, limit, worse_is_up=worse_is_up):
-        return "fail", good
-    return ("pass" if passed else "insufficient"), bad
+    worse, better = (number.high, number.low) if worse_is_up else (number.low, number.high)
+    passed = _meets_limit(worse, kind, limit, worse_is_up=worse_is_up)
+    if not passed and _is_beyond_limit(better, kind, limit, worse_is_up=worse_is_up):
+        return "fail", better
+    return ("pass" if passed else "insufficient"), worse
 
 
-def _meets(end: float, kind: Kind, limit: float, *, worse_is_up: bool) -> bool:
-    """Say whether an end is good enough; equal to a limit it is, equal to a margin it is not."""
+def _meets_limit(end: float, kind: Kind, limit: float, *, worse_is_up: bool) -> bool:
+    """Return True within a limit; the limit itself passes, a margin itself does not."""
     if kind not in RIVALS:
         return end <= limit if worse_is_up else end >= limit
     return end < limit if worse_is_up else end > -limit
 
 
-def _misses(end: float, kind: Kind, limit: float, *, worse_is_up: bool) -> bool:
+def _is_beyond_limit(end: float, kind: Kind, limit: float, *, worse_is_up: bool) -> bool:
+    """Return True if an end is strictly beyond the limit or margin."""
     if kind not in RIVALS:
         return end > limit if worse_is_up else end < limit
     return end > limit if worse_is_up else end < -limit
 
 
-def _finite(number: Measured) -> bool:
+def _is_finite(number: Measured) -> bool:
     ends = (number.value, number.low, number.high)
     return all(end is None or math.isfinite(end) for end in ends)
 
 
-def _known(end: float | None) -> float:
+def _assert_known(end: float | None) -> float:
     assert end is not None  # noqa: S101 - checked by the caller
     return end

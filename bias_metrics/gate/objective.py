@@ -1,7 +1,6 @@
-"""The objective: the one number that decides which of several passing models is better.
+"""The objective: the number by which models that pass all rules are ranked.
 
-The rules of a policy say which models are good enough. The objective ranks those that are:
-an overall or aggregate metric, compared with the champion's on the same rows.
+It is an overall or aggregate metric, compared with the champion's on the same rows.
 """
 
 from __future__ import annotations
@@ -26,27 +25,27 @@ class Objective:
     """A candidate's objective on one set, and its paired difference from the champion's."""
 
     metric: str
-    """`final_score`, `auc` (over all rows), or a metric, for its power mean."""
+    """`final_score`, `auc` (over all rows), or a subgroup metric, which means its power mean."""
     confidence: float
     """One-sided confidence of each end of the interval."""
     value: float | None
     rival: float | None = None
-    """The candidate's and the champion's value; None if undefined or without champion."""
+    """The candidate's and the champion's value; None if undefined or without a champion."""
     change: float | None = None
     low: float | None = None
     high: float | None = None
-    """`value - rival`, and its bounds with the two models paired on the same rows."""
+    """`value - rival`, and its confidence interval with both models paired on the same rows."""
     reason: str | None = None
-    """Why a number is None."""
+    """Why a number is missing."""
 
     @property
     def is_higher(self) -> bool:
-        """Whether it is shown to be higher than the champion's."""
+        """Whether it is significantly higher than the champion's."""
         return self.low is not None and self.low > 0
 
     @property
     def is_lower(self) -> bool:
-        """Whether it is shown to be lower than the champion's."""
+        """Whether it is significantly lower than the champion's."""
         return self.high is not None and self.high < 0
 
     def to_dict(self) -> dict[str, Any]:
@@ -55,7 +54,7 @@ class Objective:
 
 
 def measure_objective(metric: str, evidence: Evidence, confidence: float) -> Objective:
-    """Read the objective from what was measured on one set.
+    """Read the objective from the evidence on one set.
 
     Parameters
     ----------
@@ -80,16 +79,16 @@ def measure_objective(metric: str, evidence: Evidence, confidence: float) -> Obj
         msg = f"`metric` must be one of {', '.join(OBJECTIVES)}; got {metric!r}."
         raise ValueError(msg)
     rival = "champion" if evidence.has("champion") else None
-    found = evidence.table[Key(metric, against=rival)]
-    if not isinstance(found, Difference):
-        return Objective(metric, confidence, found.value, reason=found.reason)
+    estimate = evidence.table[Key(metric, against=rival)]
+    if not isinstance(estimate, Difference):
+        return Objective(metric, confidence, estimate.value, reason=estimate.reason)
     return Objective(
         metric,
         confidence,
-        found.first,
-        found.second,
-        change=found.value,
-        low=found.low,
-        high=found.high,
-        reason=found.reason,
+        estimate.first,
+        estimate.second,
+        change=estimate.value,
+        low=estimate.low,
+        high=estimate.high,
+        reason=estimate.reason,
     )

@@ -1,4 +1,4 @@
-"""Where each group is judged: alone, or in the first category above it with enough rows."""
+"""Placement of groups: by their own rows, or in the first category above with enough rows."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from bias_metrics.gate.verdict import Evidence, Lack, RuleResult
 
 @dataclass
 class _Places:
-    """What is judged, the groups that each stands for, and the small groups.
+    """The targets to judge, the groups that each replaces, and the small groups.
 
-    A small group comes with what it lacks, and the category that it is judged in if there is one.
+    A small group is listed with its lack of rows, and with its category if one has enough rows.
     """
 
     judged: dict[str | None, Target] = field(default_factory=dict)
@@ -25,94 +25,106 @@ class _Places:
 
     @classmethod
     def of(
-        cls, check: Check, targets: Iterable[Target], found: Evidence, *, whole: bool = False
+        cls,
+        check: Check,
+        targets: Iterable[Target],
+        evidence: Evidence,
+        *,
+        is_aggregate: bool = False,
     ) -> _Places:
-        """Place every target; for an aggregate (`whole`) the top of a hierarchy is a place too."""
+        """Place every target; an aggregate may also use the top category of a hierarchy."""
         places = cls()
         for target in targets:
-            lack, place = check.lack(target), None
-            lacking: tuple[Lack, ...] = ()
+            lack, category = check.lack(target), None
+            category_lacks: tuple[Lack, ...] = ()
             if lack is not None and target.scope == SUBGROUP:
-                place, lacking = _place(check, target, found, whole=whole)
-            if place is not None and lack is not None:
-                places.judged[place.group] = place
-                known = places.instead_of.get(place.group, ())
-                places.instead_of[place.group] = (*known, str(target.group))
-                places.small.append((target, lack, str(place.group)))
-            elif lack is not None and _is_judged_alone(target, found, whole=whole):
-                places.small.append((target, replace(lack, categories=lacking), None))
+                category, category_lacks = _find_category(
+                    check, target, evidence, is_aggregate=is_aggregate
+                )
+            if category is not None and lack is not None:
+                places.judged[category.group] = category
+                replaced = places.instead_of.get(category.group, ())
+                places.instead_of[category.group] = (*replaced, str(target.group))
+                places.small.append((target, lack, str(category.group)))
+            elif lack is not None and _is_judged_by_own_rows(
+                target, evidence, is_aggregate=is_aggregate
+            ):
+                places.small.append((target, replace(lack, categories=category_lacks), None))
             else:
-                places.judged[target.group] = replace(target, categories=lacking)
+                places.judged[target.group] = replace(target, categories=category_lacks)
         return places
 
 
 def judge_all(
-    check: Check, targets: Iterable[Target], found: Evidence, covered: tuple[str, ...]
+    check: Check, targets: Iterable[Target], evidence: Evidence, covered: tuple[str, ...]
 ) -> Iterator[RuleResult]:
-    """Judge every target; small groups in categories, if the evidence has them.
+    """Judge every target, with small groups in categories if the evidence has them.
 
-    `covered` names what an aggregate covers instead of the set's own groups, if anything.
+    `covered` names the groups and categories of an aggregate, if they are not the set's own groups.
     """
     targets = list(targets)
-    worst = bool(targets) and targets[0].scope == WORST
-    places = _Places.of(check, targets[0].members if worst else targets, found)
-    if worst and places.judged:
+    is_worst = bool(targets) and targets[0].scope == WORST
+    places = _Places.of(check, targets[0].members if is_worst else targets, evidence)
+    if is_worst and places.judged:
         judged = replace(targets[0], members=tuple(places.judged.values()))
         yield check.judge(
             judged, tuple(name for names in places.instead_of.values() for name in names)
         )
-    elif not worst:
+    elif not is_worst:
         for name, target in places.judged.items():
             yield check.judge(target, places.instead_of.get(name, covered))
-    for target, lack, place in places.small:
+    for target, lack, category in places.small:
         yield check.judge_alone(
             target,
             lack,
-            None if found.alone is None else found.alone.table,
-            place=place,
-            blind=found.small.blind,
-            not_measured=found.small.not_measured.get(str(target.group)),
-            hint=found.small.hints.get(str(target.group), ""),
+            None if evidence.alone is None else evidence.alone.table,
+            category=category,
+            blind=evidence.small.blind,
+            not_measured=evidence.small.not_measured.get(str(target.group)),
+            hint=evidence.small.hints.get(str(target.group), ""),
         )
 
 
-def _is_judged_alone(target: Target, found: Evidence, *, whole: bool) -> bool:
-    """Say whether a group that no category stands for is judged by its own few rows.
+def _is_judged_by_own_rows(target: Target, evidence: Evidence, *, is_aggregate: bool) -> bool:
+    """Return True if the few rows of a group without a usable category are judged by themselves.
 
-    If it is known not to be measured or, but for an aggregate (`whole`), is in a hierarchy.
+    This applies to groups listed in `not_measured` and, except for aggregates, to groups in a
+    hierarchy. For all others the rule lacks evidence.
     """
-    if target.scope != SUBGROUP or whole or found.small.hierarchy is None:
-        return target.scope == SUBGROUP and str(target.group) in found.small.not_measured
+    if target.scope != SUBGROUP:
+        return False
     name = str(target.group)
-    return name in found.small.not_measured or any(True for _ in found.small.hierarchy.above(name))
+    if name in evidence.small.not_measured:
+        return True
+    hierarchy = evidence.small.hierarchy
+    return not is_aggregate and hierarchy is not None and bool(hierarchy.above(name))
 
 
-def _place(
-    check: Check, target: Target, found: Evidence, *, whole: bool
+def _find_category(
+    check: Check, target: Target, evidence: Evidence, *, is_aggregate: bool
 ) -> tuple[Target | None, tuple[Lack, ...]]:
-    """Return the first category above with enough rows, or what they lack."""
+    """Return the first category above with enough rows, or what each category lacks."""
     lacks = []
-    known, hierarchy = found.table.categories, found.small.hierarchy or Hierarchy({})
-    group = str(target.group)
-    for name in hierarchy.above(group) if whole else hierarchy.grounds(group):
-        if name in known:
-            place = category_target(found.table, check.rule, name, found.background)
-            lack = check.lack(place)
+    hierarchy, group = evidence.small.hierarchy or Hierarchy({}), str(target.group)
+    for name in hierarchy.above(group) if is_aggregate else hierarchy.grounds(group):
+        if name in evidence.table.categories:
+            category = category_target(evidence.table, check.rule, name, evidence.background)
+            lack = check.lack(category)
             if lack is None:
-                return place, ()
+                return category, ()
             lacks.append(replace(lack, group=name))
     return None, tuple(lacks)
 
 
-def small_groups(rules: Sequence[Rule], found: Evidence) -> list[str]:
-    """Return the subgroups that some of the rules judge in a category.
+def small_groups(rules: Sequence[Rule], evidence: Evidence) -> list[str]:
+    """Return the subgroups that a rule judges in a category, or by their own few rows.
 
     Parameters
     ----------
     rules : sequence of Rule
         The rules on this evidence.
-    found : Evidence
-        With categories.
+    evidence : Evidence
+        Evidence with categories.
 
     Returns
     -------
@@ -122,19 +134,20 @@ def small_groups(rules: Sequence[Rule], found: Evidence) -> list[str]:
     names: set[str] = set()
     for rule in rules:
         for kind, limit in rule.checks:
-            if found.has(kind):
-                targets = list(targets_of(found.table, rule, found.background))
-                each = targets[0].members if rule.scope == WORST and targets else targets
-                places = _Places.of(Check(rule, kind, limit, found.table), each, found)
+            if evidence.has(kind):
+                targets = list(targets_of(evidence.table, rule, evidence.background))
+                members = targets[0].members if rule.scope == WORST and targets else targets
+                check = Check(rule, kind, limit, evidence.table)
+                places = _Places.of(check, members, evidence)
                 names |= {str(target.group) for target, _, _ in places.small}
-    return [name for name in found.table.groups if name in names]
+    return [name for name in evidence.table.groups if name in names]
 
 
-def covered_groups(rule: Rule, found: Evidence, groups: Iterable[str]) -> tuple[str, ...]:
-    """Return what an aggregate covers: groups with support, and categories of the others.
+def covered_groups(rule: Rule, evidence: Evidence, groups: Iterable[str]) -> tuple[str, ...]:
+    """Return the groups with enough rows for an aggregate, and the categories of all others.
 
-    A group without any category of support stays, and so the aggregate lacks evidence, unless it
-    is known not to be measured.
+    A group without a usable category is kept, so that the aggregate lacks evidence, unless the
+    group is listed in `not_measured`.
     """
     metric = rule.metric if rule.metric in SUBGROUP_METRICS else "subgroup_auc"
     each = Rule(
@@ -145,13 +158,13 @@ def covered_groups(rule: Rule, found: Evidence, groups: Iterable[str]) -> tuple[
         min_negatives=rule.min_negatives,
         min_clusters=rule.min_clusters,
     )
-    check = Check(each, "floor", 0.5, found.table)
-    targets = targets_of(found.table, each, found.background)
-    places = _Places.of(check, targets, found, whole=True)
+    check = Check(each, "floor", 0.5, evidence.table)
+    targets = targets_of(evidence.table, each, evidence.background)
+    places = _Places.of(check, targets, evidence, is_aggregate=True)
     return tuple(str(name) for name in places.judged)
 
 
-def rolled(rule: Rule, found: Evidence) -> tuple[Evidence, tuple[str, ...]]:
-    """Return the evidence for a rule on an aggregate, and what it covers if that was replaced."""
-    known = found.rolled.get(rule.name)
-    return (found, ()) if known is None else (known.evidence, known.groups)
+def rolled(rule: Rule, evidence: Evidence) -> tuple[Evidence, tuple[str, ...]]:
+    """Return the evidence for an aggregate rule, and the groups it covers if any is rolled up."""
+    replacement = evidence.rolled.get(rule.name)
+    return (evidence, ()) if replacement is None else (replacement.evidence, replacement.groups)

@@ -1,9 +1,9 @@
-"""How many rows rules need: the chance that a group passes all of them, and the rows for a chance.
+"""Plans: the probability that a group passes its rules, and the number of rows for a probability.
 
-A plan assumes scores that are normal within each class. The five cells of a group then vary
-together in a known way, and rows enter through two numbers, its positives and its negatives. What
-was measured can replace the assumption: the errors of an earlier evaluation, and how closely the
-two models agree. A verdict never uses a plan.
+A plan assumes normal scores within each class. The joint distribution of a group's five cells is
+then known, and depends on rows only through its numbers of positives and negatives. Measured values
+can replace the assumption: standard errors of an earlier evaluation, and the correlation of the two
+models. A verdict never uses a plan.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ _DRAWS, _SEED, _POINTS = 4_000, 7, 64
 MOST = 10_000_000
 _STEPS = 4
 _NEAR = 1e-4
-# By simulation: with few errors an interval is wider in samples where the difference is lower.
+# Found by simulation: with few errors, intervals are wider in samples with a lower difference.
 _FEW = 1.18
-# Gaps of two models agree more closely than their AUCs: placements near 1/2 are less skewed.
+# Gaps of two models correlate more closely than their AUCs: placements near 1/2 are less skewed.
 _GAPS_AGREE = 0.88
 
 
 @dataclass(frozen=True)
 class Guess:
-    """What a plan assumes of one group, or category."""
+    """Assumptions of a plan about one group or category."""
 
     values: dict[str, float] = field(default_factory=dict)
-    """The true value of each cell; a cell that is not named has `auc`, or a gap of 0."""
+    """True values by metric; all other AUCs are `auc`, and all other gaps are 0."""
     auc: float = 0.9
-    """The AUCs that are not named."""
+    """True value of the AUCs that `values` leaves out."""
     correlation: float = 0.8
     """Correlation of the two models' estimates over repeated samples of rows."""
     inflation: float = 1.0
-    """How many times larger variances are than those of independent rows with normal scores: the
-    design effect of clusters, for example."""
+    """Factor by which variances exceed those of independent rows with normal scores, such as the
+    design effect of clusters."""
 
     def value(self, metric: str) -> float:
         """Return a cell's true value.
 
-        A measured share of exactly 0 or 1 of the pairs is taken as one that is almost so, since the
-        next sample will have errors.
+        A measured AUC of exactly 0 or 1 is moved slightly inwards, since the next sample will have
+        errors.
         """
         value = self.values.get(metric, 0.0 if METRICS[metric].is_gap else self.auc)
         centre = METRICS[metric].centre
@@ -61,7 +61,7 @@ class Guess:
 
 @dataclass(frozen=True)
 class Counts:
-    """Rows of a group and of its background by class; fractions are expectations."""
+    """Rows of a group and of its background by class; expected numbers may be fractions."""
 
     positive: float
     negative: float
@@ -70,40 +70,40 @@ class Counts:
 
 
 def lacks_support(rule: Rule, counts: Counts) -> bool:
-    """Say whether a rule would find too few rows in a group or its background."""
+    """Return True if a group or its background has too few rows for a rule."""
     pair = PAIRS[rule.metric]
     own, outside = {pair.x}, {pair.y}
     if pair.inside:
         own, outside = {pair.x, pair.y}, set()
     least = {"positive": rule.min_positives, "negative": rule.min_negatives}
     have = {"positive": counts.positive, "negative": counts.negative}
-    beside = {"positive": counts.outside_positive, "negative": counts.outside_negative}
-    return any(have[one] < least[one] for one in own) or any(
-        beside[one] < least[one] for one in outside
+    have_outside = {"positive": counts.outside_positive, "negative": counts.outside_negative}
+    return any(have[label] < least[label] for label in own) or any(
+        have_outside[label] < least[label] for label in outside
     )
 
 
 def is_planned(rule: Rule) -> bool:
-    """Say whether plans cover a rule: those that block by the bounds of AUCs and AEGs of groups."""
+    """Return True if plans cover a rule: it blocks by bounds of a group's AUCs or AEGs."""
     return rule.metric in PAIRS and rule.mode == "proven" and rule.action == "block"
 
 
 def chance_of_group(rules: Sequence[Rule], guess: Guess, counts: Counts) -> float:
-    """Return the chance that a group passes all rules on its cells.
+    """Return the probability that a group passes all rules on its cells.
 
     Parameters
     ----------
     rules : sequence of Rule
         Rules for which `is_planned`; each applies to this group.
     guess : Guess
-        What is assumed.
+        Assumptions about the group.
     counts : Counts
-        Its rows, at least 2 of each.
+        Rows of the group and its background, at least 2 of each class.
 
     Returns
     -------
     float
-        In [0, 1]; against a rival, of a model that is as good as the rival. 0 if a rule lacks
+        In [0, 1]; against a rival, for a model that is as good as the rival. 0 if a rule lacks
         support.
 
     Examples
@@ -115,74 +115,77 @@ def chance_of_group(rules: Sequence[Rule], guess: Guess, counts: Counts) -> floa
     """
     if any(lacks_support(rule, counts) for rule in rules):
         return 0.0
-    absolute, relative = _deviates()
+    absolute, relative = _draw_deviates()
     passed = np.ones(_DRAWS, dtype=np.bool_)
     for rule in rules:
         value = guess.value(rule.metric)
-        moves = _moves(rule.metric, value, counts)
+        effects = _compute_effects(rule.metric, value, counts)
+        columns, weights = [column for column, _ in effects], [weight for _, weight in effects]
+        error = _combine_effects(effects, guess)
         for kind, limit in rule.checks:
             draws = relative if kind in RIVALS else absolute
-            weights = np.array([weight for _, weight in moves])
-            z = draws[:, [at for at, _ in moves]] @ weights * math.sqrt(guess.inflation)
-            check = _against_rival if kind in RIVALS else _against_limit
-            passed &= check(rule, value, limit, z, _error(moves, guess), guess, counts)
+            z = draws[:, columns] @ np.array(weights) * math.sqrt(guess.inflation)
+            if kind in RIVALS:
+                passed &= _keeps_margin(rule, value, limit, z, error, guess, counts)
+            else:
+                passed &= _keeps_limit(rule, value, limit, z, error, counts)
     return float(passed.mean())
 
 
 def chance_of_auc(
     rule: Rule, auc: float, guess: Guess, n_positive: float, n_negative: float
 ) -> float:
-    """Return the chance that the overall AUC passes a rule."""
+    """Return the probability that the overall AUC passes a rule."""
     if n_positive < rule.min_positives or n_negative < rule.min_negatives:
         return 0.0
-    variance = guess.inflation * _spread(auc) * (1 / n_positive + 1 / n_negative)
+    variance = guess.inflation * _placement_variance(auc) * (1 / n_positive + 1 / n_negative)
     error, z = math.sqrt(variance), quantile(rule.level)
     chance = 1.0
     for kind, limit in rule.checks:
-        slack, one, reach = auc - limit, error, z * error
+        slack, spread, reach = auc - limit, error, z * error
         if kind in RIVALS:
-            slack, one = limit, error * math.sqrt(2 * (1 - guess.correlation))
+            slack, spread = limit, error * math.sqrt(2 * (1 - guess.correlation))
             reach = unseen_reach(
-                auc - 0.5, one, min(n_positive, n_negative) / guess.inflation, rule.level
+                auc - 0.5, spread, min(n_positive, n_negative) / guess.inflation, rule.level
             )
-        chance *= _NORMAL.cdf((slack - reach) / one) if one else float(slack > reach)
+        chance *= _NORMAL.cdf((slack - reach) / spread) if spread else float(slack > reach)
     return chance
 
 
 def standard_error(metric: str, value: float, counts: Counts) -> float:
-    """Return the standard error of a cell of independent rows with normal scores."""
-    return _error(_moves(metric, value, counts), Guess())
+    """Return the standard error of a cell for independent rows with normal scores."""
+    return _combine_effects(_compute_effects(metric, value, counts), Guess())
 
 
 def paired_reach(down: float, up: float, correlation: float) -> float:
-    """Return how far the one-sided bound of the difference of two equally good AUCs reaches.
+    """Return the distance to the one-sided bound of the difference of two equally good AUCs.
 
     Parameters
     ----------
     down, up : float
-        How far the interval of each AUC reaches down and up.
+        Distances from each AUC to the lower and the upper end of its interval.
     correlation : float
-        Of the two models' estimates.
+        Correlation of the two models' estimates.
 
     Returns
     -------
     float
-        With normal errors, the quantile times the standard error of the difference.
+        For normal errors, the quantile times the standard error of the difference.
     """
     return math.sqrt(1 - correlation) * math.hypot(down, up)
 
 
 def least_rows(chance: Callable[[float], float], wanted: float, least: float = 4.0) -> float | None:
-    """Return the fewest rows at which a chance is large enough; None if no number of rows is.
+    """Return the fewest rows at which a probability is large enough; None if it never is.
 
     Parameters
     ----------
     chance : callable
-        From a number of rows to a chance that grows with it.
+        Function of the number of rows that returns a probability and grows with it.
     wanted : float
-        The chance.
+        The probability to reach.
     least : float, default=4
-        Where to start.
+        Number of rows at which the search starts.
     """
     if chance(MOST) < wanted:
         return None
@@ -195,37 +198,37 @@ def least_rows(chance: Callable[[float], float], wanted: float, least: float = 4
     return high
 
 
-# The components of a group's cells: placements of its positives among negatives and among
-# positives, of its negatives among positives and among negatives, and the background's.
+# Columns of the components of a group's cells: placements of its positives among negatives and
+# among positives, of its negatives among positives and among negatives, and of its background.
 _U, _V, _W, _T, _OUT_POSITIVE, _OUT_NEGATIVE = range(6)
 
 
 @cache
-def _deviates() -> tuple[Floats, Floats]:
-    """Return standard normal draws of the components, twice, correlated as in one group."""
+def _draw_deviates() -> tuple[Floats, Floats]:
+    """Draw the standard normal components twice, with the correlations within a group."""
     rng = np.random.default_rng(_SEED)
     distance = math.sqrt(2) * _NORMAL.inv_cdf(0.9)
     nodes, weights = np.polynomial.hermite_e.hermegauss(_POINTS)
     weights = weights / weights.sum()
     cdf = np.vectorize(_NORMAL.cdf)
     among_other, among_own = cdf(nodes + distance), cdf(nodes)
-    alike = float(_correlation(among_other, among_own, weights))
-    together = np.eye(6)
-    together[_U, _V] = together[_V, _U] = together[_W, _T] = together[_T, _W] = alike
-    root = np.linalg.cholesky(together)
+    correlation = float(_correlate(among_other, among_own, weights))
+    matrix = np.eye(6)
+    matrix[_U, _V] = matrix[_V, _U] = matrix[_W, _T] = matrix[_T, _W] = correlation
+    root = np.linalg.cholesky(matrix)
     first, second = (rng.standard_normal((_DRAWS, 6)) @ root.T for _ in range(2))
     return first, second
 
 
-def _correlation(a: Floats, b: Floats, weights: Floats) -> float:
+def _correlate(a: Floats, b: Floats, weights: Floats) -> float:
     a, b = a - weights @ a, b - weights @ b
     return float(weights @ (a * b) / math.sqrt((weights @ a**2) * (weights @ b**2)))
 
 
-def _moves(metric: str, value: float, counts: Counts) -> list[tuple[int, float]]:
-    """Return how far each component moves a cell: its place and its standard error."""
+def _compute_effects(metric: str, value: float, counts: Counts) -> list[tuple[int, float]]:
+    """Return the column of each component of a cell, and its signed standard error."""
     auc = value + METRICS[metric].centre
-    size = math.sqrt(_spread(auc))
+    size = math.sqrt(_placement_variance(auc))
     own_x = _U if metric in AUCS else _V
     pair = PAIRS[metric]
     if pair.x == pair.y:
@@ -239,43 +242,43 @@ def _moves(metric: str, value: float, counts: Counts) -> list[tuple[int, float]]
         parts = [(own_x, counts.positive, 1.0), (_OUT_NEGATIVE, counts.outside_negative, -1.0)]
     else:
         parts = [(_W, counts.negative, -1.0), (_OUT_POSITIVE, counts.outside_positive, 1.0)]
-    return [(at, sign * size / math.sqrt(n)) for at, n, sign in parts]
+    return [(column, sign * size / math.sqrt(n)) for column, n, sign in parts]
 
 
-def _error(moves: list[tuple[int, float]], guess: Guess) -> float:
-    return math.sqrt(guess.inflation * sum(weight**2 for _, weight in moves))
+def _combine_effects(effects: list[tuple[int, float]], guess: Guess) -> float:
+    return math.sqrt(guess.inflation * sum(weight**2 for _, weight in effects))
 
 
-def _against_rival(
+def _keeps_margin(
     rule: Rule, value: float, limit: float, z: Floats, error: float, guess: Guess, counts: Counts
 ) -> npt.NDArray[np.bool_]:
-    """Say in which draws a difference is shown to be within the margin."""
-    apart = math.sqrt(2 * (1 - guess.correlation))
-    smaller = min(_sizes(rule.metric, counts)) / guess.inflation
+    """Return the draws in which a difference is significantly within the margin."""
+    scale = math.sqrt(2 * (1 - guess.correlation))
+    smaller = min(_count_compared(rule.metric, counts)) / guess.inflation
     if rule.is_gap:  # the sign of the rival's gap is seldom certain
-        apart *= _GAPS_AGREE
+        scale *= _GAPS_AGREE
         wider = quantile((1 + rule.level) / 2) / quantile(rule.level)
-        reach = wider * unseen_reach(0.5, apart * error, smaller, rule.level)
-        return np.asarray(apart * np.abs(z) + reach < limit)
-    down, up = _reaches(rule.metric, rule.level, value, error, counts)
+        reach = wider * unseen_reach(0.5, scale * error, smaller, rule.level)
+        return np.asarray(scale * np.abs(z) + reach < limit)
+    down, up = _compute_reaches(rule.metric, rule.level, value, error, counts)
     reach = paired_reach(down, up, guess.correlation)
-    if few_errors(value, *_sizes(rule.metric, counts)):
+    if few_errors(value, *_count_compared(rule.metric, counts)):
         reach *= _FEW
-    reach = max(reach, unseen_reach(value - 0.5, apart * error, smaller, rule.level))
-    return np.asarray(apart * z - reach > -limit)
+    reach = max(reach, unseen_reach(value - 0.5, scale * error, smaller, rule.level))
+    return np.asarray(scale * z - reach > -limit)
 
 
-def _against_limit(
-    rule: Rule, value: float, limit: float, z: Floats, error: float, guess: Guess, counts: Counts
+def _keeps_limit(
+    rule: Rule, value: float, limit: float, z: Floats, error: float, counts: Counts
 ) -> npt.NDArray[np.bool_]:
-    """Say in which draws a value is shown to be on the good side of a floor or ceiling."""
-    del guess
+    """Return the draws in which a value is significantly within a floor or ceiling."""
     if rule.is_gap:
         return np.asarray(np.abs(value + z) + quantile(rule.level) * error <= limit)
     least = value  # the smallest estimate whose lower bound is not below the limit
     for _ in range(_STEPS):
-        own = error * math.sqrt(_spread(round(least, 4)) / _spread(value))
-        reach, _ = _reaches(rule.metric, rule.level, least, own, counts)
+        ratio = _placement_variance(round(least, 4)) / _placement_variance(value)
+        own_error = error * math.sqrt(ratio)
+        reach, _ = _compute_reaches(rule.metric, rule.level, least, own_error, counts)
         least = min(limit + reach, 1 - 1e-6)
     return np.asarray(_logit(value) + z / (value * (1 - value)) >= _logit(least))
 
@@ -284,11 +287,11 @@ def _logit(value: float) -> float:
     return math.log(value / (1 - value))
 
 
-def _reaches(
+def _compute_reaches(
     metric: str, level: float, value: float, error: float, counts: Counts
 ) -> tuple[float, float]:
-    """Return how far the interval of a cell reaches down and up."""
-    n_x, n_y = _sizes(metric, counts)
+    """Return the distances from a cell to the lower and the upper end of its interval."""
+    n_x, n_y = _count_compared(metric, counts)
     if METRICS[metric].is_gap or not few_errors(value, n_x, n_y):
         reach = quantile(level) * error
         return reach, reach
@@ -296,7 +299,7 @@ def _reaches(
     return value - low, high - value
 
 
-def _sizes(metric: str, counts: Counts) -> tuple[float, float]:
+def _count_compared(metric: str, counts: Counts) -> tuple[float, float]:
     """Return the rows of the two classes that a metric compares."""
     pair = PAIRS[metric]
     own = {"positive": counts.positive, "negative": counts.negative}
@@ -305,7 +308,7 @@ def _sizes(metric: str, counts: Counts) -> tuple[float, float]:
 
 
 @cache
-def _spread(auc: float) -> float:
+def _placement_variance(auc: float) -> float:
     """Return the variance of a placement: P(two lower draws below one upper draw) - AUC^2."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(_POINTS)
     distance = math.sqrt(2) * _NORMAL.inv_cdf(min(max(auc, 1e-9), 1 - 1e-9))

@@ -1,4 +1,4 @@
-"""What rows can prove: the loss that would be shown, and the rows that a margin needs.
+"""Statistical power: the detectable loss, and the number of rows that a margin needs.
 
 Uses the normal approximation. An outcome never depends on these figures.
 """
@@ -16,24 +16,24 @@ _ROUNDING = 1e-12  # (0.3 / 0.1) ** 2 is not quite 9
 
 
 def visible_loss(reach: float, confidence: float) -> float:
-    """Return the loss that would be shown with a chance of 80 %.
+    """Return the loss that is detected with a power of 80 %.
 
-    A loss is shown where its one-sided bound excludes 0. With a difference whose standard error
-    is `se`, an equal model's loss is typically excluded only beyond the `reach`, `t se`; a true
-    loss of `(t + z_80) se` is shown in 80 of 100 samples, where `z_80` is the normal quantile.
+    A loss is detected if its one-sided bound excludes 0. For a difference with standard error `se`,
+    the bound of an equal model typically excludes only losses beyond the `reach`, `t se`. A true
+    loss of `(t + z_80) se` is detected in 80 of 100 samples, where `z_80` is the normal quantile.
 
     Parameters
     ----------
     reach : float
-        From the estimate to its one-sided bound, `t` times the standard error; at least 0.
+        Distance from the estimate to its one-sided bound, `t` times the standard error; at least 0.
     confidence : float
         One-sided confidence of the bound, between 0.5 and 1.
 
     Returns
     -------
     float
-        `reach * (1 + z_80 / z_confidence)`, at least 0. With Student's `t` in the reach, both
-        parts are widened alike.
+        `reach * (1 + z_80 / z_confidence)`, at least 0. Student's `t` in the reach widens both
+        parts by the same factor.
 
     Raises
     ------
@@ -53,23 +53,22 @@ def visible_loss(reach: float, confidence: float) -> float:
 
 
 def rows_needed(n: int, reach: float, margin: float) -> int:
-    """Return how many more rows bring a bound within a margin.
+    """Return the number of further rows that brings a bound within a margin.
 
     Parameters
     ----------
     n : int
-        Rows there are, of the class that decides the precision: the scarcer one. At least 1:
-        without rows there is no reach.
+        Present rows of the scarcer class, which limits the precision; at least 1.
     reach : float
-        From the estimate to its one-sided bound, with these rows; at least 0.
+        Distance from the estimate to its one-sided bound with these rows; at least 0.
     margin : float
-        The reach that is wanted, above 0.
+        The required reach, above 0.
 
     Returns
     -------
     int
-        `ceil(n (reach / margin)^2) - n`, as a reach shrinks with the square root of the rows; 0 if
-        none are needed. If the other class is not far larger, more of it are needed too.
+        `ceil(n (reach / margin)^2) - n`, since a reach shrinks with the square root of the rows; 0
+        if the reach is small enough. Unless the other class is far larger, it needs more rows also.
 
     Raises
     ------
@@ -88,15 +87,15 @@ def rows_needed(n: int, reach: float, margin: float) -> int:
     if n < 1:
         msg = f"rows_needed: `n` must be at least 1; got {n!r}."
         raise ValueError(msg)
-    wanted = n * (reach / margin) ** 2
-    return max(math.ceil(wanted * (1 - _ROUNDING)) - n, 0)
+    total = n * (reach / margin) ** 2
+    return max(math.ceil(total * (1 - _ROUNDING)) - n, 0)
 
 
 def rows_for_margin(margin: float, confidence: float, *, is_gap: bool, auc: float = 0.9) -> int:
-    """Return with how many rows of a class a margin can be shown at all.
+    """Return the fewest rows of a class with which a model can be proven within a margin.
 
-    A model may lose in rows that were not drawn, even if it is the same on all that were. With
-    fewer rows than these no model is shown to be within the margin.
+    Even a model with identical scores on the sample may be worse on rows outside it. With fewer
+    rows than this, no model is proven to be within the margin.
 
     Parameters
     ----------
@@ -105,14 +104,14 @@ def rows_for_margin(margin: float, confidence: float, *, is_gap: bool, auc: floa
     confidence : float
         One-sided confidence of the bound, between 0.5 and 1.
     is_gap : bool
-        Whether the margin is one of the size of a gap.
+        Whether the margin limits the size of a gap instead of an AUC.
     auc : float, default=0.9
-        Of the rival, for the margin of an AUC.
+        The rival's AUC, for the margin of an AUC.
 
     Returns
     -------
     int
-        Rows of the smaller of the classes that are compared; in clusters, clusters.
+        Rows of the smaller of the compared classes; clusters, if rows come in clusters.
 
     Raises
     ------
@@ -132,14 +131,14 @@ def rows_for_margin(margin: float, confidence: float, *, is_gap: bool, auc: floa
     wider = quantile((1 + level) / 2) / quantile(level) if is_gap else 1.0
     low, high = 1, 2
 
-    def shows(n: int) -> bool:
+    def is_enough(n: int) -> bool:
         return wider * unseen_reach(fall, 0.0, n, level) < margin
 
-    while not shows(high):
+    while not is_enough(high):
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if shows(middle) else (middle, high)
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
     return high
 
 

@@ -1,4 +1,4 @@
-"""One number of a table against one limit."""
+"""The check of one number of a table against one limit."""
 
 from __future__ import annotations
 
@@ -25,43 +25,43 @@ _REASONS: dict[Outcome, Reason] = {
 
 
 @dataclass(frozen=True)
-class Alone:
-    """What the rows of a group that has too few of them show."""
+class OwnEvidence:
+    """Evidence from a group's own rows, if they are too few for the rule."""
 
     not_excluded: float | None
-    """Its one-sided bound: the loss against a rival, the value, or the size of a gap."""
+    """One-sided bound of the loss against a rival, of the value, or of the size of a gap."""
     visible: float | None
     """The loss, or the distance beyond a limit, that is detected with a power of 80 %."""
     rows_needed: Mapping[str, int]
-    """How many more rows of each class the rule needs, for a model as good as the rival."""
+    """Further rows of each class that the rule needs, for a model as good as the rival."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """One limit of a rule, and where the numbers are found."""
+    """One limit of a rule, and the table that it applies to."""
 
     rule: Rule
     """The rule."""
     kind: Kind
-    """What numbers are compared with."""
+    """A floor, a ceiling, or the rival that a margin refers to."""
     limit: float
     """Floor, ceiling or margin."""
     table: BiasTable
     """The numbers."""
     least_rows: int = 1
-    """Rows of each compared class with which a small group may fail alone."""
+    """Fewest rows of each compared class with which a small group may fail by its own rows."""
     n_categories: int = 0
-    """How many categories an aggregate covers."""
+    """Number of categories that an aggregate covers."""
     on_these_rows: bool = False
-    """Whether numbers are about exactly these rows."""
+    """Whether the rows are a complete list instead of a sample."""
 
     def lack(self, target: Target) -> Lack | None:
-        """Return which rows or clusters are too few; None if there are enough."""
+        """Return the class, or clusters, with too little support, or None."""
         return target.lack_of_support(self.rule, self.table, self.kind)
 
     def judge(self, target: Target, instead_of: tuple[str, ...] = ()) -> RuleResult:
-        """Compare a number with the limit; `instead_of` names the groups it stands for."""
-        group, number, estimate = self._number(target, self.table)
+        """Compare a number with the limit; `instead_of` names the groups that it represents."""
+        group, number, estimate = self._read_number(target, self.table)
         lack, bound, needed = self.lack(target), None, None
         outcome: Outcome = "insufficient"
         why: str | None = None
@@ -76,8 +76,8 @@ class Check:
             if bound is None:
                 reason, why = "no_interval", number.reason
             elif outcome == "insufficient":
-                needed = self._rows_for_margin(target, estimate)
-        return self._result(
+                needed = self._find_margin_rows(target, estimate)
+        return self._build_result(
             target,
             (group, number, estimate),
             outcome=outcome,
@@ -91,17 +91,15 @@ class Check:
             n_categories=self.n_categories,
         )
 
-    def _rows_for_margin(self, target: Target, estimate: Estimate) -> tuple[int, int] | None:
-        """Return how many rows the margin needs, and how many there are, if fewer."""
-        if not isinstance(estimate, Difference) or target.scope not in {
-            OVERALL,
-            SUBGROUP,
-            CATEGORY,
-        }:
+    def _find_margin_rows(self, target: Target, estimate: Estimate) -> tuple[int, int] | None:
+        """Return the number of rows that the margin needs and the present number, if smaller."""
+        is_single = target.scope in {OVERALL, SUBGROUP, CATEGORY}
+        if not isinstance(estimate, Difference) or not is_single:
             return None
-        if not METRICS[self.rule.metric].classes[0] or METRICS[self.rule.metric].has_threshold:
+        metric = METRICS[self.rule.metric]
+        if not metric.classes[0] or metric.has_threshold:
             return None
-        classes = METRICS[self.rule.metric].classes if target.scope != OVERALL else (CLASSES, ())
+        classes = metric.classes if target.scope != OVERALL else (CLASSES, ())
         sides = zip((target.own, target.background), classes, strict=True)
         n = min(counts[name] for counts, names in sides for name in names)
         is_gap = self.rule.is_gap
@@ -115,119 +113,127 @@ class Check:
         lack: Lack,
         joint: BiasTable | None,
         *,
-        place: str | None = None,
+        category: str | None = None,
         blind: tuple[float, float] | None = None,
         not_measured: str | None = None,
         hint: str = "",
     ) -> RuleResult:
-        """Judge a group that has too few rows for the rule by what is known of it alone.
+        """Judge a group with too few rows for the rule by its own rows.
 
-        It fails if it is shown to be worse than the rival at all, or on the bad side of a floor or
-        ceiling, at the confidence of `joint`. Otherwise it is `skipped` if it is known to be
-        `not_measured`, or if a category (`place`) or the wider margin `blind` stands for it. It
-        lacks evidence if nothing does, if it has no bound of its own at the rule's confidence, or
-        if that leaves a loss of more than `blind` open.
+        The group fails if it is significantly worse than the rival by any amount, or beyond a floor
+        or ceiling, at the confidence of `joint`. Otherwise it is `skipped` if it is listed as
+        `not_measured`, or if its category or the wider margin `blind` replaces the check. In all
+        other cases it lacks evidence: also without a bound at the rule's confidence, or if a loss
+        larger than `blind` is not excluded.
         """
-        group, number, estimate = self._number(target, joint or self.table)
-        own = self._number(target, self.table)[1]
+        group, number, estimate = self._read_number(target, joint or self.table)
+        own = self._read_number(target, self.table)[1]
         rule = replace(self.rule, mode="proven")
         limit = blind[rule.is_gap] if blind and self.kind in RIVALS else None
         outcome: Outcome | Literal["skipped"] = "skipped"
         bound = None
         least = replace(rule, min_positives=self.least_rows, min_negatives=self.least_rows)
-        known = self._alone(target, own)
-        open_loss = known.not_excluded
+        evidence = self._measure_own_evidence(target, own)
+        open_loss = evidence.not_excluded
         if limit is None:
-            stands = place is not None and open_loss is not None
+            is_replaced = category is not None and open_loss is not None
         else:
-            stands = open_loss is not None and open_loss <= limit
-        if not stands and not_measured is None:
+            is_replaced = open_loss is not None and open_loss <= limit
+        if not is_replaced and not_measured is None:
             outcome = "insufficient"
         if number.value is not None and target.lack_of_rows(least) is None:
-            shown, bound = judge(number, self.kind, rule, self.limit)
+            own_outcome, bound = judge(number, self.kind, rule, self.limit)
             if self.kind in RIVALS and bound is not None:
                 bound = number.low if rule.is_gap else number.high
-                worse = bound is not None and (bound > 0 if rule.is_gap else bound < 0)
-                shown = "fail" if worse else "insufficient"
-            outcome = shown if shown in {"fail", "error"} else outcome
-        return self._result(
+                is_worse = bound is not None and (bound > 0 if rule.is_gap else bound < 0)
+                own_outcome = "fail" if is_worse else "insufficient"
+            outcome = own_outcome if own_outcome in {"fail", "error"} else outcome
+        return self._build_result(
             target,
             (group, number, estimate),
             outcome=outcome,
             bound=bound,
             reason="not_finite" if outcome == "error" else "small_group",
             lack=lack,
-            judged_in=place,
+            judged_in=category,
             blind=limit,
             not_measured=not_measured,
-            not_excluded=known.not_excluded,
-            visible=known.visible,
-            rows_needed=known.rows_needed,
+            not_excluded=evidence.not_excluded,
+            visible=evidence.visible,
+            rows_needed=evidence.rows_needed,
             hint=hint if outcome == "insufficient" and hint else None,
         )
 
     def without_rival(self, target: Target, *, skipped: bool) -> RuleResult:
-        """Return that there is nothing to compare with."""
+        """Return the result of a margin whose rival does not exist."""
         outcome = "skipped" if skipped else "insufficient"
-        return self._result(target, None, outcome=outcome, reason="no_rival")
+        return self._build_result(target, None, outcome=outcome, reason="no_rival")
 
-    def _alone(self, target: Target, own: Measured) -> Alone:
-        """Return what a group's own bound leaves open, and how many rows would close it."""
-        worse_is_up = self.rule.is_gap
-        end, shown = (own.high, own.low) if worse_is_up else (own.low, own.high)
-        needed = {"positive": self.rule.min_positives, "negative": self.rule.min_negatives}
+    def _measure_own_evidence(self, target: Target, own: Measured) -> OwnEvidence:
+        """Return the loss that a group's own bound does not exclude, and the rows still needed."""
+        worse_is_up, has_rival = self.rule.is_gap, self.kind in RIVALS
+        worse, better = (own.high, own.low) if worse_is_up else (own.low, own.high)
+        required = {"positive": self.rule.min_positives, "negative": self.rule.min_negatives}
         classes = METRICS[self.rule.metric].classes[0]
-        more = {name: max(needed[name] - target.own[name], 0) for name in classes}
-        few = min(target.own[name] for name in classes) < LEAST_FOR_A_BOUND
-        if self.kind in RIVALS and few:
-            return Alone(None, None, {name: n for name, n in more.items() if n})
-        if own.value is None or end is None or shown is None:
-            return Alone(None, None, {name: n for name, n in more.items() if n})
-        if not all(map(math.isfinite, (own.value, end, shown))):
-            return Alone(None, None, {name: n for name, n in more.items() if n})
-        reach = abs(end - own.value)
-        against_rival = self.kind in RIVALS
-        not_excluded = -end if against_rival and not worse_is_up else end
-        slack = own.value - self.limit if self.kind == "floor" else self.limit - own.value
-        if against_rival:
-            slack = self.limit
+        more = {name: max(required[name] - target.own[name], 0) for name in classes}
         scarcer = min(classes, key=lambda name: target.own[name])
-        if slack > 0 and target.own[scarcer] > 0:
-            wanted = rows_needed(target.own[scarcer], reach, slack)
-            more[scarcer] = max(more[scarcer], wanted)
-        # A loss is shown by the other end; near 1 that end is close, and would not be after a loss.
-        visible = visible_loss(max(abs(shown - own.value), reach), self.rule.confidence)
-        return Alone(not_excluded, visible, {name: n for name, n in more.items() if n})
+        is_bounded = not has_rival or target.own[scarcer] >= LEAST_FOR_A_BOUND
+        not_excluded = visible = None
+        if (
+            is_bounded
+            and own.value is not None
+            and worse is not None
+            and better is not None
+            and all(map(math.isfinite, (own.value, worse, better)))
+        ):
+            reach = abs(worse - own.value)
+            not_excluded = -worse if has_rival and not worse_is_up else worse
+            slack = own.value - self.limit if self.kind == "floor" else self.limit - own.value
+            if has_rival:
+                slack = self.limit
+            if slack > 0 and target.own[scarcer] > 0:
+                more[scarcer] = max(more[scarcer], rows_needed(target.own[scarcer], reach, slack))
+            # A loss is detected by the better end. Near 1 that end is close to the value, which it
+            # would not be after a loss.
+            visible = visible_loss(max(abs(better - own.value), reach), self.rule.confidence)
+        return OwnEvidence(not_excluded, visible, {name: n for name, n in more.items() if n})
 
-    def _number(self, target: Target, table: BiasTable) -> tuple[str | None, Measured, Estimate]:
-        """Return a number's group, the number as the rule sees it, and as it was measured."""
+    def _read_number(
+        self, target: Target, table: BiasTable
+    ) -> tuple[str | None, Measured, Estimate]:
+        """Return a number's group, the number that the rule limits, and its estimate."""
         is_gap = self.rule.is_gap
         if target.scope != WORST:
             estimate = target.estimate(table, self.kind)
             return target.group, measured(estimate, is_gap=is_gap), estimate
-        found = {str(one.group): one.estimate(table, self.kind) for one in target.members}
-        numbers = {name: measured(one, is_gap=is_gap) for name, one in found.items()}
+        estimates = {
+            str(member.group): member.estimate(table, self.kind) for member in target.members
+        }
+        numbers = {name: measured(estimate, is_gap=is_gap) for name, estimate in estimates.items()}
         name, number = worst_of(numbers, self.rule.level, worse_is_up=is_gap)
-        return name, number, found[name]
+        return name, number, estimates[name]
 
-    def _result(
+    def _build_result(
         self,
         target: Target,
-        number: tuple[str | None, Measured, Estimate] | None,
-        **known: Any,
+        measurement: tuple[str | None, Measured, Estimate] | None,
+        **content: Any,
     ) -> RuleResult:
+        """Return a result with the fields that all results share; `content` holds the others."""
         group = target.group
-        if number is not None:
-            group, found, estimate = number
-            value, rival = _ends(estimate)
-            known |= {
+        if measurement is not None:
+            group, number, estimate = measurement
+            value, rival = estimate.value, None
+            if isinstance(estimate, Difference):
+                value, rival = estimate.first, estimate.second
+            content |= {
                 "value": value,
                 "rival": rival,
-                "low": found.low,
-                "high": found.high,
+                "low": number.low,
+                "high": number.high,
                 "n_clusters": estimate.n_clusters,
-                "at": self._threshold(None),
-                "rival_at": self._threshold(self.kind),
+                "at": self._find_threshold(None),
+                "rival_at": self._find_threshold(self.kind),
             }
         own = next((member.own for member in target.members if member.group == group), target.own)
         rule = self.rule
@@ -246,16 +252,9 @@ class Check:
             n_negative=own["negative"],
             action=rule.action,
             on_these_rows=self.on_these_rows,
-            **known,
+            **content,
         )
 
-    def _threshold(self, rival: str | None) -> float | None:
-        """Return the threshold of the candidate, or of a rival, at which the number is measured."""
+    def _find_threshold(self, rival: str | None) -> float | None:
+        """Return the value of the rule's threshold, for the candidate or a rival."""
         return self.table.thresholds.get((self.rule.threshold or "", rival))
-
-
-def _ends(estimate: Estimate) -> tuple[float | None, float | None]:
-    """Return the candidate's value and the rival's, if it is a difference."""
-    if isinstance(estimate, Difference):
-        return estimate.first, estimate.second
-    return estimate.value, None

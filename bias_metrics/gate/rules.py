@@ -1,4 +1,4 @@
-"""The rules on numbers that a policy consists of."""
+"""The rules of a policy about single numbers."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ Mode = Literal["proven", "estimate"]
 Kind = Literal["floor", "ceiling", "champion", "reference"]
 
 LEAST_ROWS = 20
-"""Rows of each compared class with which a report ranks a cell among others."""
+"""Fewest rows of each compared class with which a report ranks a cell."""
 LEAST_COMPARED = 4
-"""Rows of each class that a cell needs of its subgroup. In samples with 2 or 3 rows of a class its
-difference is shown to be lower in 10 % where 5 % are asked for: too few to estimate its error."""
+"""Fewest rows of each class of a subgroup with which a cell is compared. With 2 or 3 rows the
+standard error is too uncertain: of equal models, 10 % instead of 5 % are significantly worse."""
 
-# A category does not stand for a group with fewer rows of a compared class: even if the scores are
-# equal, the group's own bound hardly excludes a loss of 0.15.
+# A category cannot replace the result of a group with fewer rows of a compared class: even for
+# equal scores, the group's own bound hardly excludes a loss of 0.15.
 LEAST_FOR_A_BOUND = 10
 
 OVERALL, EACH, WORST, AGGREGATE = "overall", "each", "worst", "aggregate"
@@ -55,10 +55,10 @@ _WHOLE: dict[str, Scope] = {OVERALL: "overall", AGGREGATE: "aggregate"}
 
 @dataclass(frozen=True)
 class Rule:
-    """What one metric must satisfy: a limit, a margin, or both."""
+    """The limit, the margins, or both, that one metric must satisfy."""
 
     metric: str
-    """One of the metrics of its scope."""
+    """A metric that exists in the scope."""
     scope: str | tuple[str, ...]
     """`overall`, `each` (every subgroup), `worst` (the worst of all subgroups), `aggregate` (power
     means, final score) or the names of subgroups."""
@@ -67,14 +67,13 @@ class Rule:
     ceiling: float | None = None
     """Largest size that passes (AEGs, whose best value is 0)."""
     margin: float | None = None
-    """How much worse the number may be than the champion's on the same rows; for an AEG, how much
-    larger its size may be."""
+    """Largest loss against the champion on the same rows; for an AEG, growth of its size."""
     reference_margin: float | None = None
-    """The same against a fixed reference, so that quality cannot slip by one margin at a time."""
+    """The same against a fixed reference, so that quality cannot drop a margin per promotion."""
     threshold: str | None = None
-    """Required for a metric at a threshold, and only there: which threshold, each model's own."""
+    """Name of the threshold, for a metric at a threshold only; each model has its own value."""
     slice: str | None = None
-    """The part of the rows that the number is measured on; default all."""
+    """The slice of the rows on which the number is measured; default all rows."""
     mode: Mode = "proven"
     """`proven` compares a confidence bound with the limit, `estimate` the value itself."""
     confidence: float = 0.95
@@ -82,10 +81,10 @@ class Rule:
     min_positives: int = 2
     min_negatives: int = 2
     min_clusters: int = MIN_CLUSTERS
-    """Support: rows needed in each class that the metric compares, in the subgroup and in the
-    background (with sampling weights, rows of equal weight that they are worth), and clusters if
-    rows come in clusters; with fewer the result is `insufficient`, whatever the value. An aggregate
-    needs them in every subgroup it covers."""
+    """Support: fewest rows in each compared class, in the subgroup and in the background, and
+    fewest clusters if rows come in clusters. With fewer, the result is `insufficient`, whatever the
+    value. With sampling weights, the effective sample size counts. An aggregate needs support in
+    every subgroup that it covers."""
     action: Action = "block"
     """Whether the result counts for the verdict."""
     id: str | None = None
@@ -93,12 +92,12 @@ class Rule:
     if set."""
 
     def __post_init__(self) -> None:
-        """Refuse a rule that could not decide anything, or would not mean what it says."""
-        known = metrics_of(_WHOLE.get(str(self.scope), "subgroup"))
-        if self.metric not in known:
+        """Refuse a rule without limits, or with settings that do not fit its metric."""
+        metrics = metrics_of(_WHOLE.get(str(self.scope), "subgroup"))
+        if self.metric not in metrics:
             msg = (
-                f"`metric` must be one of {', '.join(known)} in scope {self.scope}; "
-                f"got {self.metric!r}.{did_you_mean(self.metric, known)}"
+                f"`metric` must be one of {', '.join(metrics)} in scope {self.scope}; "
+                f"got {self.metric!r}.{did_you_mean(self.metric, metrics)}"
             )
             raise ValueError(msg)
         self._check_threshold()
@@ -146,7 +145,7 @@ class Rule:
 
     @property
     def is_gap(self) -> bool:
-        """Whether the metric is signed and 0 is best."""
+        """Whether the metric is signed, with 0 as its best value."""
         return METRICS[self.metric].is_gap
 
     @property
@@ -158,13 +157,13 @@ class Rule:
 
     @property
     def limits(self) -> list[tuple[str, float]]:
-        """Those of `floor`, `ceiling`, `margin` and `reference_margin` that are set."""
+        """Names and values of the limits that are set."""
         names = ("floor", "ceiling", "margin", "reference_margin")
         return [(name, getattr(self, name)) for name in names if getattr(self, name) is not None]
 
     @property
     def checks(self) -> Iterator[tuple[Kind, float]]:
-        """What the rule compares the number with, and the limit or margin."""
+        """Each kind of comparison that the rule makes, with its limit or margin."""
         kinds: dict[str, Kind] = {
             "floor": "floor",
             "ceiling": "ceiling",
@@ -176,27 +175,27 @@ class Rule:
 
     @property
     def name(self) -> str:
-        """`id`, or else a name made from metric, scope, threshold and slice."""
+        """`id`, or by default metric, scope, threshold and slice, joined by slashes."""
         scope = self.scope if isinstance(self.scope, str) else ",".join(self.scope)
         parts = (self.metric, scope, self.threshold, self.slice)
         return self.id or "/".join(part for part in parts if part is not None)
 
     @property
     def level(self) -> float:
-        """The two-sided confidence of the interval whose end is the one-sided bound."""
+        """Two-sided confidence of the interval whose end is the one-sided bound."""
         return 2 * self.confidence - 1
 
 
 def correct_for_candidates(rules: Sequence[Rule], n_candidates: int) -> list[Rule]:
     """Return the rules with Bonferroni's correction for several candidates.
 
-    If `n_candidates` are tried on the same rows and none is better than the limit, all are then
-    rejected with the confidence that each rule names.
+    If `n_candidates` are tried on the same rows and all truly miss the limit, the probability that
+    none passes is then at least each rule's confidence.
 
     Raises
     ------
     ValueError
-        If there are no candidates.
+        If `n_candidates` is below 1.
     """
     if n_candidates < 1:
         msg = f"`n_candidates` must be at least 1; got {n_candidates}."
@@ -208,5 +207,5 @@ def correct_for_candidates(rules: Sequence[Rule], n_candidates: int) -> list[Rul
 
 
 def corrected_confidence(confidence: float, n_candidates: int) -> float:
-    """Return a confidence with Bonferroni's correction."""
+    """Return a confidence with Bonferroni's correction for several candidates."""
     return 1 - (1 - confidence) / n_candidates

@@ -1,4 +1,4 @@
-"""How much the best of several candidates gains by chance from being chosen on one set."""
+"""Optimism of selection: how far the best of several candidates looks better than it is."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import numpy as np
 
 
 def selection_flattery(std_error: float, n_candidates: int, *, adaptive: bool = False) -> float:
-    """Return how far the best of several candidates is flattered by being the best on one set.
+    """Return the expected optimism of the best of several candidates, chosen on one set.
 
-    Choosing the best of many equal candidates chooses the luckiest: its number on the set is better
-    than its true one.
+    Selecting the best of many equal candidates selects the luckiest: its value on the set is better
+    than its true value.
 
     Parameters
     ----------
     std_error : float
-        Standard error of one candidate's number, as far as candidates do not share it: that of
+        The part of a candidate's standard error that candidates do not share: the standard error of
         the difference of two candidates, divided by the square root of 2.
     n_candidates : int
-        How many candidates the set has judged.
+        Number of candidates that were judged on the set.
     adaptive : bool, default=False
-        Whether the numbers of earlier candidates were used to build the best one. It is then what
-        candidates could gain that combine all earlier ones by the sign of their luck.
+        Whether the results of earlier candidates were used to build the best candidate. The result
+        is then the gain of a candidate that combines all earlier ones by the sign of their luck.
 
     Returns
     -------
@@ -33,7 +33,7 @@ def selection_flattery(std_error: float, n_candidates: int, *, adaptive: bool = 
     Raises
     ------
     ValueError
-        If the error is negative or not finite, or there are no candidates.
+        If the error is negative or not finite, or `n_candidates` is below 1.
 
     Notes
     -----
@@ -69,6 +69,6 @@ def _expected_maximum(n: int) -> float:
     if n == 1:
         return 0.0
     z, step = np.linspace(0.0, 12.0, 2401, retstep=True)
-    below = np.array([math.erfc(one / math.sqrt(2)) / 2 for one in z])  # chance of less than -z
+    below = np.array([math.erfc(value / math.sqrt(2)) / 2 for value in z])  # P(Z < -z)
     parts = -np.expm1(n * np.log1p(-below)) - below**n
     return float(step * (parts.sum() - (parts[0] + parts[-1]) / 2))

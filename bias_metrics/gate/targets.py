@@ -1,4 +1,4 @@
-"""The numbers of a report that a rule checks, and the rows behind them."""
+"""The numbers of a report that a rule checks, with their numbers of rows."""
 
 from __future__ import annotations
 
@@ -18,43 +18,41 @@ from bias_metrics.table import BiasTable, Estimate, Key, RowCounts
 
 Counts = Mapping[str, int]
 SUBGROUP, CATEGORY = "subgroup", "category"
-_ROUNDING = 1e-9  # equal weights are worth their number of rows
+_ROUNDING = 1e-9  # for equal weights, the effective sample size is the number of rows
 
 
-class _Effective(dict[str, int]):
-    """Rows of equal weight that weighted rows are worth."""
+class _EffectiveCounts(dict[str, int]):
+    """Kish effective sample sizes of weighted rows, by class."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """One number of a table, and the rows behind it."""
+    """One number of a table, with its numbers of rows."""
 
     scope: str
     """`overall`, `aggregate`, `worst`, `subgroup` or `category`."""
     group: str | None
     """The subgroup or category."""
     key: Key | None
-    """Where the number is found; None for the worst of several, and for a group as part of an
-    aggregate."""
+    """Key of the number; None for the worst of several, and for a group within an aggregate."""
     own: Counts
     background: Counts
-    """Rows by class: of the subgroup and of its background, or of all. With sampling weights, how
-    many rows of equal weight they are worth."""
+    """Numbers of rows by class, of the subgroup and its background, or of all rows. With sampling
+    weights, effective sample sizes."""
     members: tuple[Target, ...] = ()
-    """For `worst`: the subgroups among which it is the worst. For `aggregate`: those that it
-    covers."""
+    """For `worst`, the compared subgroups; for `aggregate`, the covered ones."""
     categories: tuple[Lack, ...] = ()
-    """What the categories of a group lack, in which it might have been judged."""
+    """What the categories lack in which the group might have been judged."""
 
     def estimate(self, table: BiasTable, kind: Kind) -> Estimate:
-        """Find the number, or its difference from a rival's."""
-        assert self.key is not None  # noqa: S101 - the callers ask single numbers
+        """Return the number, or its difference from a rival's."""
+        assert self.key is not None  # noqa: S101 - the target is a single number
         return table.numbers[self.key._replace(against=kind if kind in RIVALS else None)]
 
     def lack_of_support(self, rule: Rule, table: BiasTable, kind: Kind) -> Lack | None:
-        """Return which rows or clusters are too few for the rule; None if there are enough.
+        """Return the class, or clusters, with too little support for the rule, or None.
 
-        The worst of several subgroups, and an aggregate of them, need support in each one.
+        The worst of several subgroups, and an aggregate of them, need support in each subgroup.
         """
         for member in self.members:
             if lack := member.lack_of_support(rule, table, kind):
@@ -65,24 +63,24 @@ class Target:
         return None if lack is None else replace(lack, categories=self.categories)
 
     def lack_of_rows(self, rule: Rule) -> Lack | None:
-        """Return which rows are too few."""
-        of_own, of_background = (
+        """Return the first class with too few rows, or None."""
+        own_classes, background_classes = (
             METRICS[rule.metric].classes if self.scope in {SUBGROUP, CATEGORY} else (CLASSES, ())
         )
         needed = {"positive": rule.min_positives, "negative": rule.min_negatives}
         sides: tuple[tuple[Literal["", "background"], Counts, Sequence[Class]], ...] = (
-            ("", self.own, of_own),
-            ("background", self.background, of_background),
+            ("", self.own, own_classes),
+            ("background", self.background, background_classes),
         )
         for side, counts, classes in sides:
             for name in classes:
                 if counts[name] < needed[name]:
-                    effective = isinstance(counts, _Effective)
+                    effective = isinstance(counts, _EffectiveCounts)
                     return Lack(name, counts[name], needed[name], side, effective)
         return None
 
     def lack_of_clusters(self, rule: Rule, table: BiasTable, kind: Kind) -> Lack | None:
-        """Return that clusters are too few; an aggregate has as many as its weakest subgroup."""
+        """Return a lack of clusters, or None; an aggregate has as many as its weakest subgroup."""
         n_clusters = None if self.key is None else self.estimate(table, kind).n_clusters
         if n_clusters is not None and n_clusters < rule.min_clusters:
             return Lack("cluster", n_clusters, rule.min_clusters)
@@ -92,54 +90,54 @@ class Target:
 def targets_of(
     table: BiasTable, rule: Rule, shared_background: Counts | None = None
 ) -> Iterator[Target]:
-    """Yield the numbers that a rule names, with the rows behind them.
+    """Yield the numbers that a rule names, with their numbers of rows.
 
     Raises
     ------
     ValueError
         If the rule names a subgroup that is not in the table.
     """
-    everyone = _counts(table.counts[None])
+    overall = _count_classes(table.counts[None])
     if rule.scope == OVERALL:
-        yield Target(OVERALL, None, Key(rule.metric), everyone, everyone)
+        yield Target(OVERALL, None, Key(rule.metric), overall, overall)
     elif rule.scope == AGGREGATE:
-        rows = _rows_of(table, table.covered, shared_background)
+        rows = _count_rows(table, table.covered, shared_background)
         covered = tuple(Target(SUBGROUP, name, None, *counts) for name, counts in rows.items())
-        yield Target(AGGREGATE, None, Key(rule.metric), everyone, everyone, covered)
+        yield Target(AGGREGATE, None, Key(rule.metric), overall, overall, covered)
     else:
         groups = table.groups
-        names = groups if rule.scope in {EACH, WORST} else _known(rule.named_groups, groups)
-        found = [
+        names = groups if rule.scope in {EACH, WORST} else _check_names(rule.named_groups, groups)
+        targets = [
             Target(SUBGROUP, name, Key(rule.metric, name, rule.threshold), *counts)
-            for name, counts in _rows_of(table, names, shared_background).items()
+            for name, counts in _count_rows(table, names, shared_background).items()
         ]
-        if rule.scope == WORST and found:
-            found = [Target(WORST, None, None, everyone, everyone, tuple(found))]
-        yield from found
+        if rule.scope == WORST and targets:
+            targets = [Target(WORST, None, None, overall, overall, tuple(targets))]
+        yield from targets
 
 
 def category_target(
     table: BiasTable, rule: Rule, name: str, shared_background: Counts | None = None
 ) -> Target:
     """Return the number that a rule names for a category."""
-    [counts] = _rows_of(table, (name,), shared_background).values()
+    [counts] = _count_rows(table, (name,), shared_background).values()
     return Target(CATEGORY, name, Key(rule.metric, name, rule.threshold), *counts)
 
 
-def _rows_of(
+def _count_rows(
     table: BiasTable, names: Sequence[str], shared_background: Counts | None
 ) -> dict[str, tuple[Counts, Counts]]:
-    """Return the rows of each subgroup, or category, and of its background, by class."""
-    everyone, found = _counts(table.counts[None]), {}
+    """Return the rows by class of each subgroup, or category, and of its background."""
+    overall, rows = _count_classes(table.counts[None]), {}
     for name in names:
-        own = _counts(table.counts[name])
-        outside: Counts = {key: everyone[key] - own[key] for key in CLASSES}
-        effective = _effective(table.counts[name], "background_")
-        found[name] = own, effective or shared_background or outside
-    return found
+        own = _count_classes(table.counts[name])
+        outside: Counts = {label: overall[label] - own[label] for label in CLASSES}
+        effective = _count_effective(table.counts[name], "background_")
+        rows[name] = own, effective or shared_background or outside
+    return rows
 
 
-def _known(names: Sequence[str], subgroups: Sequence[str]) -> Sequence[str]:
+def _check_names(names: Sequence[str], subgroups: Sequence[str]) -> Sequence[str]:
     unknown = [name for name in names if name not in subgroups]
     if unknown:
         msg = (
@@ -150,28 +148,26 @@ def _known(names: Sequence[str], subgroups: Sequence[str]) -> Sequence[str]:
     return names
 
 
-def _counts(rows: RowCounts) -> Counts:
-    """Return the rows by class; with sampling weights, how many equal ones they are worth."""
-    known = {"positive": rows.n_positive, "negative": rows.n_negative}
-    return _effective(rows) or known
+def _count_classes(rows: RowCounts) -> Counts:
+    """Return the rows by class; with sampling weights, effective sample sizes."""
+    return _count_effective(rows) or {"positive": rows.n_positive, "negative": rows.n_negative}
 
 
-def _effective(rows: RowCounts, of: str = "") -> Counts | None:
+def _count_effective(rows: RowCounts, prefix: str = "") -> Counts | None:
     if rows.effective is None:
         return None
-    known = {name: rows.effective[of + name] for name in CLASSES}
-    return _Effective({name: math.floor(one + _ROUNDING) for name, one in known.items()})
+    sizes = {label: rows.effective[prefix + label] for label in CLASSES}
+    return _EffectiveCounts({label: math.floor(n + _ROUNDING) for label, n in sizes.items()})
 
 
-# ---- Numbers of rows that are the whole list in question: they have no sampling error
+# ---- Evaluation sets that are a complete list instead of a sample
 
 
 def without_sampling_error(estimate: Estimate) -> Estimate:
-    """Return a number, or difference, whose interval has zero width.
+    """Return a number, or difference, with an interval of zero width.
 
-    Phrases made from templates are a list that somebody wrote, and not drawn from anything. The
-    value on the list is known exactly. An interval would be about other lists of such phrases,
-    which a few templates say almost nothing about.
+    Phrases made from templates are a written list instead of a sample, so a value on the list is
+    exact. An interval would describe other lists, for which a few templates are hardly evidence.
 
     Examples
     --------

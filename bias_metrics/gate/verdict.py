@@ -34,22 +34,22 @@ Reason = Literal[
     "missing_not_ruled",
     "truncated_unknown",
 ]
-"""Why a result has its outcome: the id of the message that says so."""
+"""Why a result has its outcome; also the id of its message."""
 
 
 @dataclass(frozen=True)
 class SmallGroups:
-    """How groups are judged that have too few rows for a rule."""
+    """Settings for groups with too few rows for a rule."""
 
     hierarchy: Hierarchy | None = None
     """Categories in which they are judged."""
     blind: tuple[float, float] | None = None
-    """The largest loss against a rival that their own bounds may leave open: of an AUC, and of the
-    size of a gap; None for any. Only with a hierarchy."""
+    """The largest loss against a rival that their own bounds need not exclude, in an AUC and in the
+    size of a gap; None for no limit. Only with a hierarchy."""
     not_measured: Mapping[str, str] = field(default_factory=dict)
-    """Groups that the rows are known not to measure, with the reason."""
+    """Groups that the evaluation set cannot measure, with the policy's reason."""
     hints: Mapping[str, str] = field(default_factory=dict)
-    """What to think of where a group lacks evidence: an entry that ended, or is misspelt."""
+    """Hints for groups that lack evidence: an entry of `not_measured` expired or is misspelt."""
 
 
 @dataclass(frozen=True)
@@ -59,83 +59,83 @@ class Lack:
     of: Literal["positive", "negative", "cluster"]
     n: int
     needed: int
-    """How many there are, and how many the rule needs."""
+    """The present and the required number."""
     side: Literal["", "background"] = ""
     effective: bool = False
-    """Whether `n` is an effective sample size: rows have weights."""
+    """Whether `n` is the effective sample size of weighted rows."""
     group: str | None = None
-    """Which group lacks them, of several that are judged together."""
+    """The group that lacks them, if several are judged together."""
     categories: tuple[Lack, ...] = ()
-    """What the categories of a group lack, in which it might have been judged."""
+    """What the categories lack in which the group might have been judged."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, without defaults."""
-        values = {one.name: (getattr(self, one.name), one.default) for one in fields(self)}
+        values = {item.name: (getattr(self, item.name), item.default) for item in fields(self)}
         content = {name: value for name, (value, default) in values.items() if value != default}
         if self.categories:
-            content["categories"] = [one.to_dict() for one in self.categories]
+            content["categories"] = [lack.to_dict() for lack in self.categories]
         return content
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What was measured on one slice, with intervals of one confidence."""
+    """The measurements on one slice, with intervals at one confidence."""
 
     table: BiasTable
     """Every number that rules may read, with the differences from each rival."""
     background: Mapping[str, int] | None = None
-    """Rows by class (`positive`, `negative`) of a background that all subgroups share, such as the
-    one without identities; default each subgroup's own, all rows outside it."""
+    """Rows by class (`positive`, `negative`) of a background that all subgroups share, such as all
+    rows without identities; by default each subgroup's background is all rows outside it."""
     is_sample: bool = True
-    """Whether rows are a sample of those in question. If not, values decide whatever a rule's mode,
-    no support is needed, and sentences say that they are about these rows."""
+    """Whether rows are a sample. If not, values decide whatever a rule's mode, no support is
+    needed, and messages state that they are about these rows."""
     small: SmallGroups = field(default_factory=SmallGroups)
-    """How subgroups are judged that have too few rows for a rule. With a hierarchy, the table has
+    """Settings for subgroups with too few rows for a rule. With a hierarchy, the table has
     categories."""
     alone: Evidence | None = None
-    """The same with the confidence at which all bounds of the small subgroups hold together."""
+    """The same evidence with joint bounds for all small subgroups."""
     rolled: Mapping[str, Rolled] = field(default_factory=dict)
-    """By the rule's name: aggregates over the subgroups with enough rows for it, and over the
+    """By the rule's name, aggregates over the subgroups with enough rows for the rule, and over the
     categories of the others."""
 
     def has(self, kind: Kind) -> bool:
-        """Say whether there is what a kind of limit is compared with."""
+        """Return True for a floor or ceiling, and for a rival with differences in the table."""
         return kind not in RIVALS or kind in self.table.rivals
 
 
 @dataclass(frozen=True)
 class Rolled:
-    """Aggregates over subgroups with support, and categories of the others."""
+    """Aggregates over subgroups with enough rows, and over categories of the others."""
 
     groups: tuple[str, ...]
-    """The subgroups and categories."""
+    """The covered subgroups and categories."""
     evidence: Evidence
-    """The table with these aggregates."""
+    """The evidence with these aggregates."""
 
 
 @dataclass(frozen=True)
 class RuleResult(Tabular):
-    """What one rule says about one number and one limit."""
+    """The result of one rule for one number and one limit."""
 
     rule: str
     """`Rule.name`."""
     kind: Kind
-    """What the number was compared with."""
+    """The floor, ceiling or rival that the number was compared with."""
     metric: str
     scope: str
-    """The number; `scope` is `overall`, `aggregate`, `worst`, `subgroup` or `category`."""
+    """The metric, and its scope: `overall`, `aggregate`, `worst`, `subgroup` or `category`."""
     group: str | None
     slice: str | None
     """The subgroup (for `worst`: the worst one) or category, and the slice."""
     mode: str
-    """What decides: a bound or the value."""
+    """`proven` if a bound decides, `estimate` if the value decides."""
     confidence: float
     """One-sided confidence."""
     limit: float
     """Floor, ceiling or margin."""
     n_positive: int
     n_negative: int
-    """Rows of the subgroup; for the other scopes, all rows."""
+    """Rows of the subgroup or category; for the other scopes, all rows."""
     outcome: Outcome | Literal["skipped"]
     action: Action
     """See `bias_metrics.gate.decide` and `Rule`."""
@@ -143,75 +143,74 @@ class RuleResult(Tabular):
     """Why it has this outcome."""
     value: float | None = None
     rival: float | None = None
-    """The candidate's value and the champion's or reference's; None if undefined."""
+    """The candidate's value, and the champion's or reference's; None if undefined."""
     low: float | None = None
     high: float | None = None
-    """Interval of what is compared with the limit: the value, the size of an AEG, or the change
-    against the rival. Each end is a one-sided bound of `confidence`."""
+    """Interval of the number that the limit applies to: the value, the size of an AEG, or the
+    change against the rival. Each end is a one-sided bound of `confidence`."""
     bound: float | None = None
-    """The end, or the value, that decided."""
+    """The end of the interval, or the value, that decided."""
     n_clusters: int | None = None
-    """Clusters behind the number, if rows come in clusters."""
+    """Number of clusters, if rows come in clusters."""
     threshold: str | None = None
     """Name of the decision threshold, if the metric has one."""
     at: float | None = None
     rival_at: float | None = None
     """The thresholds of that name: the candidate's, and the champion's or reference's."""
     judged_in: str | None = None
-    """The category in which a subgroup is judged that has too few rows to be judged alone. Its own
-    result is `skipped`, or `fail` if it is shown to be worse."""
+    """The category in which a subgroup with too few rows is judged. The subgroup's own result is
+    `skipped`, or `fail` if it is significantly worse."""
     blind: float | None = None
-    """The largest loss that may be left open of a subgroup with too few rows."""
+    """The largest loss that a subgroup with too few rows need not exclude."""
     not_measured: str | None = None
-    """Why the rows are known not to measure the subgroup."""
+    """The policy's reason why the evaluation set cannot measure the subgroup."""
     not_excluded: float | None = None
-    """Of a subgroup with too few rows, its own one-sided bound: the loss against the rival, the
-    value, or the size of a gap."""
+    """One-sided bound of a subgroup with too few rows: of the loss against the rival, of the value,
+    or of the size of a gap."""
     visible: float | None = None
-    """The loss (below a floor, above a ceiling) that such rows show with a chance of 80 %."""
+    """The loss (below a floor, above a ceiling) that such rows detect with a power of 80 %."""
     rows_needed: Mapping[str, int] = field(default_factory=dict)
-    """How many more rows of each class the rule would need, if the model is as good as the rival.
-    """
+    """Further rows of each class that the rule would need, if the model is as good as the rival."""
     instead_of: tuple[str, ...] = ()
-    """The subgroups that are judged in this category; for an aggregate, what it covers."""
+    """The subgroups judged in this category; for an aggregate, the groups that it covers."""
     hint: str | None = None
-    """What to think of where a subgroup lacks evidence: an entry of `not_measured` that ended, or
-    that is misspelt."""
+    """Hint for a subgroup that lacks evidence: an entry of `not_measured` expired or is misspelt.
+    """
     on_these_rows: bool = False
-    """Whether the number is about exactly these rows, and not about comments like them."""
+    """Whether the rows are a complete list, so that the number does not apply to other comments."""
     lack: Lack | None = None
-    """Too few rows or clusters."""
+    """The lack of rows or clusters."""
     why: str | None = None
     """Why a number, or its interval, is undefined."""
     n_categories: int = 0
-    """How many of `instead_of` an aggregate covers as categories."""
+    """Number of categories among `instead_of` of an aggregate."""
     rows_for_margin: int | None = None
     n_compared: int | None = None
-    """Rows of each compared class that a margin needs, and how many there are, if fewer."""
+    """Rows of each compared class that a margin needs, and the present number, if smaller."""
     n_bounds: int | None = None
-    """How many bounds of losses hold together."""
+    """Number of joint bounds of losses."""
     without: tuple[str, ...] = ()
-    """Groups: if the rows of one are left out, the loss is not significant."""
+    """Groups without whose rows the loss is not significant."""
     may_be_shared: bool = False
-    """Whether a loss may come from rows of another group that loses: counts do not tell."""
+    """Whether a loss may come from rows of another group that loses, which counts cannot show."""
     n_marked: int | None = None
     n_rows: int | None = None
     """Rows without a score, or truncated, and all rows."""
     role: str | None = None
-    """Whose scores are missing."""
+    """The role of the model whose scores are missing."""
     positives_flagged: float | None = None
-    """Share of positives that a threshold flags; `value` is that of negatives."""
+    """Share of positives that a threshold flags; `value` is the share of negatives."""
     dominated_by: DominantUnits | None = None
-    """The few rows of large weight for which a pass is not proven."""
+    """The heavy rows, or clusters, that dominate the number, so that a pass is not proven."""
 
     @property
     def lacks_rows(self) -> bool:
-        """Whether the rule asks for more rows or clusters than there are.
+        """Whether the result is `insufficient` for lack of rows or clusters.
 
-        Only an entry of `not_measured` helps then: else the group is judged all the same.
+        Only then does an entry of `not_measured` change the outcome.
         """
-        is_alone = bool(self.rows_needed) or self.visible is not None
-        return self.outcome == "insufficient" and (is_alone or self.reason == "few_rows")
+        is_small = bool(self.rows_needed) or self.visible is not None
+        return self.outcome == "insufficient" and (is_small or self.reason == "few_rows")
 
     @property
     def counts(self) -> bool:
@@ -219,13 +218,15 @@ class RuleResult(Tabular):
         return self.action == "block" and self.outcome != "skipped"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values; those that few results have only if they differ from the default."""
-        content = {one.name: plain(getattr(self, one.name)) for one in fields(self)}
+        """Return plain values; rare fields only if they differ from their default."""
+        content = {item.name: plain(getattr(self, item.name)) for item in fields(self)}
         kept = {"value", "rival", "low", "high", "bound", "n_clusters"}
         if self.threshold is not None:
             kept |= {"threshold", "at", "rival_at"}
-        empty = {one.name: plain(one.default) for one in fields(self)} | {"rows_needed": {}}
-        return {key: value for key, value in content.items() if key in kept or value != empty[key]}
+        defaults = {item.name: plain(item.default) for item in fields(self)} | {"rows_needed": {}}
+        return {
+            key: value for key, value in content.items() if key in kept or value != defaults[key]
+        }
 
 
 _SHOWN = {
@@ -251,7 +252,11 @@ class Verdict(Tabular):
     def rows(self) -> list[Row]:
         """Return one record per result."""
         return [
-            {one.name: getattr(result, one.name) for one in fields(result) if one.name in _SHOWN}
+            {
+                item.name: getattr(result, item.name)
+                for item in fields(result)
+                if item.name in _SHOWN
+            }
             for result in self.results
         ]
 

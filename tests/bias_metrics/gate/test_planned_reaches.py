@@ -13,8 +13,8 @@ from bias_metrics.gate.planning import (
     _GAPS_AGREE,
     Counts,
     Guess,
-    _reaches,
-    _spread,
+    _compute_reaches,
+    _placement_variance,
     paired_reach,
     standard_error,
 )
@@ -35,7 +35,7 @@ def drawn(rng, distance):
 
 def reaches(metric, auc, counts):
     value = Guess(auc=auc).value(metric)
-    return _reaches(metric, 0.9, value, standard_error(metric, value, counts), counts)
+    return _compute_reaches(metric, 0.9, value, standard_error(metric, value, counts), counts)
 
 
 @functools.cache
@@ -84,9 +84,9 @@ def test_the_spread_of_normal_scores_is_that_of_three_normal_draws(auc):
     """Two lower draws are below one upper: two normal variables with a correlation of a half."""
     stats, z = pytest.importorskip("scipy.stats"), NormalDist().inv_cdf(auc)
     both = stats.multivariate_normal.cdf([z, z], cov=[[1, 0.5], [0.5, 1]], abseps=1e-9)
-    assert _spread(auc) == pytest.approx(both - auc**2, abs=1e-6)
+    assert _placement_variance(auc) == pytest.approx(both - auc**2, abs=1e-6)
 
 
 @pytest.mark.parametrize("auc", [0.0, 1.0])
 def test_an_auc_at_its_end_has_no_spread(auc):
-    assert _spread(auc) == pytest.approx(0, abs=1e-9)
+    assert _placement_variance(auc) == pytest.approx(0, abs=1e-9)

@@ -19,10 +19,10 @@ from bias_metrics.gate.planning import (
     MOST,
     Counts,
     Guess,
-    _deviates,
-    _moves,
-    _reaches,
-    _spread,
+    _compute_effects,
+    _compute_reaches,
+    _draw_deviates,
+    _placement_variance,
     chance_of_auc,
     chance_of_group,
     is_planned,
@@ -164,7 +164,7 @@ def test_support_is_lacking_with_one_row_less_of_what_is_compared(metric):
 
 
 @pytest.mark.parametrize("metric", SUBGROUP_METRICS)
-@pytest.mark.parametrize(("auc", "spread"), [(0.5, 1 / 12), (0.9, _spread(0.9))])
+@pytest.mark.parametrize(("auc", "spread"), [(0.5, 1 / 12), (0.9, _placement_variance(0.9))])
 def test_a_standard_error_is_that_of_both_compared_classes(metric, auc, spread):
     first, second = (UNLIKE[name] for name in COMPARED[metric])
     expected = math.sqrt(spread * (1 / first + 1 / second))
@@ -237,7 +237,7 @@ def test_the_chance_of_a_group_is_that_of_its_normal_error(metric, limits, value
 def test_with_few_errors_a_bound_reaches_farther():
     guess, counts = Guess(auc=0.9, correlation=0.875), Counts(60, 400, 1200, 1200)
     error = standard_error("bnsp_auc", 0.9, counts) / 2
-    ends = _reaches("bnsp_auc", 0.9, 0.9, 2 * error, counts)
+    ends = _compute_reaches("bnsp_auc", 0.9, 0.9, 2 * error, counts)
     reach = max(_FEW * paired_reach(*ends, guess.correlation), unseen_reach(0.4, error, 60, 0.9))
     found = chance_of_group([Rule("bnsp_auc", "each", margin=0.03)], guess, counts)
     assert found == pytest.approx(NORMAL.cdf((0.03 - reach) / error), abs=0.025)
@@ -272,8 +272,8 @@ def test_cells_of_a_group_vary_together_as_those_of_drawn_scores():
             found[at, to] = np.mean(drawn[high][:, None] > drawn[low])
     weights = np.zeros((len(SUBGROUP_METRICS), 6))
     for metric, row in zip(SUBGROUP_METRICS, weights, strict=True):
-        for at, weight in _moves(metric, Guess().value(metric), n):
+        for at, weight in _compute_effects(metric, Guess().value(metric), n):
             row[at] = weight
-    for deviates in _deviates():
+    for deviates in _draw_deviates():
         planned = np.corrcoef(weights @ deviates.T)
         assert planned == pytest.approx(np.corrcoef(found.T), abs=0.1)
