@@ -1,4 +1,4 @@
-"""Errors at a threshold: rates, by term, Dixon's sums, changed decisions, marked rows."""
+"""Errors at a threshold: rates, rates by term, Dixon's sums, changed decisions, marked rows."""
 
 from bias_metrics.thresholds.changes import ChangedDecisions
 from bias_metrics.thresholds.decisions import ThresholdReport

@@ -1,4 +1,4 @@
-"""Decisions that a successor makes in another way: whose comments it newly flags or misses."""
+"""Decisions changed by a successor: comments newly flagged or missed, by subgroup."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class ChangedDecisions(Tabular):
     """The changed decisions of each subgroup."""
 
     thresholds: tuple[float, float]
-    """Of the first model and the second."""
+    """Thresholds of the first and the second model."""
     subgroups: dict[str, dict[str, CountedShare]]
-    """By subgroup and direction: `newly_flagged` and `newly_missed`."""
+    """Shares by subgroup and direction (`newly_flagged`, `newly_missed`)."""
     confidence: float
-    """With which all intervals hold together."""
+    """Joint confidence of all intervals."""
 
     def __getitem__(self, key: str | tuple[str, str]) -> Any:
         """Return the changes of a subgroup, or those in one direction: `["newly_flagged", "gay"]`.
@@ -40,16 +40,18 @@ class ChangedDecisions(Tabular):
             If the subgroup or the direction is unknown; the message lists the known ones.
         """
         metric, name = (None, key) if isinstance(key, str) else key
-        changed = known_name(self.subgroups, name)
-        return changed if metric is None else known_name(changed, metric)
+        shares = known_name(self.subgroups, name)
+        return shares if metric is None else known_name(shares, metric)
 
     def without_intervals(self) -> ChangedDecisions:
-        """Return the same of rows that are not a sample."""
+        """Return the same counts without intervals, for rows that are not a sample."""
         return replace(
             self,
             subgroups={
-                name: {metric: replace(one, low=None, high=None) for metric, one in changed.items()}
-                for name, changed in self.subgroups.items()
+                name: {
+                    metric: replace(share, low=None, high=None) for metric, share in shares.items()
+                }
+                for name, shares in self.subgroups.items()
             },
         )
 
@@ -58,8 +60,8 @@ class ChangedDecisions(Tabular):
         return labelled(
             "subgroup",
             {
-                name: [{"metric": metric} | one.rows()[0] for metric, one in changed.items()]
-                for name, changed in self.subgroups.items()
+                name: [{"metric": metric} | share.rows()[0] for metric, share in shares.items()]
+                for name, shares in self.subgroups.items()
             },
         )
 
@@ -76,10 +78,10 @@ def changed_decisions(
     confidence: float = 0.95,
     **options: Unpack[RowOptions],
 ) -> ChangedDecisions:
-    """Count whose rows a model flags, or misses, that another did not.
+    """Count the rows of each subgroup that one model flags, or misses, and another does not.
 
-    Unlike a difference of rates this does not cancel: a model may flag ten other harmless rows and
-    leave ten alone, at the same rate.
+    Unlike in a difference of rates, changes do not cancel: at the same rate, a model may newly flag
+    ten harmless rows and no longer flag ten others.
 
     Parameters
     ----------
@@ -92,23 +94,23 @@ def changed_decisions(
     threshold_a, threshold_b : float
         The score at or above which each model flags a row.
     confidence : float, default=0.95
-        With which the intervals of all subgroups and directions hold together (Bonferroni).
+        Joint confidence of the intervals of all subgroups and directions (Bonferroni).
     **options
         `clusters` as in `evaluate_bias`; not with `Rows`.
 
     Returns
     -------
     ChangedDecisions
-        By subgroup, `newly_flagged`: how many of its negative rows the first model flags and the
-        second does not; `newly_missed`: how many of its positive rows the second flags and the
-        first does not. Intervals are exact ones of shares; with clusters those of as many
-        independent rows as the rows are worth, and of fewer than 20 clusters there is none.
+        By subgroup, `newly_flagged`: the negative rows that the first model flags and the second
+        does not; `newly_missed`: the positive rows that the second flags and the first does not.
+        Intervals of their shares are exact. With clusters they use the effective sample size, and
+        fewer than 20 clusters give no interval.
 
     Raises
     ------
     ValueError, TypeError
-        If scores are of another number or not finite, a threshold is not finite, or the rows have
-        weights.
+        If the number of scores is not that of the rows, a score or threshold is not finite, or the
+        rows have weights.
 
     References
     ----------
@@ -118,8 +120,8 @@ def changed_decisions(
     --------
     >>> y_true, gay = [0, 0, 0, 1], {"gay": [1, 1, 0, 1]}
     >>> a, b = [0.9, 0.2, 0.1, 0.4], [0.3, 0.1, 0.2, 0.8]
-    >>> found = changed_decisions(y_true, a, b, gay, threshold_a=0.5, threshold_b=0.5)
-    >>> [(one.count, one.n) for one in found.subgroups["gay"].values()]
+    >>> changes = changed_decisions(y_true, a, b, gay, threshold_a=0.5, threshold_b=0.5)
+    >>> [(share.count, share.n) for share in changes.subgroups["gay"].values()]
     [(1, 2), (1, 1)]
     """
     rows = Rows.of(y_true, subgroups, **options)
@@ -127,32 +129,32 @@ def changed_decisions(
     level = check_confidence(confidence)
     scores = rows.scores("y_score_a", y_score_a), rows.scores("y_score_b", y_score_b)
     thresholds = check_threshold(threshold_a), check_threshold(threshold_b)
-    flags = [reaches(of, at) for of, at in zip(scores, thresholds, strict=True)]
-    counted = dict(count_changes(rows, flags))
-    n_shares = max(sum(map(len, counted.values())), 1)
+    flags = [reaches(*pair) for pair in zip(scores, thresholds, strict=True)]
+    changes = dict(count_changes(rows, flags))
+    n_shares = max(sum(map(len, changes.values())), 1)
     joint = 1 - (1 - level) / n_shares
-    found = {
-        name: {metric: CountedShare.of(share, joint) for metric, share in of_group.items()}
-        for name, of_group in counted.items()
+    subgroup_shares = {
+        name: {metric: CountedShare.of(share, joint) for metric, share in shares.items()}
+        for name, shares in changes.items()
     }
-    return ChangedDecisions(thresholds, found, level)
+    return ChangedDecisions(thresholds, subgroup_shares, level)
 
 
 def count_changes(
     rows: Rows, flags: Sequence[BoolArray]
 ) -> Iterator[tuple[str, Mapping[str, Share]]]:
-    """Yield each subgroup, and by metric the share of its rows with a changed decision."""
+    """Yield each subgroup with its shares of changed decisions, by metric."""
     first, second = flags
     events = {
-        metric: _events(changed, rows, first, second)
+        metric: _find_changes(changed, rows, first, second)
         for metric, changed in changed_metrics().items()
     }
     for name, mask in rows.subgroups.items():
         places = np.flatnonzero(mask)
-        yield name, {metric: Share.of(one.among(places)) for metric, one in events.items()}
+        yield name, {metric: Share.of(changed.among(places)) for metric, changed in events.items()}
 
 
-def _events(changed: Changed, rows: Rows, first: BoolArray, second: BoolArray) -> Events:
+def _find_changes(changed: Changed, rows: Rows, first: BoolArray, second: BoolArray) -> Events:
     counted = rows.y_true if changed.of == "positive" else ~rows.y_true
     is_changed = (first & ~second) if changed.event == "flagged" else (second & ~first)
     return Events(rows, counted, [is_changed], f"{changed.of}s")

@@ -1,4 +1,4 @@
-"""All error rates at one decision threshold, from one count of the rows."""
+"""All error rates at one decision threshold, from a single count of the rows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ThresholdReport(Tabular):
     """Errors at one threshold."""
 
     threshold: float
-    """Scores at or above it are flagged."""
+    """Decision threshold; scores at or above it are flagged."""
     overall: ErrorRates
     """Errors of all rows."""
     subgroups: dict[str, ErrorRates]
@@ -40,16 +40,16 @@ class ThresholdReport(Tabular):
     @property
     def fped(self) -> MetricValue:
         """False Positive Equality Difference, as by `bias_metrics.fped`."""
-        return self._sum("false_positive_rate")
+        return self._sum_differences("false_positive_rate")
 
     @property
     def fned(self) -> MetricValue:
         """False Negative Equality Difference, as by `bias_metrics.fned`."""
-        return self._sum("false_negative_rate")
+        return self._sum_differences("false_negative_rate")
 
-    def _sum(self, rate: str) -> MetricValue:
-        of_groups = {name: self.subgroups[name].rate(rate) for name in self.groups}
-        return EqualityDifference(self.overall.rate(rate), of_groups).value
+    def _sum_differences(self, name: str) -> MetricValue:
+        rates = {group: self.subgroups[group].rate(name) for group in self.groups}
+        return EqualityDifference(self.overall.rate(name), rates).value
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -63,7 +63,7 @@ class ThresholdReport(Tabular):
         }
 
     def rows(self) -> list[Row]:
-        """Return one record per subgroup, and one of all rows, without a name."""
+        """Return one record per subgroup, and one without a name for all rows."""
         return labelled("subgroup", rows_of(self.subgroups, self.overall))
 
     def _table(self) -> Table:
@@ -79,9 +79,9 @@ def threshold_report(
     threshold: float,
     groups: Sequence[str] | None = None,
 ) -> ThresholdReport:
-    """Report all errors at one threshold: those of each subgroup, and their sums.
+    """Report all errors at one threshold, by subgroup, with their sums.
 
-    The values are those of `error_rates`, `fped` and `fned`, from one count of the rows.
+    The values equal those of `error_rates`, `fped` and `fned`, from a single count of the rows.
 
     Parameters
     ----------
@@ -94,8 +94,8 @@ def threshold_report(
     threshold : float
         Finite; a score equal to it is flagged.
     groups : sequence of str, optional
-        The subgroups that FPED and FNED sum over; default all. A sum is undefined when one
-        of them lacks the class in question.
+        The subgroups that FPED and FNED sum over; default all. A sum is undefined if any of these
+        subgroups lacks the class.
 
     Returns
     -------
@@ -114,11 +114,11 @@ def threshold_report(
 
     Examples
     --------
-    >>> found = threshold_report(
+    >>> report = threshold_report(
     ...     [0, 0, 0, 0, 1, 1], [0.1, 0.2, 0.3, 0.7, 0.6, 0.9], {"gay": [0, 0, 1, 1, 0, 1]},
     ...     threshold=0.5,
     ... )
-    >>> found.subgroups["gay"].false_positive_rate.value, found.fped.value
+    >>> report.subgroups["gay"].false_positive_rate.value, report.fped.value
     (0.5, 0.25)
     """
     labels = check_mask("y_true", y_true)

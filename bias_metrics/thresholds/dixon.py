@@ -1,4 +1,4 @@
-"""Equality differences of Dixon et al. (2018): errors of each subgroup against all rows."""
+"""Equality differences of Dixon et al. (2018): errors of each subgroup compared with all rows."""
 
 from __future__ import annotations
 
@@ -34,27 +34,28 @@ class EqualityDifference(Tabular):
     subgroups: dict[str, MetricValue]
     """The metric of each subgroup."""
     threshold: float | None = None
-    """The threshold of the rates; None for AUCs, or if there is none."""
+    """The threshold of the rates; None for AUCs, or if it is undefined."""
 
     @property
     def terms(self) -> dict[str, MetricValue]:
-        """What each subgroup adds to the sum."""
-        return {name: self._term(metric) for name, metric in self.subgroups.items()}
+        """The term of each subgroup in the sum."""
+        return {name: self._compute_term(metric) for name, metric in self.subgroups.items()}
 
     @property
     def value(self) -> MetricValue:
-        """The sum: 0 or more, ideal 0; undefined if any term is."""
+        """The sum: 0 or more, ideal 0; undefined if any term is undefined."""
         terms = self.terms
         if not terms:
             return undefined("no subgroups")
         if self.overall.value is None:
             return self.overall
-        missing = [f"{name} ({t.reason})" for name, t in terms.items() if t.value is None]
+        missing = [f"{name} ({term.reason})" for name, term in terms.items() if term.value is None]
         if missing:
             return undefined(f"undefined for {', '.join(missing)}")
-        return MetricValue(math.fsum(t.value for t in terms.values() if t.value is not None))
+        values = (term.value for term in terms.values() if term.value is not None)
+        return MetricValue(math.fsum(values))
 
-    def _term(self, metric: MetricValue) -> MetricValue:
+    def _compute_term(self, metric: MetricValue) -> MetricValue:
         if self.overall.value is None:
             return self.overall
         return (
@@ -67,18 +68,18 @@ class EqualityDifference(Tabular):
             **self.value.to_dict(),
             "threshold": self.threshold,
             "overall": self.overall.to_dict(),
-            "subgroups": {name: one.to_dict() for name, one in self.subgroups.items()},
-            "terms": {name: one.to_dict() for name, one in self.terms.items()},
+            "subgroups": {name: metric.to_dict() for name, metric in self.subgroups.items()},
+            "terms": {name: term.to_dict() for name, term in self.terms.items()},
         }
 
     def rows(self) -> list[Row]:
         """Return one record per subgroup: its metric and its term of the sum."""
         terms = self.terms
-        both = {
+        records = {
             name: [flat({"metric": metric.to_dict(), "term": terms[name].to_dict()})]
             for name, metric in self.subgroups.items()
         }
-        return labelled("subgroup", both)
+        return labelled("subgroup", records)
 
     def _table(self) -> Table:
         return Table.of(self.rows(), f"sum of the terms: {self.value}; all rows: {self.overall}")
@@ -96,11 +97,11 @@ def fped(
     """Compare the false positive rate of each subgroup with that of all rows (FPED).
 
     False Positive Equality Difference: are harmless rows flagged as often in each subgroup?
-    Sum over subgroups g of abs(FPR - FPR_g), where FPR is the share of all negatives that is
-    flagged (score >= threshold), and FPR_g the share of the subgroup's negatives. It says
-    neither in which direction a subgroup differs nor how precise the rates are: as a sum of
-    absolute values it is above 0 even for a fair model, grows with the number of subgroups and
-    with their noise, and has no interval. Never gate on it.
+    Sum over subgroups g of abs(FPR - FPR_g). FPR is the share of all negatives that is flagged
+    (score >= threshold), and FPR_g the share of the subgroup's negatives. The sum shows neither the
+    direction of a difference nor the precision of the rates. As a sum of absolute values it is
+    above 0 even for a fair model, and grows with the number of subgroups and their noise. It has no
+    confidence interval: never gate on it.
 
     Parameters
     ----------
@@ -121,9 +122,9 @@ def fped(
     -------
     EqualityDifference
         The value, 0 or more (at most the number of subgroups), ideal 0; its terms; the
-        threshold; the rate of all rows and of each subgroup. Undefined if all rows or a
-        subgroup lack negatives, if there are no subgroups, and without a threshold, which needs
-        both classes.
+        threshold; the rate of all rows and of each subgroup. Undefined if a subgroup, or the whole
+        set, lacks negatives, if there are no subgroups, and if the rows of an equal error rate lack
+        a class.
 
     Raises
     ------
@@ -137,11 +138,11 @@ def fped(
     Examples
     --------
     >>> y_true, y_score = [0, 0, 0, 0, 1, 1], [0.1, 0.2, 0.3, 0.7, 0.6, 0.9]
-    >>> found = fped(y_true, y_score, {"gay": [0, 0, 1, 1, 0, 1]}, threshold=0.5)
-    >>> found.overall.value, found.subgroups["gay"].value, found.value.value
+    >>> result = fped(y_true, y_score, {"gay": [0, 0, 1, 1, 0, 1]}, threshold=0.5)
+    >>> result.overall.value, result.subgroups["gay"].value, result.value.value
     (0.25, 0.5, 0.25)
     """
-    return _rate_difference(y_true, y_score, subgroups, threshold, threshold_set, label=False)
+    return _compare_rates(y_true, y_score, subgroups, threshold, threshold_set, label=False)
 
 
 @aligned
@@ -156,9 +157,9 @@ def fned(
     """Compare the false negative rate of each subgroup with that of all rows (FNED).
 
     False Negative Equality Difference: are toxic rows missed as often in each subgroup?
-    Sum over subgroups g of abs(FNR - FNR_g), where FNR is the share of all positives that is
-    not flagged (score < threshold), and FNR_g the share of the subgroup's positives. The
-    caveats of `fped` apply.
+    Sum over subgroups g of abs(FNR - FNR_g). FNR is the share of all positives that is not flagged
+    (score < threshold), and FNR_g the share of the subgroup's positives. The caveats of `fped`
+    apply.
 
     Parameters
     ----------
@@ -185,10 +186,10 @@ def fned(
     >>> fned(y_true, y_score, {"gay": [0, 0, 1, 1, 0, 1]}, threshold=0.5).value.value
     0.25
     """
-    return _rate_difference(y_true, y_score, subgroups, threshold, threshold_set, label=True)
+    return _compare_rates(y_true, y_score, subgroups, threshold, threshold_set, label=True)
 
 
-def _rate_difference(
+def _compare_rates(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
     subgroups: Subgroups,
@@ -197,39 +198,41 @@ def _rate_difference(
     *,
     label: bool,
 ) -> EqualityDifference:
-    """Compare the share of errors among the rows of one label."""
+    """Compare the shares of errors among the rows with a label, of each subgroup and all rows."""
     labels = check_mask("y_true", y_true)
     scores = check_scores("y_score", y_score, labels.size)
     masks = check_subgroups(subgroups, labels.size)
     if threshold is None:
-        found = _equal_error_of((labels, scores) if threshold_set is None else threshold_set)
-        if found.threshold is None:
-            lack = undefined(f"no threshold of equal errors: {found.rate.reason}")
+        rows = (labels, scores) if threshold_set is None else threshold_set
+        equal = _find_equal_error(rows)
+        if equal.threshold is None:
+            lack = undefined(f"no threshold of equal errors: {equal.rate.reason}")
             return EqualityDifference(lack, dict.fromkeys(masks, lack))
-        threshold = found.threshold
+        threshold = equal.threshold
     elif threshold_set is not None:
         msg = "`threshold` and `threshold_set` must not both be given."
         raise ValueError(msg)
     threshold = check_threshold(threshold)
-    of_class = labels == label
-    wrong = of_class & (reaches(scores, threshold) != labels)
-    lack_of_class = f"no {'positives' if label else 'negatives'}"
+    in_class = labels == label
+    is_wrong = in_class & (reaches(scores, threshold) != labels)
+    reason = f"no {'positives' if label else 'negatives'}"
 
-    def rate(rows: BoolArray) -> MetricValue:
-        n_wrong, n = (int(np.count_nonzero(rows & of)) for of in (wrong, of_class))
-        return MetricValue(n_wrong / n) if n else undefined(lack_of_class)
+    def compute_rate(members: BoolArray) -> MetricValue:
+        n_wrong = int(np.count_nonzero(members & is_wrong))
+        n = int(np.count_nonzero(members & in_class))
+        return MetricValue(n_wrong / n) if n else undefined(reason)
 
-    overall = rate(np.ones(labels.size, dtype=np.bool_))
-    rates = {name: rate(mask) for name, mask in masks.items()}
+    overall = compute_rate(np.ones(labels.size, dtype=np.bool_))
+    rates = {name: compute_rate(mask) for name, mask in masks.items()}
     return EqualityDifference(overall, rates, threshold)
 
 
-def _equal_error_of(rows: tuple[npt.ArrayLike, npt.ArrayLike]) -> EqualErrorRate:
+def _find_equal_error(rows: tuple[npt.ArrayLike, npt.ArrayLike]) -> EqualErrorRate:
     """Find the threshold of equal errors of a pair of labels and scores."""
     if len(rows) != 2:
         msg = f"`threshold_set` must be a pair of labels and scores; got {len(rows)} arrays."
         raise ValueError(msg)
-    refuse_misaligned({f"threshold_set[{at}]": array for at, array in enumerate(rows)})
+    refuse_misaligned({f"threshold_set[{i}]": array for i, array in enumerate(rows)})
     labels = check_mask("threshold_set[0]", rows[0])
     scores = check_scores("threshold_set[1]", rows[1], labels.size, like="threshold_set[0]")
     return equal_error(sort_classes(labels, scores))

@@ -1,4 +1,4 @@
-"""Errors at a threshold, counted in sorted scores. A score at or above it is flagged."""
+"""Errors at thresholds, counted in sorted scores; a score at or above a threshold is flagged."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bias_metrics._core.values import MetricValue, undefined
 Counts = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 MaskedFloats = np.ma.MaskedArray[Any, np.dtype[np.float64]]
 
-# Each rate: the counts of numerator and denominator, and the reason if the latter is 0.
+# By rate: the counts of its numerator and its denominator, and the reason if the latter is 0.
 RATES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...], str]] = MappingProxyType(
     {
         "false_positive_rate": (
@@ -53,10 +53,10 @@ RATES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...], str]] = MappingProxy
 
 @dataclass(frozen=True)
 class ErrorRates(Tabular):
-    """Counts of some rows at one threshold, and the rates computed from them."""
+    """Counts of errors at one threshold, with the rates computed from these counts."""
 
     threshold: float
-    """Scores at or above it are flagged."""
+    """Decision threshold; scores at or above it are flagged."""
     n_true_positive: float
     n_false_positive: float
     n_true_negative: float
@@ -76,7 +76,7 @@ class ErrorRates(Tabular):
 
     @property
     def precision(self) -> MetricValue:
-        """Share of the flagged rows that is positive; ideal 1; undefined when none is flagged."""
+        """Share of the flagged rows that is positive; ideal 1; undefined without flagged rows."""
         return self.rate("precision")
 
     @property
@@ -90,14 +90,14 @@ class ErrorRates(Tabular):
         return self.rate("accuracy")
 
     def rate(self, name: str) -> MetricValue:
-        """Return one of the five rates by its name."""
-        parts, wholes, lack = RATES[name]
-        # Python's own sum rounds in another way since 3.12.
+        """Return a rate by its name, a key of `RATES`."""
+        parts, wholes, reason = RATES[name]
+        # `sum` of Python 3.12 and later rounds differently.
         part, whole = (
             float(np.sum([getattr(self, count) for count in counts], dtype=np.float64))
             for counts in (parts, wholes)
         )
-        return MetricValue(part / whole) if whole else undefined(lack)
+        return MetricValue(part / whole) if whole else undefined(reason)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -106,10 +106,10 @@ class ErrorRates(Tabular):
 
 @dataclass(frozen=True, eq=False)
 class ErrorCurve(Tabular):
-    """The same rows at each of k thresholds."""
+    """Counts of errors of the same rows at k thresholds."""
 
     thresholds: FloatArray
-    """(k,): In the order given."""
+    """(k,): thresholds in the order given."""
     n_false_negative: Counts
     n_true_negative: Counts
     """n_false_negative, n_true_negative, (k,): positives and negatives below each threshold, or
@@ -129,19 +129,19 @@ class ErrorCurve(Tabular):
         return np.asarray(self.n_negative - self.n_true_negative)
 
     def rate(self, name: str) -> MaskedFloats:
-        """Return one of the five rates at each threshold, masked where it is undefined.
+        """Return a rate at each threshold, masked if it is undefined.
 
-        The masked value is 0, never NaN; `.tolist()` makes it None.
+        The masked value is 0, never NaN; `.tolist()` replaces it by None.
         """
         parts, wholes, _ = RATES[name]
         part = np.sum([getattr(self, count) for count in parts], axis=0, dtype=np.float64)
         whole = np.sum([getattr(self, count) for count in wholes], axis=0, dtype=np.float64)
-        lacking = whole == 0
-        share = np.divide(part, whole, out=np.zeros(whole.size), where=~lacking)
-        return np.ma.MaskedArray(share, mask=lacking)
+        is_undefined = whole == 0
+        share = np.divide(part, whole, out=np.zeros(whole.size), where=~is_undefined)
+        return np.ma.MaskedArray(share, mask=is_undefined)
 
     def at(self, position: int) -> ErrorRates:
-        """Return the errors at the threshold in this position."""
+        """Return the errors at the threshold with this index."""
         return ErrorRates(
             as_decimal(self.thresholds[position]),
             self.n_true_positive[position].item(),
@@ -151,7 +151,7 @@ class ErrorCurve(Tabular):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values: lists of k numbers, None where undefined."""
+        """Return plain values: lists of k numbers, with None for undefined rates."""
         totals = {"n_positive": self.n_positive, "n_negative": self.n_negative}
         return totals | {name: self.rate(name).tolist() for name in RATES}
 
@@ -163,7 +163,7 @@ class ErrorCurve(Tabular):
 
 
 def weight_below(ranked: SortedScores, thresholds: FloatArray) -> Counts:
-    """Count the rows below each threshold, or sum their weight."""
+    """Return the number of rows below each threshold, or their weight."""
     rows = np.searchsorted(ranked.scores, thresholds)
     if ranked.cumulative_weight is None:
         return rows
@@ -175,7 +175,7 @@ def error_curve(
 ) -> ErrorCurve:
     """Count the errors of some rows at each threshold.
 
-    `cuts` are the thresholds in the form that the scores hold them in, if that may be another.
+    `cuts` are the thresholds rounded to the precision of the scores, if that is lower.
     """
     cuts = thresholds if cuts is None else cuts
     return ErrorCurve(
@@ -188,7 +188,7 @@ def error_curve(
 
 
 def distinct_scores(classes: SortedClasses) -> FloatArray:
-    """Return the distinct scores of both classes, ascending; rows of weight 0 are left out."""
+    """Return the distinct scores of both classes in ascending order, without rows of weight 0."""
     return np.unique(np.concatenate([classes.positive.scores, classes.negative.scores]))
 
 

@@ -1,14 +1,14 @@
-"""Shares of decisions at a threshold that are right or wrong, by subgroup, with intervals.
+"""Shares of right and wrong decisions at a threshold, by subgroup, with intervals.
 
-Accuracy, precision, negative predictive value, recall and true negative rate, and what each lacks
-to 1. Each is a `LinearEstimate`: a mean over the rows that it counts: weights and clusters need
-no formula of their own. Its interval is Wilson's, for as many rows as its variance is worth.
+Accuracy, precision, negative predictive value, recall and true negative rate, and their
+complements. Each is a `LinearEstimate`, a mean over the counted rows, which also covers weights and
+clusters. Its interval is Wilson's for the effective sample size that its variance implies.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Unpack
@@ -49,9 +49,9 @@ COMPLEMENTS: Mapping[str, str] = MappingProxyType(
         "false_negative_rate": "recall",
     }
 )
-"""Each share of wrong decisions is 1 minus one of right decisions."""
+"""By share of wrong decisions, the share of right decisions that it complements to 1."""
 INDICATORS = (*_MEASURED, *COMPLEMENTS)
-"""Every indicator: five shares of right decisions, and four of wrong ones."""
+"""All indicators: five shares of right decisions, and four of wrong decisions."""
 _FLAGGED = frozenset({"n_true_positive", "n_false_positive"})
 _FEW_CLUSTERS = 10
 
@@ -63,21 +63,23 @@ class GroupIndicators(Tabular):
     n: int
     n_positive: int
     n_flagged: int
-    """n, n_positive, n_flagged: rows that count, whatever their weight."""
+    """n, n_positive, n_flagged: numbers of rows; frequency weights repeat rows, and other weights
+    only exclude rows of weight 0."""
     shares: dict[str, MetricValue]
-    """By indicator; None with a reason without rows to count."""
+    """Shares by indicator; undefined without counted rows."""
     gaps: dict[str, MetricValue]
     """Each share of right decisions minus that of the background; empty for all rows."""
 
     def rows(self) -> list[Row]:
-        """Return one record per indicator, with the gap where there is one."""
+        """Return one record per indicator, with its gap if it has one."""
         missing = MetricValue(None, "no gap")
+        ends = ("value", "low", "high")
         return [
-            {"indicator": name, "n": self.n, "value": one.value, "low": one.low, "high": one.high}
-            | {f"gap_{key}": getattr(gap, key) for key in ("value", "low", "high")}
-            | {"reason": one.reason}
-            for name, one in self.shares.items()
-            for gap in [self.gaps.get(name, missing)]
+            {"indicator": name, "n": self.n}
+            | {key: getattr(share, key) for key in ends}
+            | {f"gap_{key}": getattr(self.gaps.get(name, missing), key) for key in ends}
+            | {"reason": share.reason}
+            for name, share in self.shares.items()
         ]
 
 
@@ -86,21 +88,20 @@ class Indicators(Tabular):
     """The indicators at one threshold, of all rows and of each subgroup."""
 
     threshold: float
-    """Scores at or above it are flagged."""
+    """Decision threshold; scores at or above it are flagged."""
     overall: GroupIndicators
     subgroups: dict[str, GroupIndicators]
-    """overall, subgroups: of all rows, and by subgroup in the order given."""
+    """overall, subgroups: indicators of all rows, and of each subgroup in the order given."""
     confidence: float
-    """Confidence of each share's interval, and of all intervals of gaps together."""
+    """Confidence of each share's interval, and joint confidence of all intervals of gaps."""
     n_gaps: int
-    """Gaps whose intervals hold together."""
+    """Number of gaps with joint intervals."""
 
     def rows(self) -> list[Row]:
         """Return one record per subgroup and indicator; all rows are first, without a name."""
-        return labelled(
-            "subgroup",
-            {None: self.overall.rows()} | {x: one.rows() for x, one in self.subgroups.items()},
-        )
+        records: dict[str | None, list[Row]] = {None: self.overall.rows()}
+        records |= {name: indicators.rows() for name, indicators in self.subgroups.items()}
+        return labelled("subgroup", records)
 
 
 @aligned
@@ -116,11 +117,11 @@ def decision_indicators(
     """Measure how often decisions at a threshold are right, overall and by subgroup.
 
     `precision` (positive predictive value), `negative_predictive_value`, `false_discovery_rate`
-    and `false_omission_rate` are shares of the flagged, or of the other, rows: they depend on how
-    many rows are positive, so they are those of a service only in a random sample of it. `recall`,
-    `true_negative_rate`, `false_positive_rate` and `false_negative_rate` are shares of a class.
-    `accuracy` mixes both: where few rows are positive, flagging nothing is accurate. Not to be
-    confused with `rate_gaps`, whose two gaps the gate can judge.
+    and `false_omission_rate` are shares of the flagged, or of the other, rows. They depend on the
+    share of positives, so that they hold for a service only in a random sample of its comments.
+    `recall`, `true_negative_rate`, `false_positive_rate` and `false_negative_rate` are shares of a
+    class. `accuracy` mixes both classes: with few positives, flagging no row is accurate. Do not
+    confuse them with `rate_gaps`, whose two gaps the gate can judge.
 
     Parameters
     ----------
@@ -131,11 +132,11 @@ def decision_indicators(
     subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
         As in `evaluate_bias`; not with `Rows`.
     threshold : float
-        Finite; a score at or above it is flagged. The intervals take it as given: one that was
-        chosen on these rows makes decisions look better than they are.
+        Finite; a score at or above it is flagged. The intervals take it as given: with a threshold
+        chosen on these rows, decisions look better than they are.
     confidence : float, default=0.95
-        Confidence of each interval of a share. The intervals of all gaps hold together with it
-        (Bonferroni). There is none if the rows that count fall into fewer than 20 clusters.
+        Confidence of each interval of a share, and joint confidence of the intervals of all gaps
+        (Bonferroni). Counted rows in fewer than 20 clusters give no interval.
     **options
         `sample_weight`, `weight_kind`, `clusters`, `background` as in `evaluate_bias`; not with
         `Rows`.
@@ -143,26 +144,29 @@ def decision_indicators(
     Returns
     -------
     Indicators
-        Shares in [0, 1]: five of right decisions (ideal 1), four of wrong ones (ideal 0); and gaps
-        in [-1, 1] (ideal 0), subgroup minus background, of the five. A share without rows to count
-        has the value None and a reason.
+        Shares in [0, 1]: five of right decisions (ideal 1) and four of wrong decisions (ideal 0);
+        gaps of the first five in [-1, 1] (ideal 0), subgroup minus background. A share without
+        counted rows has the value None and a reason.
 
     Raises
     ------
     ValueError, TypeError
-        If scores are of another number or not finite, or a threshold or confidence is out of range.
+        If the number of scores is not that of the rows, a score is not finite, or the threshold or
+        confidence is out of range.
 
     Notes
     -----
-    The variance is that of a ratio of weighted sums, over clusters if there are any; Wilson's
-    interval is computed for the number of independent rows that has this variance, with Student's
-    quantile. While errors, or right decisions, are spread over fewer than ten clusters' worth, rows
-    count as clusters. With unequal weights a decision of a kind that the sample lacks may stand for
-    the heaviest row: the interval covers the share after one more right, and after one more wrong,
-    decision of that weight. Where whole clusters are wrong, but so rarely that the sample may have
-    none of them, no sample can tell: of 100 clusters of 20 rows, with two such clusters expected,
-    intervals cover 83 to 94 %, and with six 94 to 98 %. Of 40 clusters of 20 rows, again with two
-    expected, those of accuracy cover 88 %; by the rule of `rate_gaps` it would be 86 %.
+    The variance is that of a ratio of weighted sums, over clusters if rows come in clusters.
+    Wilson's interval is computed for the number of independent rows with this variance, with
+    Student's quantile. If errors, or right decisions, have an effective number of clusters below
+    ten, the effective number of clusters replaces that of rows. With unequal weights, a kind of
+    decision that the sample lacks may have the weight of the heaviest row. The interval therefore
+    covers the shares after one more right, and after one more wrong, decision of that weight.
+
+    Coverage falls if whole clusters are wrong, but so rarely that a sample may have none of these.
+    For 100 clusters of 20 rows with two such clusters expected, intervals cover 83 to 94 %; with
+    six, 94 to 98 %. For 40 clusters of 20 rows with two expected, the interval of accuracy covers
+    88 %; the rule of `rate_gaps` would cover 86 %.
 
     References
     ----------
@@ -172,153 +176,162 @@ def decision_indicators(
     Examples
     --------
     >>> rows = Rows([0, 0, 0, 0, 1, 1], {"gay": [1, 1, 0, 0, 0, 1]})
-    >>> found = decision_indicators(rows, [0.9, 0.2, 0.3, 0.1, 0.8, 0.4], threshold=0.5)
-    >>> found.overall.shares["precision"].value, found.overall.shares["recall"].value
+    >>> indicators = decision_indicators(rows, [0.9, 0.2, 0.3, 0.1, 0.8, 0.4], threshold=0.5)
+    >>> indicators.overall.shares["precision"].value, indicators.overall.shares["recall"].value
     (0.5, 0.5)
-    >>> found.subgroups["gay"].shares["accuracy"].value  # 1 of 3
+    >>> indicators.subgroups["gay"].shares["accuracy"].value  # 1 of 3
     0.3333333333333333
     """
     rows = Rows.of(y_true, subgroups, **options)
     level = check_confidence(confidence)
-    at = check_threshold(threshold)
+    threshold = check_threshold(threshold)
     scores = rows.scores("y_score", y_score)
     counted, (scores,) = rows.counted(scores)
-    decided = _Decided.of(counted, reaches(scores, at))
+    decisions = _Decisions.of(counted, reaches(scores, threshold))
     n_gaps = len(_MEASURED) * len(counted.subgroups)
-    jointly = 1 - (1 - level) / max(n_gaps, 1)
-    everyone = decided.group(np.arange(counted.n), level)
+    joint = 1 - (1 - level) / max(n_gaps, 1)
+    everywhere = np.arange(counted.n)
+    overall = decisions.measure_group(decisions.find_shares(everywhere), everywhere, level)
     shared = None
     if counted.excluded is not None:
-        shared = decided.shares(np.setdiff1d(np.arange(counted.n), counted.excluded))
-    found = {}
+        shared = decisions.find_shares(np.setdiff1d(everywhere, counted.excluded))
+    subgroup_indicators = {}
     for name, mask in counted.subgroups.items():
         members = np.flatnonzero(mask)
-        others = decided.shares(np.flatnonzero(~mask)) if shared is None else shared
-        own = decided.shares(members)
-        gaps = {one: _gap(own[one], others[one], jointly) for one in own}
-        found[name] = replace(decided.group(members, level, own), gaps=gaps)
-    return Indicators(at, everyone, found, level, n_gaps)
+        others = decisions.find_shares(np.flatnonzero(~mask)) if shared is None else shared
+        own = decisions.find_shares(members)
+        gaps = {
+            indicator: _measure_gap(own[indicator], others[indicator], joint) for indicator in own
+        }
+        subgroup_indicators[name] = replace(decisions.measure_group(own, members, level), gaps=gaps)
+    return Indicators(threshold, overall, subgroup_indicators, level, n_gaps)
 
 
 @dataclass(frozen=True, eq=False)
-class _Share:
-    """A share of some rows as an estimate, and what its interval needs."""
+class _EventShare:
+    """A share of rows with an event as an estimate, with the inputs of its interval."""
 
     estimate: LinearEstimate
     k: int  # Rows with the event
-    n: int  # Rows that it counts
-    # The largest share of the weight that one more row, or cluster, with and without the event may
-    # have; None if all rows weigh the same.
+    n: int  # Counted rows
+    # The largest weight of one more row, or cluster, with and without the event, as a share of the
+    # total weight; None for equal weights.
     heaviest: tuple[float, float] | None
-    # The number of independent rows where the variance says too little; None without clusters and
-    # weights.
-    worth: float | None
+    # Upper limit of the effective sample size, for few clusters or errors; None for independent
+    # rows of equal weight.
+    most_rows: float | None
 
-    def interval(self, confidence: float) -> tuple[float, float]:
-        """Return Wilson's interval for as many rows as the estimate is worth."""
+    def compute_interval(self, confidence: float) -> tuple[float, float]:
+        """Return Wilson's interval for the effective sample size."""
         share = self.estimate.value
         assert share is not None  # noqa: S101
-        if self.worth is None:
-            return _within(wilson_interval(share, self.n, quantile(confidence)))
+        if self.most_rows is None:
+            return _clip_interval(wilson_interval(share, self.n, quantile(confidence)))
         t = quantile(confidence, self.estimate.freedom)
         variance = self.estimate.std_error**2
-        worth = share * (1 - share) / variance if variance else self.estimate.n_effective
-        ends = [wilson_interval(share, min(worth, self.worth), t)]
-        for event, more in zip((1.0, 0.0), self.heaviest or (), strict=False):
-            moved = (share + event * more) / (1 + more)
-            spread = (variance + (more * (event - moved)) ** 2) / (1 + more) ** 2
-            if spread:
-                ends.append(wilson_interval(moved, min(moved * (1 - moved) / spread, self.n), t))
-        return _within((min(low for low, _ in ends), max(high for _, high in ends)))
+        n_effective = share * (1 - share) / variance if variance else self.estimate.n_effective
+        intervals = [wilson_interval(share, min(n_effective, self.most_rows), t)]
+        for event, added in zip((1.0, 0.0), self.heaviest or (), strict=False):
+            moved = (share + event * added) / (1 + added)
+            moved_variance = (variance + (added * (event - moved)) ** 2) / (1 + added) ** 2
+            if moved_variance:
+                n_moved = min(moved * (1 - moved) / moved_variance, self.n)
+                intervals.append(wilson_interval(moved, n_moved, t))
+        return _clip_interval(
+            (min(low for low, _ in intervals), max(high for _, high in intervals))
+        )
 
-    def measured(self, confidence: float) -> MetricValue:
-        """Return the share with its interval, or the reason why it has none."""
-        estimate = self.estimate
-        if estimate.value is None:
-            return undefined(estimate.reason or "")
-        low, high = self.interval(confidence)
-        return _with_ends(estimate, low, high, confidence)
-
-
-def _with_ends(estimate: LinearEstimate, low: float, high: float, confidence: float) -> MetricValue:
-    """Return an estimate with an interval of its own, unless it has none."""
-    found = estimate.measured(confidence)
-    return found if found.low is None else replace(found, low=low, high=high)
+    def measure(self, confidence: float) -> MetricValue:
+        """Return the share with its interval, or with the reason why it is undefined."""
+        if self.estimate.value is None:
+            return undefined(self.estimate.reason or "")
+        return _replace_interval(self.estimate, *self.compute_interval(confidence), confidence)
 
 
-def _gap(own: _Share, other: _Share, confidence: float) -> MetricValue:
+def _replace_interval(
+    estimate: LinearEstimate, low: float, high: float, confidence: float
+) -> MetricValue:
+    """Return an estimate with another interval, unless it has too few clusters for any."""
+    value = estimate.measured(confidence)
+    return value if value.low is None else replace(value, low=low, high=high)
+
+
+def _measure_gap(own: _EventShare, other: _EventShare, confidence: float) -> MetricValue:
     """Return the difference of two shares of different rows, with an interval.
 
-    Its ends are computed from those of the shares (Newcombe 1998, method 10); clusters that have
-    rows of both are allowed for.
+    Its ends are computed from those of the shares (Newcombe 1998, method 10). It is widened for
+    clusters with rows of both.
     """
-    apart = own.estimate.minus(other.estimate, (-1.0, 1.0))
-    value, a, b = apart.value, own.estimate.value, other.estimate.value
+    gap = own.estimate.minus(other.estimate, (-1.0, 1.0))
+    value, a, b = gap.value, own.estimate.value, other.estimate.value
     if value is None or a is None or b is None:
-        return undefined(apart.reason or "")
-    if own.worth is None and other.worth is None:
+        return undefined(gap.reason or "")
+    if own.most_rows is None and other.most_rows is None:
         low, high = share_difference_interval(own.k, own.n, other.k, other.n, quantile(confidence))
-        return _with_ends(apart, low, high, confidence)
-    (a_low, a_high), (b_low, b_high) = own.interval(confidence), other.interval(confidence)
-    reach = quantile(confidence, apart.freedom) * apart.std_error
+        return _replace_interval(gap, low, high, confidence)
+    a_low, a_high = own.compute_interval(confidence)
+    b_low, b_high = other.compute_interval(confidence)
+    reach = quantile(confidence, gap.freedom) * gap.std_error
     low = min(value - math.hypot(a - a_low, b_high - b), value - reach)
     high = max(value + math.hypot(a_high - a, b - b_low), value + reach)
-    return _with_ends(apart, max(low, -1.0), min(high, 1.0), confidence)
+    return _replace_interval(gap, max(low, -1.0), min(high, 1.0), confidence)
 
 
 @dataclass(frozen=True, eq=False)
-class _Decided:
-    """Rows that count, and which kind of decision each got."""
+class _Decisions:
+    """The counted rows, grouped by kind of decision."""
 
     rows: Rows
     kinds: Mapping[str, BoolArray]
     weight: Floats  # All 1 without weights
     is_weighted: bool  # Whether weights differ
-    # Of flagged rows and of the others: the heaviest row, or cluster
-    heaviest: Mapping[bool, float]
+    heaviest: Mapping[bool, float]  # Largest weight of a flagged row, and of any other row
 
     @classmethod
-    def of(cls, rows: Rows, decided: BoolArray) -> _Decided:
-        """Sort the decisions by kind."""
-        labels, weight = rows.y_true, rows.sample_weight
-        each = np.ones(rows.n) if weight is None else weight.astype(np.float64)
+    def of(cls, rows: Rows, flagged: BoolArray) -> _Decisions:
+        """Group the decisions by kind."""
+        labels, sample_weight = rows.y_true, rows.sample_weight
+        weight = np.ones(rows.n) if sample_weight is None else sample_weight.astype(np.float64)
         return cls(
             rows,
             {
-                "n_true_positive": labels & decided,
-                "n_false_positive": ~labels & decided,
-                "n_true_negative": ~labels & ~decided,
-                "n_false_negative": labels & ~decided,
+                "n_true_positive": labels & flagged,
+                "n_false_positive": ~labels & flagged,
+                "n_true_negative": ~labels & ~flagged,
+                "n_false_negative": labels & ~flagged,
             },
-            each,
-            bool(each.size and (each != each[0]).any()),
-            {kind: float(each[mask].max(initial=0.0)) for kind, mask in _either(decided)},
+            weight,
+            bool(weight.size and (weight != weight[0]).any()),
+            {
+                is_flagged: float(weight[flagged == is_flagged].max(initial=0.0))
+                for is_flagged in (True, False)
+            },
         )
 
-    def group(
-        self, members: Places, confidence: float, shares: Mapping[str, _Share] | None = None
+    def measure_group(
+        self, shares: Mapping[str, _EventShare], members: Places, confidence: float
     ) -> GroupIndicators:
-        """Measure the indicators of some rows, without gaps."""
-        found = self.shares(members) if shares is None else shares
-        right = {name: one.measured(confidence) for name, one in found.items()}
-        wrong = {name: _complement(right[of]) for name, of in COMPLEMENTS.items()}
-        n_flagged = sum(int(self.kinds[one][members].sum()) for one in _FLAGGED)
+        """Return the indicators of some rows, given their shares, without gaps."""
+        right = {name: share.measure(confidence) for name, share in shares.items()}
+        wrong = {name: _complement_share(right[other]) for name, other in COMPLEMENTS.items()}
+        n_flagged = sum(int(self.kinds[kind][members].sum()) for kind in _FLAGGED)
         n_positive = int(self.rows.y_true[members].sum())
         return GroupIndicators(members.size, n_positive, n_flagged, right | wrong, {})
 
-    def shares(self, members: Places) -> dict[str, _Share]:
+    def find_shares(self, members: Places) -> dict[str, _EventShare]:
         """Return the shares of right decisions among some rows."""
-        return {name: self._share(members, *of) for name, of in _MEASURED.items()}
+        return {name: self._find_share(members, *counts) for name, counts in _MEASURED.items()}
 
-    def _share(
-        self, members: Places, parts: tuple[str, ...], wholes: tuple[str, ...], lack: str
-    ) -> _Share:
+    def _find_share(
+        self, members: Places, parts: tuple[str, ...], wholes: tuple[str, ...], reason: str
+    ) -> _EventShare:
+        """Return the share of the kinds `parts` among the kinds `wholes`."""
         n, clusters = self.rows.n, self.rows.clusters
-        counts = np.logical_or.reduce([self.kinds[one][members] for one in wholes])
-        counted = members[counts]
+        is_counted = np.logical_or.reduce([self.kinds[kind][members] for kind in wholes])
+        counted = members[is_counted]
         if not counted.size:
-            return _Share(LinearEstimate.undefined(lack, n), 0, 0, None, None)
-        events = np.logical_or.reduce([self.kinds[part][counted] for part in parts])
+            return _EventShare(LinearEstimate.undefined(reason, n), 0, 0, None, None)
+        events = np.logical_or.reduce([self.kinds[kind][counted] for kind in parts])
         weight = self.weight[counted]
         whole = float(weight.sum())
         share = float(weight[events].sum()) / whole
@@ -333,41 +346,42 @@ class _Decided:
         )
         heaviest = None
         if self.is_weighted:
-            rest = [one for one in wholes if one not in parts]
-            with_, without = (self._one_more(members, kinds) for kinds in (parts, rest))
-            heaviest = with_ / whole, without / whole
-        worth = self._worth(events, weight, None if clusters is None else clusters[counted])
-        return _Share(estimate, int(events.sum()), counted.size, heaviest, worth)
+            others = [kind for kind in wholes if kind not in parts]
+            with_event, without = (self._find_heaviest(members, kinds) for kinds in (parts, others))
+            heaviest = with_event / whole, without / whole
+        own_clusters = None if clusters is None else clusters[counted]
+        most_rows = self._limit_rows(events, weight, own_clusters)
+        return _EventShare(estimate, int(events.sum()), counted.size, heaviest, most_rows)
 
-    def _one_more(self, members: Places, kinds: Iterable[str]) -> float:
-        """Return the weight of one more decision: any row's, or that of one of these clusters."""
-        found = [0.0]
+    def _find_heaviest(self, members: Places, kinds: Iterable[str]) -> float:
+        """Return the largest weight of one more decision: of any row, or of a cluster of `members`.
+
+        Only rows with the same decision, flagged or not, as one of the kinds are compared.
+        """
+        weights = [0.0]
         for is_flagged in {kind in _FLAGGED for kind in kinds}:
-            found.append(self.heaviest[is_flagged])
+            weights.append(self.heaviest[is_flagged])
             if self.rows.clusters is not None:
                 flagged = np.logical_or.reduce([self.kinds[kind][members] for kind in _FLAGGED])
                 own = members[flagged == is_flagged]
                 sums = np.bincount(self.rows.clusters[own], self.weight[own])
-                found.append(float(sums.max(initial=0.0)))
-        return max(found)
+                weights.append(float(sums.max(initial=0.0)))
+        return max(weights)
 
-    def _worth(self, events: BoolArray, weight: Floats, clusters: Places | None) -> float | None:
-        """Return the most independent rows that some rows are worth; None if they are."""
+    def _limit_rows(
+        self, events: BoolArray, weight: Floats, clusters: Places | None
+    ) -> float | None:
+        """Return the upper limit of the effective sample size; None for independent equal rows."""
         if clusters is not None:
             sums = np.bincount(clusters, weight).astype(np.float64)
-            with_event = np.bincount(clusters, weight * events, sums.size).astype(np.float64)
-            each = [one for one in (with_event, sums - with_event) if one.any()]
-            few = len(each) < 2 or min(map(effective_number, each)) < _FEW_CLUSTERS
+            event_sums = np.bincount(clusters, weight * events, sums.size).astype(np.float64)
+            present = [kind for kind in (event_sums, sums - event_sums) if kind.any()]
+            few = len(present) < 2 or min(map(effective_number, present)) < _FEW_CLUSTERS
             return effective_number(sums) if few else float(events.size)
         return float(events.size) if self.is_weighted else None
 
 
-def _either(decided: BoolArray) -> Iterator[tuple[bool, BoolArray]]:
-    yield True, decided
-    yield False, ~decided
-
-
-def _complement(value: MetricValue) -> MetricValue:
+def _complement_share(value: MetricValue) -> MetricValue:
     """Return 1 minus a share."""
     if value.value is None:
         return value
@@ -376,5 +390,5 @@ def _complement(value: MetricValue) -> MetricValue:
     return replace(value, value=1 - value.value, low=low, high=high)
 
 
-def _within(ends: tuple[float, float]) -> tuple[float, float]:
+def _clip_interval(ends: tuple[float, float]) -> tuple[float, float]:
     return max(ends[0], 0.0), min(ends[1], 1.0)

@@ -1,6 +1,6 @@
 """Pinned AUC of Dixon et al. (2018): report it, never gate on it.
 
-For Python users; no command calls it. docs/reproduce uses it for published numbers.
+Part of the Python interface only; docs/reproduce uses it for published numbers.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ def pinned_auc(
 ) -> MetricValue:
     """AUC of a mixture of the subgroup (one half) and all rows (the other half).
 
-    Low: the model ranks badly where rows of the subgroup are mixed with others. **It is not
+    A low value means that the model ranks rows of the subgroup badly among others. **It is not
     robust to class skew: a subgroup whose share of positives differs from the rest gets a
     different value even if the scores of each class are the same (Borkan et al. 2019b). Report
-    it, never gate on it;** `bpsn_auc`, `bnsp_auc` and `subgroup_auc` say more. A shift of
-    the whole subgroup changes the value of the *other* subgroups too.
+    it, never gate on it;** `bpsn_auc`, `bnsp_auc` and `subgroup_auc` are more informative. A shift
+    of the whole subgroup also changes the value of the *other* subgroups.
 
     Exact form: with m rows in the subgroup and n in total, a row of the subgroup has weight
-    1/m + 1/n and any other row 1/n; then P(pos > neg) + P(equal) / 2. It is the limit of the
+    1/m + 1/n and any other row 1/n. The value is P(pos > neg) + P(equal) / 2, the limit of the
     sampled form.
 
     Parameters
@@ -59,13 +59,13 @@ def pinned_auc(
     in_subgroup : bool array of shape (n,)
         True for the subgroup's rows.
     method : {"exact", "sampled"}, default="exact"
-        `sampled` is the published form: the subgroup's rows and an equal number of drawn rows,
-        without replacement if there are enough.
+        `sampled` is the published form: the subgroup's rows and an equal number of sampled rows,
+        without replacement unless too few rows exist.
     sample_from : {"all", "background"}, default="all"
-        Where the other half comes from: all rows, as Dixon et al. write, or the rows outside
-        the subgroup, as their reference code does.
+        Source of the other half: all rows, as in the paper of Dixon et al., or the rows outside the
+        subgroup, as in their reference code.
     rng : numpy.random.Generator, optional
-        Needed for `sampled`. The result does not depend on the order of the rows.
+        Required for `sampled`. The result does not depend on the order of the rows.
 
     Returns
     -------
@@ -76,8 +76,8 @@ def pinned_auc(
     Raises
     ------
     ValueError, TypeError
-        As `evaluate_bias`; and if an option is not one of those allowed or `rng` is not a
-        Generator when one is needed.
+        As `evaluate_bias`; and if an option has another value, or `rng` is not a Generator for
+        `sampled`.
 
     References
     ----------
@@ -92,7 +92,7 @@ def pinned_auc(
     labels = check_mask("y_true", y_true)
     scores = check_scores("y_score", y_score, labels.size)
     masks = {"subgroup": check_mask("in_subgroup", in_subgroup, labels.size)}
-    return _pinned(labels, scores, masks, method, sample_from, rng).subgroups["subgroup"]
+    return _measure_groups(labels, scores, masks, method, sample_from, rng).subgroups["subgroup"]
 
 
 @aligned
@@ -105,7 +105,7 @@ def pinned_auc_equality_difference(
     sample_from: str = "all",
     rng: np.random.Generator | None = None,
 ) -> EqualityDifference:
-    """Sum over subgroups g of abs(AUC - pinned AUC of g), where AUC is that of all rows.
+    """Sum over subgroups g of abs(AUC - pinned AUC of g), with the AUC of all rows.
 
     The caveats of `pinned_auc` and of sums of absolute values (`fped`) apply: never gate on it.
 
@@ -120,7 +120,7 @@ def pinned_auc_equality_difference(
     -------
     EqualityDifference
         The value, 0 or more, ideal 0; its terms; the AUC of all rows and the pinned AUCs.
-        Undefined if any of these is, or without subgroups.
+        Undefined if any of these is undefined, or without subgroups.
 
     Raises
     ------
@@ -133,19 +133,19 @@ def pinned_auc_equality_difference(
 
     Examples
     --------
-    >>> found = pinned_auc_equality_difference(
+    >>> result = pinned_auc_equality_difference(
     ...     [0, 0, 1, 1], [0.1, 0.6, 0.5, 0.9], {"gay": [0, 1, 0, 1], "tall": [1, 0, 1, 0]}
     ... )
-    >>> found.overall.value, found.value.value
+    >>> result.overall.value, result.value.value
     (0.75, 0.125)
     """
     labels = check_mask("y_true", y_true)
     scores = check_scores("y_score", y_score, labels.size)
     masks = check_subgroups(subgroups, labels.size)
-    return _pinned(labels, scores, masks, method, sample_from, rng)
+    return _measure_groups(labels, scores, masks, method, sample_from, rng)
 
 
-def _pinned(
+def _measure_groups(
     labels: BoolArray,
     scores: FloatArray,
     masks: Mapping[str, BoolArray],
@@ -154,56 +154,64 @@ def _pinned(
     rng: np.random.Generator | None,
 ) -> EqualityDifference:
     """Sort all rows once, then measure each subgroup."""
-    sampled = check_choice("method", method, ("exact", "sampled")) == "sampled"
-    whole = check_choice("sample_from", sample_from, ("all", "background")) == "all"
-    everyone = sort_classes(labels, scores)
+    is_sampled = check_choice("method", method, ("exact", "sampled")) == "sampled"
+    from_all = check_choice("sample_from", sample_from, ("all", "background")) == "all"
+    all_rows = sort_classes(labels, scores)
     groups = {name: sort_subgroup(labels, scores, mask) for name, mask in masks.items()}
-    overall = pair_auc(everyone.negative, everyone.positive, uncertain=False).at(None)
-    if sampled:
+    overall = pair_auc(all_rows.negative, all_rows.positive, uncertain=False).at(None)
+    if is_sampled:
         generator = check_rng(rng)
-        rest = {} if whole else {n: sort_subgroup(labels, scores, ~m) for n, m in masks.items()}
+        others = dict.fromkeys(masks, all_rows)
+        if not from_all:
+            others = {name: sort_subgroup(labels, scores, ~mask) for name, mask in masks.items()}
         pinned = {
-            name: _sampled(own, rest.get(name, everyone), generator) for name, own in groups.items()
+            name: _compute_sampled(own, others[name], generator) for name, own in groups.items()
         }
     else:
-        wins = int(doubled_wins(everyone.negative, everyone.positive))
-        pinned = {name: _exact(everyone, own, wins, whole=whole) for name, own in groups.items()}
+        wins = int(doubled_wins(all_rows.negative, all_rows.positive))
+        pinned = {
+            name: _compute_exact(all_rows, own, wins, from_all=from_all)
+            for name, own in groups.items()
+        }
     return EqualityDifference(overall, pinned)
 
 
-def _sampled(own: SortedClasses, others: SortedClasses, rng: np.random.Generator) -> MetricValue:
+def _compute_sampled(
+    own: SortedClasses, others: SortedClasses, rng: np.random.Generator
+) -> MetricValue:
+    """Return the AUC of the subgroup's rows and as many rows sampled from the others."""
     n_own, n_others = own.positive.n + own.negative.n, others.positive.n + others.negative.n
     if lack := lacks(subgroup_rows=n_own, background_rows=n_others):
         return undefined(lack)
-    # Indices of sorted rows, positives first, so that the order given does not matter.
-    drawn = rng.choice(n_others, size=n_own, replace=n_own > n_others)
-    positive = drawn < others.positive.n
+    # Indices of sorted rows, positives first, so that the order of the input does not matter.
+    indices = rng.choice(n_others, size=n_own, replace=n_own > n_others)
+    is_positive = indices < others.positive.n
     halves = (
-        (own.positive.scores, others.positive.scores[drawn[positive]]),
-        (own.negative.scores, others.negative.scores[drawn[~positive] - others.positive.n]),
+        (own.positive.scores, others.positive.scores[indices[is_positive]]),
+        (own.negative.scores, others.negative.scores[indices[~is_positive] - others.positive.n]),
     )
     mixture = SortedClasses(*(sort_scores(np.concatenate(half)) for half in halves))
     return pair_auc(mixture.negative, mixture.positive, uncertain=False).at(None)
 
 
-def _exact(
-    everyone: SortedClasses, own: SortedClasses, all_wins: int, *, whole: bool
+def _compute_exact(
+    all_rows: SortedClasses, own: SortedClasses, all_wins: int, *, from_all: bool
 ) -> MetricValue:
-    """Mix pair counts: within the subgroup, across, and within the other half.
+    """Return the exact form from pair counts: within the subgroup, across, and within the others.
 
     A row of the subgroup counts `n_others` and one of the other half `n_own`, so that both
     halves have the same weight and every number is an integer.
     """
     n_pos, n_neg = own.positive.n, own.negative.n
-    others_pos, others_neg = everyone.positive.n, everyone.negative.n
+    others_pos, others_neg = all_rows.positive.n, all_rows.negative.n
     inside = int(doubled_wins(own.negative, own.positive))
     across = int(
-        doubled_wins(everyone.negative, own.positive)
+        doubled_wins(all_rows.negative, own.positive)
         + 2 * others_pos * n_neg
-        - doubled_wins(everyone.positive, own.negative)
+        - doubled_wins(all_rows.positive, own.negative)
     )
     within = all_wins
-    if not whole:  # remove the pairs of the subgroup's own rows from the other half
+    if not from_all:  # remove the pairs of the subgroup's own rows from the other half
         across -= 2 * inside
         within -= across + inside
         others_pos, others_neg = others_pos - n_pos, others_neg - n_neg

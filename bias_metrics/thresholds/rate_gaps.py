@@ -1,4 +1,4 @@
-"""FPR and FNR gaps: error rates of each subgroup against its background, at a threshold."""
+"""FPR and FNR gaps: error rates of each subgroup minus those of its background, at a threshold."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bias_metrics.metrics import GIVEN, threshold_metrics
 from bias_metrics.rows import RowOptions, Rows
 from bias_metrics.table import SECOND, BiasTable, Estimate, RowCounts, of_groups
 from bias_metrics.thresholds.changes import count_changes
-from bias_metrics.thresholds.shares import Events, Share, ShareGap, changed_share
+from bias_metrics.thresholds.shares import Events, ShareGap, changed_share
 
 
 @aligned
@@ -36,9 +36,9 @@ def rate_gaps(
 
     `fpr_gap` is the false positive rate of the subgroup minus that of the background: above 0,
     harmless mentions are flagged more often than other harmless rows. `fnr_gap` is the same for
-    the false negative rate: above 0, abuse of the subgroup is missed more often. Not to be
-    confused with `fped` and `fned`, which are sums of absolute differences from the rate of
-    *all* rows and have no interval, nor with the AEGs, which compare scores at all thresholds.
+    the false negative rate: above 0, abuse of the subgroup is missed more often. Do not confuse
+    them with `fped` and `fned`, which sum absolute differences from the rate of *all* rows and have
+    no interval, nor with the AEGs, which compare scores without a threshold.
 
     Parameters
     ----------
@@ -51,11 +51,11 @@ def rate_gaps(
     threshold : float
         Finite; a score at or above it is flagged. The intervals take it as given.
     threshold_range : tuple of two floats, optional
-        If the threshold was estimated from these rows: the range in which it lies, as from
-        `equal_error_range`. The intervals then allow for how far each gap changes within it.
+        If the threshold was estimated from these rows: its confidence range, as from
+        `equal_error_range`. The intervals then allow for the change of each gap within the range.
     confidence : float, default=0.95
-        Confidence of each interval. There is none if subgroup or background has fewer than 20
-        clusters with rows of the counted class.
+        Confidence of each interval. A gap has no interval if subgroup or background has fewer than
+        20 clusters with rows of the counted class.
     **options
         `clusters` and `background` as in `evaluate_bias`; not with `Rows`.
 
@@ -68,16 +68,16 @@ def rate_gaps(
     Raises
     ------
     ValueError, TypeError
-        If scores are of another number or not finite, a threshold is not finite, or the rows
-        have weights.
+        If the number of scores is not that of the rows, a score or threshold is not finite, or the
+        rows have weights.
 
     Notes
     -----
     The interval is the union of Newcombe's hybrid score interval and that of Agresti and Caffo,
-    which holds its level for few rows and rates near 0. With clusters it is that of as many
-    independent rows as they are worth, of as many as there are clusters while fewer than ten have
-    an error, and reaches as far as the linearised variance requires, with Student's quantile. It is
-    narrower than that of the rows only where 40 clusters have an error, and 40 have none.
+    which keeps its level for few rows and rates near 0. With clusters it uses the effective sample
+    size; while fewer than ten clusters have an error, this is the number of clusters. It is at
+    least as wide as the interval of the linearised variance with Student's quantile. It is narrower
+    than for independent rows only if 40 clusters have an error, and 40 have none.
 
     References
     ----------
@@ -87,14 +87,14 @@ def rate_gaps(
     Examples
     --------
     >>> y_true, subgroups = [0, 0, 0, 0, 1, 1], {"gay": [1, 1, 0, 0, 0, 1]}
-    >>> found = rate_gaps(y_true, [0.9, 0.2, 0.3, 0.1, 0.8, 0.4], subgroups, threshold=0.5)
-    >>> gay = found["gay"]
+    >>> table = rate_gaps(y_true, [0.9, 0.2, 0.3, 0.1, 0.8, 0.4], subgroups, threshold=0.5)
+    >>> gay = table["gay"]
     >>> gay["fpr_gap"].value, gay["fnr_gap"].value  # 1 of 2 minus 0 of 2; 1 of 1 minus 0 of 1
     (0.5, 1.0)
     """
     rows = Rows.of(y_true, subgroups, **options)
-    measured = MeasuredRates(rows, {"y_score": y_score}, [threshold])
-    return measured.report(check_confidence(confidence), threshold_range)
+    rates = MeasuredRates(rows, {"y_score": y_score}, [threshold])
+    return rates.report(check_confidence(confidence), threshold_range)
 
 
 @aligned
@@ -113,7 +113,7 @@ def compare_rate_gaps(
 ) -> BiasTable:
     """Compare the error rate gaps of two models on the same rows, each at its own threshold.
 
-    The models are paired: rows that both get wrong do not widen the interval.
+    The models are paired: errors that both make on the same row do not widen the interval.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def compare_rate_gaps(
     threshold_a, threshold_b : float
         The score at or above which each model flags a row.
     threshold_range_a, threshold_range_b : tuple of two floats, optional
-        If the thresholds were estimated: give both or neither; see `rate_gaps`.
+        Ranges of estimated thresholds, as in `rate_gaps`; give both or neither.
     confidence : float, default=0.95
         As in `rate_gaps`.
     **options
@@ -135,9 +135,9 @@ def compare_rate_gaps(
     Returns
     -------
     BiasTable
-        Differences of the gaps, and bounds on how much wider the first is (`size_low`,
-        `size_high`). For models that decide alike the difference is 0 with zero width. Also
-        `newly_flagged` and `newly_missed`: the shares of decisions that differ.
+        Differences of the gaps, and bounds on the growth of the gap's size from the second model to
+        the first (`size_low`, `size_high`). Models with the same decisions have the difference 0
+        with zero width. Also `newly_flagged` and `newly_missed`: shares of changed decisions.
 
     Raises
     ------
@@ -153,16 +153,16 @@ def compare_rate_gaps(
     --------
     >>> y_true, gay = [0, 0, 0, 0] * 10, {"gay": [0, 0, 1, 1] * 10}
     >>> a, b = [0.1, 0.2, 0.9, 0.2] * 10, [0.1, 0.2, 0.3, 0.2] * 10
-    >>> found = compare_rate_gaps(y_true, a, b, gay, threshold_a=0.5, threshold_b=0.5)
-    >>> gap = found["fpr_gap", "gay"]
+    >>> table = compare_rate_gaps(y_true, a, b, gay, threshold_a=0.5, threshold_b=0.5)
+    >>> gap = table["fpr_gap", "gay"]
     >>> gap.first, gap.second, round(gap.size_low, 2)
     (0.5, 0.0, 0.17)
     """
     scores = {"y_score_a": y_score_a, "y_score_b": y_score_b}
     rows = Rows.of(y_true, subgroups, **options)
-    measured = MeasuredRates(rows, scores, [threshold_a, threshold_b])
+    rates = MeasuredRates(rows, scores, [threshold_a, threshold_b])
     ranges = threshold_range_a, threshold_range_b
-    return measured.comparison(check_confidence(confidence), ranges)
+    return rates.comparison(check_confidence(confidence), ranges)
 
 
 Range = tuple[float, float] | None
@@ -170,9 +170,10 @@ Gaps = dict[str, dict[str, ShareGap]]
 
 
 class MeasuredRates:
-    """One or two models' errors, each at its threshold, counted once; asked for at any confidence.
+    """Error rates of one or two models, each at its threshold, for intervals of any confidence.
 
-    Parameters and errors are those of `rate_gaps`; `scores` are by the name of their argument.
+    Errors are counted once. Parameters and exceptions are those of `rate_gaps`; the keys of
+    `scores` are argument names for error messages.
     """
 
     def __init__(
@@ -180,7 +181,7 @@ class MeasuredRates:
     ) -> None:
         rows.refuse("rate_gaps" if len(scores) == 1 else "compare_rate_gaps", "sample_weight")
         self.rows = rows
-        self.scores = [rows.scores(*each) for each in scores.items()]
+        self.scores = [rows.scores(*item) for item in scores.items()]
         self.thresholds = [check_threshold(threshold) for threshold in thresholds]
         self._counted: dict[tuple[tuple[float, ...], bool], Gaps] = {}
 
@@ -192,12 +193,11 @@ class MeasuredRates:
         at: str = GIVEN,
     ) -> BiasTable:
         """Return one model's gaps; `names` are the subgroups, `at` is the threshold's name."""
-        gaps = self._gaps([threshold_range], names)
-        measured = {
-            name: {metric: _at(gap, gap.measure, confidence) for metric, gap in of_group.items()}
-            for name, of_group in gaps.items()
+        cells = {
+            name: {metric: _measure(gap, gap.measure, confidence) for metric, gap in gaps.items()}
+            for name, gaps in self._find_gaps([threshold_range], names).items()
         }
-        return self._table(measured, at, confidence)
+        return self._build_table(cells, at, confidence)
 
     def comparison(
         self,
@@ -207,79 +207,84 @@ class MeasuredRates:
         at: str = GIVEN,
     ) -> BiasTable:
         """Return the differences of both models' gaps, and changed decisions; see `report`."""
-        changes = self._changes()
-        differences = {
-            name: {metric: _at(gap, gap.difference, confidence) for metric, gap in of_group.items()}
+        flags = [reaches(*pair) for pair in zip(self.scores, self.thresholds, strict=True)]
+        changes = dict(count_changes(self.rows, flags))
+        cells = {
+            name: {
+                metric: _measure(gap, gap.difference, confidence) for metric, gap in gaps.items()
+            }
             | {
                 metric: changed_share(share, confidence).measured_by(partial(changed_share, share))
                 for metric, share in changes[name].items()
             }
-            for name, of_group in self._gaps(ranges, names).items()
+            for name, gaps in self._find_gaps(ranges, names).items()
         }
-        return self._table(differences, at, confidence)
+        return self._build_table(cells, at, confidence)
 
     @cached_property
-    def _n_rows(self) -> dict[str | None, RowCounts]:
+    def _row_counts(self) -> dict[str | None, RowCounts]:
         y_true = self.rows.y_true
-        found: dict[str | None, RowCounts] = {}
+        counts: dict[str | None, RowCounts] = {}
         for name in (None, *self.rows.subgroups):
             mask = np.ones_like(y_true) if name is None else self.rows.subgroups[name]
-            positive, n = (int(np.count_nonzero(of)) for of in (mask & y_true, mask))
-            found[name] = RowCounts(positive, n - positive)
-        return found
+            n_positive = int(np.count_nonzero(mask & y_true))
+            counts[name] = RowCounts(n_positive, int(np.count_nonzero(mask)) - n_positive)
+        return counts
 
-    def _table(
+    def _build_table(
         self, cells: Mapping[str, Mapping[str, Estimate]], at: str, confidence: float
     ) -> BiasTable:
         return BiasTable(
             of_groups(cells, at),
-            {name: self._n_rows[name] for name in (None, *cells)},
+            {name: self._row_counts[name] for name in (None, *cells)},
             confidence,
             self.rows.background,
             thresholds={
-                (at, model): value
-                for model, value in zip((None, SECOND), self.thresholds, strict=False)
+                (at, rival): value
+                for rival, value in zip((None, SECOND), self.thresholds, strict=False)
             },
         )
 
-    def _gaps(self, ranges: Sequence[Range], names: Iterable[str] | None) -> Gaps:
-        """Return gaps that allow for the ranges in which the thresholds lie."""
-        at, *ends = zip(
+    def _find_gaps(self, ranges: Sequence[Range], names: Iterable[str] | None) -> Gaps:
+        """Return gaps that allow for the ranges of estimated thresholds."""
+        given, *ends = zip(
             *([own, *(span or ())] for own, span in zip(self.thresholds, ranges, strict=True)),
             strict=True,
         )
-        # Of the gaps at the ends, only the values are asked for.
-        gaps, moved = self._count(at), [self._count(end, alone=True) for end in ends]
+        gaps = self._count_errors(given)
+        # At the ends of the ranges only the values of the gaps are needed.
+        gaps_at_ends = [self._count_errors(end, ignore_clusters=True) for end in ends]
         return {
             name: {
-                metric: gap.allowing([end[name][metric] for end in moved])
+                metric: gap.allowing([at_end[name][metric] for at_end in gaps_at_ends])
                 for metric, gap in gaps[name].items()
             }
             for name in (gaps if names is None else names)
         }
 
-    def _changes(self) -> Mapping[str, Mapping[str, Share]]:
-        """Count the decisions of the first model that the second does not make."""
-        at = zip(self.scores, self.thresholds, strict=True)
-        return dict(count_changes(self.rows, [reaches(*one) for one in at]))
-
-    def _count(self, thresholds: tuple[float, ...], *, alone: bool = False) -> Gaps:
-        """Count errors at thresholds; `alone`: as if each row were a cluster of its own."""
-        if (thresholds, alone) not in self._counted:
+    def _count_errors(
+        self, thresholds: tuple[float, ...], *, ignore_clusters: bool = False
+    ) -> Gaps:
+        """Count the errors at each model's threshold."""
+        if (thresholds, ignore_clusters) not in self._counted:
             rows = self.rows
-            if alone:
+            if ignore_clusters:
                 rows = Rows(rows.y_true, rows.subgroups, background=rows.background)
-            at = zip(self.scores, map(check_threshold, thresholds), strict=True)
-            flags = [reaches(scores, threshold) for scores, threshold in at]
-            found: Gaps = {name: {} for name in rows.subgroups}
+            pairs = zip(self.scores, map(check_threshold, thresholds), strict=True)
+            flags = [reaches(scores, threshold) for scores, threshold in pairs]
+            gaps: Gaps = {name: {} for name in rows.subgroups}
             for metric, rate in threshold_metrics().items():
                 for name, gap in Events.of_rate(rate, rows, flags).gaps():
-                    found[name][metric] = gap
-            self._counted[thresholds, alone] = found
-        return self._counted[thresholds, alone]
+                    gaps[name][metric] = gap
+            self._counted[thresholds, ignore_clusters] = gaps
+        return self._counted[thresholds, ignore_clusters]
 
 
-def _at(gap: ShareGap, measure: Callable[[float], Estimate], confidence: float) -> Estimate:
-    """Return a gap at a confidence, and at any other unless its threshold's range depends on it."""
-    number = measure(confidence)
-    return number if gap.moved else number.measured_by(measure)
+def _measure(gap: ShareGap, measure: Callable[[float], Estimate], confidence: float) -> Estimate:
+    """Measure a gap, and keep the function for other confidences.
+
+    With an estimated threshold the function is not kept, because the range depends on the
+    confidence.
+    """
+    estimate = measure(confidence)
+    return estimate if gap.moved else estimate.measured_by(measure)

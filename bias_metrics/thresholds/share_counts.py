@@ -1,4 +1,4 @@
-"""Counts of rows with an event, by cluster where rows have one, for shares and their variance."""
+"""Counts of rows with an event, also by cluster, for shares and their variance."""
 
 from __future__ import annotations
 
@@ -17,43 +17,43 @@ from bias_metrics.estimate import Number
 from bias_metrics.rows import Places
 
 Mix = tuple[tuple[int, int], ...]
-"""The models whose events count: each with 1, or with -1 if they count the other way round."""
+"""Linear combination of the models' events: each model's index with its sign, 1 or -1."""
 
 
 class Sums(NamedTuple):
-    """Sums over clusters that the variance of a share needs; exact, since counts are whole."""
+    """Sums over clusters for the variance of a share; exact, because counts are integers."""
 
     n_clusters: int
-    rows: float  # Of the squared numbers of rows
-    events: tuple[float, ...]  # Of the squared numbers of events, under each model
-    together: tuple[float, ...]  # Of rows times events, under each model
-    both: float  # Of the events under two models, multiplied; 0 for any other number of models
-    hit: tuple[int, ...]  # Clusters with an event, under each model
-    spared: tuple[int, ...]  # Clusters with a row without one
-    disagreeing: int  # Clusters with more events under one of two models
+    rows: float  # Sum of squared numbers of rows
+    events: tuple[float, ...]  # Sums of squared numbers of events, by model
+    together: tuple[float, ...]  # Sums of rows times events, by model
+    both: float  # Sum of products of two models' events; 0 for any other number of models
+    hit: tuple[int, ...]  # Clusters with at least one event, by model
+    spared: tuple[int, ...]  # Clusters with at least one row without the event, by model
+    disagreeing: int  # Clusters whose numbers of events differ between two models
 
     def flat(self) -> list[float]:
-        """Return all as one list of numbers, which add up over clusters."""
-        each = ([one] if isinstance(one, float | int) else one for one in self)
-        return [float(number) for numbers in each for number in numbers]
+        """Return all sums in a single list, which is additive over clusters."""
+        fields = ([field] if isinstance(field, float | int) else field for field in self)
+        return [float(number) for numbers in fields for number in numbers]
 
     @classmethod
     def of_flat(cls, flat: Sequence[float], n_models: int) -> Sums:
-        """Return what `flat` gave."""
+        """Return the sums of a list made by `flat`."""
         n, rows, *rest = flat
         events, together = tuple(rest[:n_models]), tuple(rest[n_models : 2 * n_models])
         both, *counts = rest[2 * n_models :]
-        *found, disagreeing = map(int, counts)
-        hit, spared = tuple(found[:n_models]), tuple(found[n_models:])
+        *by_model, disagreeing = map(int, counts)
+        hit, spared = tuple(by_model[:n_models]), tuple(by_model[n_models:])
         return cls(int(n), rows, events, together, both, hit, spared, disagreeing)
 
     def less(self, other: Sums) -> Sums:
-        """Return the sums without those of some of the clusters."""
-        left = (a - b for a, b in zip(self.flat(), other.flat(), strict=True))
-        return Sums.of_flat(list(left), len(self.events))
+        """Return the sums without some of the clusters, whose sums are `other`."""
+        numbers = (a - b for a, b in zip(self.flat(), other.flat(), strict=True))
+        return Sums.of_flat(list(numbers), len(self.events))
 
     def squares(self, mix: Mix, share: float) -> float:
-        """Sum the squares of each cluster's mixed events, less the share of its rows."""
+        """Return the sum over clusters of (combined events - share x rows)^2."""
         events = sum(sign**2 * self.events[model] for model, sign in mix)
         if len(mix) == 2:
             events += 2 * math.prod(sign for _, sign in mix) * self.both
@@ -63,38 +63,38 @@ class Sums(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ByCluster:
-    """The rows of each of some clusters, and those with the event under each model."""
+    """Numbers of rows and of events by cluster, the events also by model."""
 
     rows: Floats
     events: tuple[npt.NDArray[np.int32], ...]
 
     @classmethod
     def of(cls, codes: Places, n: int, happened: Sequence[BoolArray]) -> ByCluster:
-        """Count rows, of which the clusters are given by number, and events."""
-        events = (np.bincount(codes[of_model], minlength=n) for of_model in happened)
+        """Count rows and events, given each row's cluster code below `n`."""
+        events = (np.bincount(codes[has_event], minlength=n) for has_event in happened)
         return cls(
             np.bincount(codes, minlength=n).astype(np.float64),
-            tuple(of_model.astype(np.int32) for of_model in events),
+            tuple(counts.astype(np.int32) for counts in events),
         )
 
     def at(self, clusters: Places) -> ByCluster:
-        """Return some of the clusters."""
-        return ByCluster(self.rows[clusters], tuple(each[clusters] for each in self.events))
+        """Return the counts of some of the clusters."""
+        return ByCluster(self.rows[clusters], tuple(counts[clusters] for counts in self.events))
 
     def less(self, other: ByCluster) -> ByCluster:
-        """Return the same clusters without some of their rows."""
+        """Return the counts without some rows, whose counts in the same clusters are `other`."""
         events = zip(self.events, other.events, strict=True)
         return ByCluster(self.rows - other.rows, tuple(a - b for a, b in events))
 
     @cached_property
     def sums(self) -> Sums:
         """The sums over these clusters."""
-        events = [each.astype(np.float64) for each in self.events]
+        events = [counts.astype(np.float64) for counts in self.events]
         return Sums(
             self.n_clusters,
             inner(self.rows, self.rows),
-            tuple(inner(each, each) for each in events),
-            tuple(inner(each, self.rows) for each in events),
+            tuple(inner(counts, counts) for counts in events),
+            tuple(inner(counts, self.rows) for counts in events),
             inner(*events) if len(events) == 2 else 0.0,
             self.hit,
             self.spared,
@@ -108,17 +108,17 @@ class ByCluster:
 
     @cached_property
     def hit(self) -> tuple[int, ...]:
-        """Clusters with an event, under each model."""
-        return tuple(int(np.count_nonzero(each)) for each in self.events)
+        """Clusters with at least one event, by model."""
+        return tuple(int(np.count_nonzero(counts)) for counts in self.events)
 
     @cached_property
     def spared(self) -> tuple[int, ...]:
-        """Clusters with a row without one."""
-        return tuple(int(np.count_nonzero(self.rows != each)) for each in self.events)
+        """Clusters with at least one row without the event, by model."""
+        return tuple(int(np.count_nonzero(self.rows != counts)) for counts in self.events)
 
     @cached_property
     def disagreeing(self) -> int:
-        """Clusters with more events under one of two models."""
+        """Clusters whose numbers of events differ between two models."""
         if len(self.events) != 2:
             return 0
         return int(np.count_nonzero(self.events[0] != self.events[1]))
@@ -126,25 +126,26 @@ class ByCluster:
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """How often an event happens among some rows, under each model; with clusters, in each.
+    """Numbers of rows and events, also by cluster if rows come in clusters.
 
-    Of a background, only the clusters that the subgroup has rows in are known one by one.
+    For a background, counts by cluster are kept only for clusters that also have rows of the
+    subgroup (`near`); all other clusters are summed (`far`).
     """
 
     n: int  # Rows of the classes that the metric counts
-    events: tuple[int, ...]  # Rows with the event, under each model
-    both: int  # Rows with the event under every model
+    events: tuple[int, ...]  # Rows with the event, by model
+    both: int  # Rows with the event under all models
     near: ByCluster | None = None
-    far: Sums | None = None  # Of the clusters that are not `near`
+    far: Sums | None = None
 
     @classmethod
     def of_rows(cls, n: int, happened: Sequence[BoolArray]) -> Counts:
-        """Count events among `n` rows, given the rows with the event under each model."""
-        events = tuple(int(np.count_nonzero(of_model)) for of_model in happened)
+        """Count events among `n` rows; `happened` marks the rows with the event, by model."""
+        events = tuple(int(np.count_nonzero(has_event)) for has_event in happened)
         return cls(n, events, int(np.count_nonzero(reduce(np.logical_and, happened))))
 
     def less(self, other: Counts) -> Counts:
-        """Return the counts without those of `other`, which is part of them."""
+        """Return the counts without some of the rows, whose counts are `other`."""
         events = zip(self.events, other.events, strict=True)
         near = self.near
         if near is not None and other.near is not None:
@@ -158,31 +159,31 @@ class Counts:
         )
 
     def around(self, clusters: Places | None) -> Counts:
-        """Return the counts with some of the clusters one by one, and sums of the others."""
+        """Return the counts with only some clusters kept separate, and the others summed."""
         if clusters is None or self.near is None:
             return self
         near = self.near.at(clusters)
         return replace(self, near=near, far=self.near.sums.less(near.sums))
 
     def share(self, mix: Mix) -> float:
-        """Return the share of the rows with the mixed events."""
+        """Return the share of rows with the event, combined over models."""
         return sum(sign * self.events[model] for model, sign in mix) / self.n
 
     def influence(self, mix: Mix) -> Floats:
-        """Return how far each cluster that is near moves the share."""
-        if mix not in self._moved:
+        """Return the influence of each cluster in `near` on the share."""
+        if mix not in self._influences:
             assert self.near is not None  # noqa: S101
             events = [sign * self.near.events[model] for model, sign in mix]
-            known = sum(events[1:], events[0]) - self.share(mix) * self.near.rows
-            self._moved[mix] = known / self.n
-        return self._moved[mix]
+            excess = sum(events[1:], events[0]) - self.share(mix) * self.near.rows
+            self._influences[mix] = excess / self.n
+        return self._influences[mix]
 
     @cached_property
-    def _moved(self) -> dict[Mix, Floats]:
+    def _influences(self) -> dict[Mix, Floats]:
         return {}
 
     def rest(self, mix: Mix) -> float:
-        """Sum the squares of how far the other clusters move it."""
+        """Return the sum of squared influences of the clusters in `far`."""
         return self.far.squares(mix, self.share(mix)) / self.n**2 if self.far else 0.0
 
     @property
@@ -192,7 +193,7 @@ class Counts:
         return self.near.n_clusters + (self.far.n_clusters if self.far else 0)
 
     def mixed(self) -> tuple[int, ...]:
-        """Return the clusters with an event, or without one if they are fewer, by model."""
+        """Return the smaller of the numbers of clusters with and without an event, by model."""
         assert self.near is not None  # noqa: S101
         parts: list[ByCluster | Sums] = [self.near, *([self.far] if self.far else [])]
         models = range(len(self.events))
@@ -202,19 +203,19 @@ class Counts:
 
     @property
     def disagreeing(self) -> int:
-        """Clusters with more events under one of two models."""
+        """Clusters whose numbers of events differ between two models."""
         assert self.near is not None  # noqa: S101
         return self.near.disagreeing + (self.far.disagreeing if self.far else 0)
 
     @cached_property
     def freedom(self) -> float:
-        """Degrees of freedom of the clustered error."""
+        """Degrees of freedom of the clustered standard error."""
         assert self.near is not None  # noqa: S101
         squares = inner(self.near.rows, self.near.rows) + (self.far.rows if self.far else 0.0)
         return max(float(self.n) ** 2 / squares - 1, 1.0)
 
     def numbers(self) -> tuple[Number, ...]:
-        """Return each model's share with the error that allows for clusters; none without them."""
+        """Return each model's share with its clustered standard error; empty without clusters."""
         if self.near is None or not self.n:
             return ()
         return tuple(
@@ -226,21 +227,21 @@ class Counts:
 
 
 def alone(n_models: int) -> list[Mix]:
-    """Return the mixes of each model's own events."""
+    """Return the combinations that consist of a single model."""
     return [((model, 1),) for model in range(n_models)]
 
 
 def number_of(
     value: float,
-    moved: Floats,
-    rest: float,
+    influence: Floats,
+    squares: float,
     counts: Sequence[Counts],
     bounds: tuple[float, float] = (-math.inf, math.inf),
 ) -> Number:
-    """Return a number that some clusters move one by one, and the rest in a sum of squares."""
+    """Return a number with the influences of some clusters and the sum of squares of the rest."""
     return Number(
         value,
-        math.sqrt(max(inner(moved, moved) + rest, 0.0)),
+        math.sqrt(max(inner(influence, influence) + squares, 0.0)),
         min(part.freedom for part in counts),
         min(part.n for part in counts),
         bounds,

@@ -2,10 +2,10 @@
 
 An event is an error at a threshold (a harmless row flagged, a toxic row not flagged), a missing
 score or a truncated text. Subgroup and background consist of different rows, so the variance of a
-gap is the sum of two binomial ones. Two models on the same rows are correlated through the rows on
-which both have the event. Rows of one cluster are correlated too: with clusters, the variance is
-the sum of squares of the clusters' influences, as for the AUCs. Only counts are kept, so that any
-confidence may be asked for.
+gap is the sum of two binomial variances. Two models on the same rows are correlated through rows
+with the event under both. With clusters, rows within a cluster are correlated; the variance is then
+the sum of squared influences of the clusters, as for the AUCs. Only counts are kept, so that
+intervals of any confidence can be computed later.
 """
 
 from __future__ import annotations
@@ -43,54 +43,54 @@ from bias_metrics.rows import Places, Rows
 from bias_metrics.thresholds.share_counts import ByCluster, Counts, Mix, alone, number_of
 
 _UNKNOWN = (0.0, 0.0, 0.0, 0.0)  # third moments
-_MOST_GAIN = 1e6  # where it is more, no cluster moves the two shares apart
+_MOST_GAIN = 1e6  # beyond it, clusters have no influence on the gap
 
 
 @dataclass(frozen=True)
 class Share:
-    """How often an event happens among some rows, under each model."""
+    """The share of rows with an event, by model."""
 
     n: int
     events: tuple[int, ...]
     both: int
     """As in `Counts`."""
     numbers: tuple[Number, ...] = ()
-    """With clusters: each model's share, with the error that allows for them."""
+    """With clusters: each model's share with its clustered standard error."""
     mixed: tuple[int, ...] = ()
-    """With clusters: those with the event, or those without it, if they are fewer."""
+    """With clusters: the smaller of the numbers of clusters with and without an event, by model."""
     disagreeing: int = 0
-    """With clusters and two models: those with more events under one of them."""
+    """With clusters and two models: clusters whose numbers of events differ."""
 
     @classmethod
     def of(cls, counts: Counts) -> Share:
-        """Return what is kept of counts."""
-        numbers, known = counts.numbers(), (counts.n, counts.events, counts.both)
+        """Return the share without its counts by cluster."""
+        numbers, totals = counts.numbers(), (counts.n, counts.events, counts.both)
         if not numbers:
-            return cls(*known)
-        return cls(*known, numbers, counts.mixed(), counts.disagreeing)
+            return cls(*totals)
+        return cls(*totals, numbers, counts.mixed(), counts.disagreeing)
 
     def value(self, model: int) -> float:
-        """Return the share of the rows with the event."""
+        """Return one model's share."""
         return self.events[model] / self.n
 
     def covariance(self, a: int, b: int) -> float:
-        """Return the covariance of two models' shares; for a model with itself, the variance."""
+        """Return the covariance of two models' shares; the variance if `a` equals `b`."""
         together = self.events[a] if a == b else self.both
         return (together / self.n - self.value(a) * self.value(b)) / (self.n - 1)
 
     def worth(self, model: int) -> float:
-        """Return how many independent rows they are worth; at least the effective clusters."""
+        """Return the effective sample size; at least the effective number of clusters."""
         if not self.numbers:
             return self.n
         number = self.numbers[model]
         variance = self.covariance(model, model) if self.n > 1 else 0.0
-        effect = _inflated_error(number) ** 2 / variance if variance > 0 else math.inf
+        effect = _inflate_error(number) ** 2 / variance if variance > 0 else math.inf
         return independent_rows(self.n, effect, number.freedom + 1, self.mixed[model])
 
     def change(self, effect: float, z: float) -> tuple[float, float]:
         """Return an interval of the difference of two models' shares.
 
-        It is computed only from the rows on which they disagree, of which `effect` are worth one.
+        It is computed only from rows on which the models disagree; `effect` is the design effect.
         """
         n = float(self.n)
         if self.numbers:
@@ -99,7 +99,7 @@ class Share:
         return paired_change(first_only, second_only, n, z)
 
     def measure(self, confidence: float, model: int = 0) -> MetricValue:
-        """Return the share with its interval: Wilson's, with clusters as far as these require."""
+        """Return one model's share with Wilson's interval, widened for clusters."""
         if not self.n:
             return undefined("no rows")
         share = self.value(model)
@@ -110,7 +110,7 @@ class Share:
             n_clusters = number.n_clusters
             if reason := few_clusters(n_clusters):
                 return MetricValue(share, reason, n_clusters=n_clusters)
-            reach = _inflated_error(number) * quantile(confidence, number.freedom)
+            reach = _inflate_error(number) * quantile(confidence, number.freedom)
             low, high = min(low, share - reach), max(high, share + reach)
         low, high = max(low, 0.0), min(high, 1.0)
         return MetricValue(share, low=low, high=high, n_clusters=n_clusters)
@@ -118,68 +118,71 @@ class Share:
     def exact(self, confidence: float) -> MetricValue:
         """Return the first model's share with its exact interval.
 
-        With clusters it is that of as many independent rows as the rows are worth.
+        With clusters, the interval uses the effective sample size.
         """
-        known = self.measure(confidence)
-        if known.value is None or known.low is None:
-            return known
-        worth = min(self.worth(0), self.n)
-        k = self.value(0) * worth  # exactly all of them if all rows have the event
-        low, high = clopper_pearson(k, worth, quantile(confidence))
-        return replace(known, low=low, high=high)
+        wilson = self.measure(confidence)
+        if wilson.value is None or wilson.low is None:
+            return wilson
+        n = min(self.worth(0), self.n)
+        k = self.value(0) * n  # exactly n if all rows have the event
+        low, high = clopper_pearson(k, n, quantile(confidence))
+        return replace(wilson, low=low, high=high)
 
 
 @dataclass(frozen=True)
 class ShareGap:
-    """A subgroup's share minus its background's, under one model or two."""
+    """A subgroup's share minus that of its background, for one or two models."""
 
     own: Share
     background: Share
     name: str
     """Name of the counted rows, such as "negatives"."""
     numbers: tuple[Number, ...] = ()
-    """With clusters: each model's gap."""
+    """With clusters: each model's gap with its clustered standard error."""
     apart: tuple[Number, ...] = ()
-    """With clusters and two models: the first gap minus the second, and plus the second."""
+    """With clusters and two models: the difference and the sum of the two gaps."""
     moved: tuple[tuple[float, ...], ...] = ()
-    """For each model whose threshold is an estimate: the gap at the ends of its range."""
+    """With estimated thresholds: each model's gap at the ends of its threshold's range."""
 
     @classmethod
     def of(cls, own: Counts, background: Counts, name: str) -> ShareGap:
-        """Return what is kept of counts."""
+        """Return the gap without its counts by cluster."""
         if own.near is None or not own.n or not background.n:
             return cls(Share.of(own), Share.of(background), name)
         counts = [own, background]
 
-        def number(mix: Mix) -> Number:
-            rest = own.rest(mix) + background.rest(mix)
-            moved = own.influence(mix) - background.influence(mix)
-            return number_of(own.share(mix) - background.share(mix), moved, rest, counts)
+        def build_number(mix: Mix) -> Number:
+            squares = own.rest(mix) + background.rest(mix)
+            influence = own.influence(mix) - background.influence(mix)
+            return number_of(own.share(mix) - background.share(mix), influence, squares, counts)
 
         n_models = len(own.events)
-        apart: list[Mix] = [((0, 1), (1, -1)), ((0, 1), (1, 1))] if n_models == 2 else []
+        pairs: list[Mix] = [((0, 1), (1, -1)), ((0, 1), (1, 1))] if n_models == 2 else []
         return cls(
             Share.of(own),
             Share.of(background),
             name,
-            tuple(map(number, alone(n_models))),
-            tuple(map(number, apart)),
+            tuple(map(build_number, alone(n_models))),
+            tuple(map(build_number, pairs)),
         )
 
     def value(self, model: int = 0) -> float | None:
-        """Return the subgroup's share minus the background's."""
+        """Return one model's gap; None without rows in the subgroup or background."""
         if not self.own.n or not self.background.n:
             return None
         return self.own.value(model) - self.background.value(model)
 
     def allowing(self, ends: Sequence[ShareGap]) -> ShareGap:
-        """Return the gap, given the same ones at the ends of the thresholds' ranges."""
+        """Return the gap with an allowance for estimated thresholds.
+
+        `ends` are the same gaps at the ends of the thresholds' ranges.
+        """
         models = range(len(self.own.events))
-        moved = (tuple(end.value(model) or 0.0 for end in ends) for model in models)
-        return replace(self, moved=tuple(moved) if ends else ())
+        values = (tuple(end.value(model) or 0.0 for end in ends) for model in models)
+        return replace(self, moved=tuple(values) if ends else ())
 
     def measure(self, confidence: float, model: int = 0) -> MetricValue:
-        """Return the gap with its interval."""
+        """Return one model's gap with its interval."""
         own, other = self.own, self.background
         counts = {f"subgroup_{self.name}": own.n, f"background_{self.name}": other.n}
         if lack := lacks(**counts):
@@ -187,108 +190,118 @@ class ShareGap:
         value = own.value(model) - other.value(model)
         if min(own.n, other.n) < 2:
             return MetricValue(value, "fewer than 2 rows in a class")
-        allowance, z = self._allowance(model), quantile(confidence)
+        allowance, z = self._compute_allowance(model), quantile(confidence)
         std_error = math.hypot(math.sqrt(self._covariance(model, model)), allowance / z)
-        gain = self._shared(model)
-        most = math.inf if self._is_firm(model) else 1.0
-        sizes = [min(gain * share.worth(model), most * share.n) for share in (own, other)]
-        events = own.value(model) * sizes[0], other.value(model) * sizes[1]
-        ends = events[0], sizes[0], events[1], sizes[1]
-        low, high = share_difference_interval(*ends, z)
+        gain = self._compute_gain(model)
+        most = math.inf if self._has_reliable_gain(model) else 1.0
+        n_own, n_other = (min(gain * side.worth(model), most * side.n) for side in (own, other))
+        k_own, k_other = own.value(model) * n_own, other.value(model) * n_other
+        low, high = share_difference_interval(k_own, n_own, k_other, n_other, z)
         low = max(value - math.hypot(value - low, allowance), -1.0)
         high = min(value + math.hypot(high - value, allowance), 1.0)
-        found = MetricValue(value, std_error=std_error, low=low, high=high)
+        gap = MetricValue(value, std_error=std_error, low=low, high=high)
         if not self.numbers:
-            return found
+            return gap
         number = self.numbers[model]
-        wider = math.hypot(_inflated_error(number), allowance / z)
-        n_clusters = number.n_clusters
-        found = replace(found, std_error=wider, row_std_error=std_error, n_clusters=n_clusters)
-        if reason := few_clusters(n_clusters):
-            return replace(found, low=None, high=None, reason=reason)
-        reach = wider * quantile(confidence, number.freedom)
+        clustered_error = math.hypot(_inflate_error(number), allowance / z)
+        gap = replace(
+            gap,
+            std_error=clustered_error,
+            row_std_error=std_error,
+            n_clusters=number.n_clusters,
+        )
+        if reason := few_clusters(number.n_clusters):
+            return replace(gap, low=None, high=None, reason=reason)
+        reach = clustered_error * quantile(confidence, number.freedom)
         low, high = min(low, value - reach), max(high, value + reach)
-        return replace(found, low=max(low, -1.0), high=min(high, 1.0))
+        return replace(gap, low=max(low, -1.0), high=min(high, 1.0))
 
     def difference(self, confidence: float) -> Difference:
         """Return the first model's gap minus the second's, on the same rows.
 
-        Its interval comes from the gaps' own ones and their covariance; with clusters it reaches as
-        far as their error requires, and as far as decisions may differ on rows that were not drawn.
+        Its interval combines the gaps' intervals with their covariance, and is at least as wide as
+        the interval from disagreements. With clusters it also covers the clustered error.
         """
         a, b = self.measure(confidence, 0), self.measure(confidence, 1)
         if a.std_error is None or b.std_error is None:
             return without_uncertainty(a, b)
         if not self.apart:
-            return self._paired(a, b, confidence)
+            return self._pair_gaps(a, b, confidence)
         number = self.apart[0]
         if reason := few_clusters(number.n_clusters):
-            error = _inflated_error(number)
-            found = Difference(a.value, b.value, less(a, b), error, reason=reason)
+            error = _inflate_error(number)
+            difference = Difference(a.value, b.value, less(a, b), error, reason=reason)
         else:
-            of_rows = [replace(gap, std_error=gap.row_std_error) for gap in (a, b)]
-            found = self._paired(of_rows[0], of_rows[1], confidence)
-        return replace(found, n_clusters=number.n_clusters)
+            a, b = (replace(gap, std_error=gap.row_std_error) for gap in (a, b))
+            difference = self._pair_gaps(a, b, confidence)
+        return replace(difference, n_clusters=number.n_clusters)
 
-    def _paired(self, a: MetricValue, b: MetricValue, confidence: float) -> Difference:
-        together = Joint(self._covariance(0, 1), _UNKNOWN)
-        found = paired(a, b, together, confidence, small=True)
-        found = _reaching(found, *self._by_disagreements(quantile(confidence)))
-        total = paired(a, negated(b), together.negated(), confidence, small=True)
+    def _pair_gaps(self, a: MetricValue, b: MetricValue, confidence: float) -> Difference:
+        """Return the difference of two measured gaps, with the union of all its intervals."""
+        joint = Joint(self._covariance(0, 1), _UNKNOWN)
+        difference = paired(a, b, joint, confidence, small=True)
+        difference = _widen_interval(
+            difference, *self._bound_by_disagreements(quantile(confidence))
+        )
+        total = paired(a, negated(b), joint.negated(), confidence, small=True)
         if self.apart:
-            of_difference, of_sum = self.apart
-            found = self._stretched(found, of_difference, confidence)
-            total = self._stretched(total, of_sum, confidence)
-        return sized(found, total, b, confidence)
+            clustered_difference, clustered_sum = self.apart
+            difference = self._cover_clusters(difference, clustered_difference, confidence)
+            total = self._cover_clusters(total, clustered_sum, confidence)
+        return sized(difference, total, b, confidence)
 
-    def _by_disagreements(self, z: float) -> tuple[float, float]:
-        """Return the interval computed only from the rows on which the models disagree.
+    def _bound_by_disagreements(self, z: float) -> tuple[float, float]:
+        """Return the interval computed only from rows on which the models disagree.
 
-        If they nearly always agree, the correlation behind the other interval is itself estimated
-        from few rows; the caller takes the union of the two.
+        If they nearly always agree, the correlation in the other interval is itself estimated from
+        few rows; the caller takes the union of the two.
         """
         effect = 1.0
         if self.apart:
-            rows = self._covariance(0, 0) + self._covariance(1, 1) - 2 * self._covariance(0, 1)
-            effect = _inflated_error(self.apart[0]) ** 2 / rows if rows > 0 else math.inf
+            variance = self._covariance(0, 0) + self._covariance(1, 1) - 2 * self._covariance(0, 1)
+            effect = _inflate_error(self.apart[0]) ** 2 / variance if variance > 0 else math.inf
         (low, high), (other_low, other_high) = (
             share.change(effect, z) for share in (self.own, self.background)
         )
         own, other = (share.value(0) - share.value(1) for share in (self.own, self.background))
-        moved = math.hypot(self._allowance(0), self._allowance(1))
-        down = math.hypot(own - low, other_high - other, moved)
-        return own - other - down, own - other + math.hypot(high - own, other - other_low, moved)
+        allowance = math.hypot(self._compute_allowance(0), self._compute_allowance(1))
+        down = math.hypot(own - low, other_high - other, allowance)
+        up = math.hypot(high - own, other - other_low, allowance)
+        return own - other - down, own - other + up
 
-    def _stretched(self, found: Difference, apart: Number, confidence: float) -> Difference:
-        """Return a difference whose interval reaches at least as far as its clustered error."""
-        error = _inflated_error(apart)
+    def _cover_clusters(
+        self, difference: Difference, number: Number, confidence: float
+    ) -> Difference:
+        """Return a difference with an interval at least as wide as the clustered error requires."""
         z = quantile(confidence)
-        error = math.hypot(error, self._allowance(0) / z, self._allowance(1) / z)
-        value = found.value
+        allowances = (self._compute_allowance(model) / z for model in (0, 1))
+        error = math.hypot(_inflate_error(number), *allowances)
+        value = difference.value
         assert value is not None  # noqa: S101
-        reach = error * quantile(confidence, apart.freedom)
-        found = replace(found, std_error=error, p_value=two_sided_p(value, error, apart.freedom))
-        return _reaching(found, value - reach, value + reach)
+        reach = error * quantile(confidence, number.freedom)
+        p_value = two_sided_p(value, error, number.freedom)
+        difference = replace(difference, std_error=error, p_value=p_value)
+        return _widen_interval(difference, value - reach, value + reach)
 
-    def _allowance(self, model: int) -> float:
-        """Return how far the gap changes as an estimated threshold moves within its range."""
+    def _compute_allowance(self, model: int) -> float:
+        """Return the largest change of the gap within the range of an estimated threshold."""
         value = self.value(model) or 0.0
         ends = self.moved[model] if self.moved else ()
         return max((abs(end - value) for end in ends), default=0.0)
 
-    def _shared(self, model: int) -> float:
-        """Return how many times more precise the gap is because clusters move both shares alike."""
+    def _compute_gain(self, model: int) -> float:
+        """Return the factor in precision from clusters that influence both shares alike."""
         if not self.numbers:
             return 1.0
         parts = (share.numbers[model].std_error ** 2 for share in (self.own, self.background))
-        apart, error = sum(parts), self.numbers[model].std_error ** 2
-        return max(apart / error, 1.0) if error > 0 else math.inf if apart > 0 else 1.0
+        separate, error = sum(parts), self.numbers[model].std_error ** 2
+        return max(separate / error, 1.0) if error > 0 else math.inf if separate > 0 else 1.0
 
-    def _is_firm(self, model: int) -> bool:
-        """Say whether enough clusters show how they move both shares, so that rows are no limit."""
+    def _has_reliable_gain(self, model: int) -> bool:
+        """Return True if enough clusters support a gain beyond the number of rows."""
         if not self.numbers or self.numbers[model].freedom < FEW_MIXED:
             return False
-        if self._shared(model) > _MOST_GAIN:
+        if self._compute_gain(model) > _MOST_GAIN:
             return False
         return min(share.mixed[model] for share in (self.own, self.background)) >= FEW_MIXED
 
@@ -296,65 +309,68 @@ class ShareGap:
         return self.own.covariance(a, b) + self.background.covariance(a, b)
 
 
-def _inflated_error(number: Number) -> float:
-    """Return the clustered error of a share, or of a difference of shares, G / (G - 1) inflated."""
+def _inflate_error(number: Number) -> float:
+    """Return the clustered standard error, with its variance multiplied by G / (G - 1)."""
     n_clusters = number.n_clusters
     return math.sqrt(n_clusters / max(n_clusters - 1, 1)) * number.std_error
 
 
-def _reaching(found: Difference, low: float, high: float) -> Difference:
-    """Return a difference whose interval reaches as far as another one, too."""
-    assert found.low is not None  # noqa: S101
-    assert found.high is not None  # noqa: S101
-    return replace(found, low=min(found.low, low), high=max(found.high, high))
+def _widen_interval(difference: Difference, low: float, high: float) -> Difference:
+    """Return a difference with the union of its interval and another interval."""
+    assert difference.low is not None  # noqa: S101
+    assert difference.high is not None  # noqa: S101
+    return replace(difference, low=min(difference.low, low), high=max(difference.high, high))
 
 
 @dataclass(frozen=True, eq=False)
 class Events:
-    """The rows that a metric counts, and which have the event, under one model or two."""
+    """The rows that a metric counts and the rows with the event, by model."""
 
     rows: Rows
-    counted: BoolArray  # Rows of its classes
-    happened: Sequence[BoolArray]  # Which rows have the event, under each model
+    counted: BoolArray  # Rows of the classes that the metric counts
+    happened: Sequence[BoolArray]  # Rows with the event, by model
     name: str = "rows"  # Name of the counted rows
 
     @classmethod
     def of_rate(cls, rate: Rate, rows: Rows, flags: Sequence[BoolArray]) -> Events:
-        """Return what a metric at a threshold counts, given which rows each model flags."""
-        of_class: dict[Class, BoolArray] = {"positive": rows.y_true, "negative": ~rows.y_true}
-        counted = np.logical_or.reduce([of_class[label] for label in rate.of])
-        wanted = rate.event == "flagged"
-        return cls(rows, counted, [of_model == wanted for of_model in flags], rate.rows)
+        """Return the events of a metric at a threshold, given the rows that each model flags."""
+        classes: dict[Class, BoolArray] = {"positive": rows.y_true, "negative": ~rows.y_true}
+        counted = np.logical_or.reduce([classes[label] for label in rate.of])
+        is_flagged = rate.event == "flagged"
+        return cls(rows, counted, [flagged == is_flagged for flagged in flags], rate.rows)
 
     def everywhere(self) -> Counts:
         """Count events among all rows."""
         if self.rows.clusters is not None:
             return self.among(np.arange(self.rows.n))
-        happened = [self.counted & of_model for of_model in self.happened]
+        happened = [self.counted & has_event for has_event in self.happened]
         return Counts.of_rows(int(self.counted.sum()), happened)
 
-    def among(self, places: Places, among: Places | None = None) -> Counts:
-        """Count events among some rows, in all clusters or among some, sorted."""
+    def among(self, places: Places, own_clusters: Places | None = None) -> Counts:
+        """Count events among some rows.
+
+        `own_clusters` are the sorted clusters of these rows, for counts by these clusters only.
+        """
         places = places[self.counted[places]]
-        happened = [of_model[places] for of_model in self.happened]
+        happened = [has_event[places] for has_event in self.happened]
         counts = Counts.of_rows(places.size, happened)
         clusters = self.rows.clusters
         if clusters is None:
             return counts
         codes, n = clusters[places], int(clusters.max()) + 1
-        if among is not None:
+        if own_clusters is not None:
             position = np.zeros(n, np.intp)
-            position[among] = np.arange(among.size)
-            codes, n = position[codes], among.size
+            position[own_clusters] = np.arange(own_clusters.size)
+            codes, n = position[codes], own_clusters.size
         return replace(counts, near=ByCluster.of(codes, n, happened))
 
     def gaps(self, names: Iterable[str] | None = None) -> Iterator[tuple[str, ShareGap]]:
-        """Yield the gap of each subgroup, or of each of these names."""
+        """Yield the gap of each subgroup; `names` selects subgroups."""
         for name, own, background in self.sides(names):
             yield name, ShareGap.of(own, background, self.name)
 
     def sides(self, names: Iterable[str] | None = None) -> Iterator[tuple[str, Counts, Counts]]:
-        """Yield each subgroup beside its background, with its own clusters one by one."""
+        """Yield each subgroup's name, counts and background counts, by the subgroup's clusters."""
         rows, everywhere = self.rows, self.everywhere()
         if rows.excluded is not None:
             everywhere = everywhere.less(self.among(rows.excluded))
@@ -371,29 +387,29 @@ class Events:
 
 @dataclass(frozen=True)
 class CountedShare(Tabular):
-    """How many rows have an event, of how many, with the exact interval of their share."""
+    """The number of rows with an event, and the exact interval of their share."""
 
     count: int
     n: int
     low: float | None = None
     high: float | None = None
-    """Interval of their share; None with the reason if there is none."""
+    """Exact interval of the share; None with the reason without interval."""
     reason: str | None = None
     n_clusters: int | None = None
-    """Clusters with such rows, if rows come in clusters."""
+    """Clusters with counted rows, if rows come in clusters."""
 
     @classmethod
     def of(cls, share: Share, confidence: float | None) -> CountedShare:
-        """Return the counts, with an interval at a confidence; None for rows that are no sample."""
+        """Return the counts with an interval; `confidence` is None if rows are not a sample."""
         count = share.events[0] if share.events else 0
         if confidence is None:
             return cls(count, share.n)
-        known = share.exact(confidence)
-        return cls(count, share.n, known.low, known.high, known.reason, known.n_clusters)
+        exact = share.exact(confidence)
+        return cls(count, share.n, exact.low, exact.high, exact.reason, exact.n_clusters)
 
     @property
     def value(self) -> float | None:
-        """Their share; None without rows."""
+        """The share of rows with the event; None without rows."""
         return self.count / self.n if self.n else None
 
     def to_dict(self) -> dict[str, Any]:
@@ -406,17 +422,17 @@ class CountedShare(Tabular):
 
 
 def changed_share(share: Share, confidence: float) -> Difference:
-    """Return the share of changed decisions: a number of one model, of which its rival has none."""
-    known = CountedShare.of(share, confidence)
-    if known.value is None or known.low is None or known.high is None:
-        return Difference(known.value, 0.0, known.value, reason=known.reason)
+    """Return the share of changed decisions as a difference from 0, the rival's own share."""
+    changed = CountedShare.of(share, confidence)
+    if changed.value is None or changed.low is None or changed.high is None:
+        return Difference(changed.value, 0.0, changed.value, reason=changed.reason)
     return Difference(
-        known.value,
+        changed.value,
         0.0,
-        known.value,
-        low=known.low,
-        high=known.high,
-        n_clusters=known.n_clusters,
-        size_low=known.low,
-        size_high=known.high,
+        changed.value,
+        low=changed.low,
+        high=changed.high,
+        n_clusters=changed.n_clusters,
+        size_low=changed.low,
+        size_high=changed.high,
     )

@@ -1,4 +1,4 @@
-"""Errors at a threshold, overall and for each subgroup, and the threshold of equal errors."""
+"""Errors at thresholds, overall and by subgroup, and the threshold of the equal error rate."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from bias_metrics.thresholds.errors import (
 from bias_metrics.thresholds.share_counts import ByCluster, Counts
 from bias_metrics.thresholds.shares import ShareGap
 
-# Rates of weighted rows that differ by less than this differ only by rounding.
+# Rates of weighted rows with a smaller difference are equal but for rounding.
 SLACK = 1e-12
 
 
@@ -50,16 +50,18 @@ class EqualErrorRate(Tabular):
     threshold: float | None
     """None if the rate is undefined."""
     rate: MetricValue
-    """Mean of the two rates below, from 0 to 1, ideal 0."""
+    """Mean of the two error rates, from 0 to 1, ideal 0."""
     false_positive_rate: MetricValue
     false_negative_rate: MetricValue
-    """false_positive_rate, false_negative_rate: the two rates at the threshold; usually not exactly
+    """false_positive_rate, false_negative_rate: the error rates at the threshold, usually not quite
     equal."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
         rates = ("rate", "false_positive_rate", "false_negative_rate")
-        return {"threshold": self.threshold} | {n: getattr(self, n).to_dict() for n in rates}
+        return {"threshold": self.threshold} | {
+            name: getattr(self, name).to_dict() for name in rates
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,14 +69,14 @@ class ThresholdTable(Tabular):
     """Errors of all rows and of each subgroup at the same thresholds."""
 
     thresholds: FloatArray
-    """(k,): Scores at or above a threshold are flagged at it."""
+    """(k,): thresholds; scores at or above a threshold are flagged."""
     overall: ErrorCurve
-    """All rows."""
+    """Errors of all rows."""
     subgroups: dict[str, ErrorCurve]
-    """Each subgroup, in the order given."""
+    """Errors of each subgroup, in the order given."""
 
     def rows(self) -> list[Row]:
-        """Return one record per threshold for all rows, without a name, and for each subgroup."""
+        """Return one record per threshold for each subgroup, and for all rows without a name."""
         return labelled("subgroup", rows_of(self.subgroups, self.overall))
 
 
@@ -88,9 +90,9 @@ def equal_error_rate(
 ) -> EqualErrorRate:
     """Find the threshold at which the false positive and false negative rates are closest.
 
-    The threshold is the t among the distinct scores that minimises abs(FPR - FNR), where a
-    row is flagged if its score >= t; of several, the lowest. Not to be confused with the
-    threshold of the best accuracy, which is higher if there are few positives.
+    The threshold is the lowest t among the distinct scores that minimises abs(FPR - FNR); a row
+    is flagged if its score >= t. Do not confuse it with the threshold of the best accuracy, which
+    is higher for few positives.
 
     Parameters
     ----------
@@ -101,10 +103,10 @@ def equal_error_rate(
     sample_weight : float array of shape (n,), optional
         At least 0.
     method : {"rates", "counts"}, default="rates"
-        `counts` is the reference implementation's variant: the t among 0, .01, ..., 1 that
-        minimises abs(false positives - false negatives), of several the *highest*. Unless there
-        are as many positives as negatives, it is not an equal error rate. Use it only to
-        reproduce Dixon et al. (2018).
+        `counts` is the reference implementation's variant: the *highest* t among 0, .01, ..., 1
+        that minimises abs(false positives - false negatives). Unless the numbers of positives and
+        negatives are equal, it is not an equal error rate. Use it only to reproduce Dixon et al.
+        (2018).
 
     Returns
     -------
@@ -115,7 +117,7 @@ def equal_error_rate(
     Raises
     ------
     ValueError, TypeError
-        As `evaluate_bias`; and if `method` is neither of the two.
+        As `evaluate_bias`; and if `method` has another value.
 
     References
     ----------
@@ -124,8 +126,8 @@ def equal_error_rate(
 
     Examples
     --------
-    >>> found = equal_error_rate([0, 0, 0, 1, 1, 1], [0.1, 0.2, 0.6, 0.4, 0.8, 0.9])
-    >>> found.threshold, round(found.rate.value, 4)
+    >>> equal = equal_error_rate([0, 0, 0, 1, 1, 1], [0.1, 0.2, 0.6, 0.4, 0.8, 0.9])
+    >>> equal.threshold, round(equal.rate.value, 4)
     (0.6, 0.3333)
     """
     labels = check_mask("y_true", y_true)
@@ -135,25 +137,25 @@ def equal_error_rate(
 
 
 def equal_error(classes: SortedClasses, method: str = "rates") -> EqualErrorRate:
-    """Find the threshold of equal errors, given sorted rows."""
+    """Find the threshold of the equal error rate from sorted rows."""
     if lack := lacks(negatives=classes.negative.n, positives=classes.positive.n):
         return EqualErrorRate(None, *[undefined(lack)] * 3)
-    weighted = classes.positive.cumulative_weight is not None
-    slack = SLACK if weighted else 0
+    is_weighted = classes.positive.cumulative_weight is not None
+    slack = SLACK if is_weighted else 0
     if method == "counts":
         grid = np.linspace(0, 1, 101)
         curve = error_curve(classes, grid, cuts_in(distinct_scores(classes), grid))
         gap = np.abs(curve.n_false_positive - curve.n_false_negative)
-        nearest = gap <= gap.min() + slack * (curve.n_positive + curve.n_negative)
-        position = int(np.flatnonzero(nearest)[-1])
+        is_smallest = gap <= gap.min() + slack * (curve.n_positive + curve.n_negative)
+        position = int(np.flatnonzero(is_smallest)[-1])
     else:
         curve = error_curve(classes, distinct_scores(classes))
-        # The difference of the rates, times both totals: integers, so that ties are exact.
+        # The difference of the rates multiplied by both totals: integers, so that ties are exact.
         gap = np.abs(
             curve.n_false_positive * curve.n_positive - curve.n_false_negative * curve.n_negative
         )
-        nearest = gap <= gap.min() + slack * curve.n_positive * curve.n_negative
-        position = int(np.flatnonzero(nearest)[0])
+        is_smallest = gap <= gap.min() + slack * curve.n_positive * curve.n_negative
+        position = int(np.flatnonzero(is_smallest)[0])
     errors = curve.at(position)
     rates = errors.false_positive_rate, errors.false_negative_rate
     mean = sum(rate.value for rate in rates if rate.value is not None) / 2
@@ -177,7 +179,7 @@ def error_rates(
     y_score : float array of shape (n,)
         Finite scores.
     threshold : float
-        Finite; a score equal to it is flagged, also where it is stored in fewer bits.
+        Finite; a score equal to it is flagged, also if scores are stored in fewer bits.
     sample_weight : float array of shape (n,), optional
         At least 0.
 
@@ -186,7 +188,7 @@ def error_rates(
     ErrorRates
         Four counts; false positive rate FP / (FP + TN) and false negative rate
         FN / (FN + TP), ideal 0; precision TP / (TP + FP), recall TP / (TP + FN) and
-        accuracy (TP + TN) / n, ideal 1. A rate over no rows is undefined, with its reason.
+        accuracy (TP + TN) / n, ideal 1. A rate with denominator 0 is undefined, with a reason.
 
     Raises
     ------
@@ -209,8 +211,8 @@ def error_rates(
     labels = check_mask("y_true", y_true)
     scores = check_scores("y_score", y_score, labels.size)
     classes = sort_classes(labels, scores, check_weights(sample_weight, labels.size))
-    at = np.array([check_threshold(threshold)])
-    return error_curve(classes, at, cuts_in(scores, at)).at(0)
+    grid = np.array([check_threshold(threshold)])
+    return error_curve(classes, grid, cuts_in(scores, grid)).at(0)
 
 
 @aligned
@@ -222,7 +224,7 @@ def threshold_table(
     thresholds: npt.ArrayLike | None = None,
     sample_weight: npt.ArrayLike | None = None,
 ) -> ThresholdTable:
-    """Follow the errors of all rows and of each subgroup over many thresholds.
+    """Count the errors of all rows and of each subgroup at many thresholds.
 
     A subgroup whose false positive rate is above that of all rows is over-flagged at that
     threshold; if its false negative rate is above, it is under-protected.
@@ -236,16 +238,16 @@ def threshold_table(
     subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
         Name and membership of each subgroup; rows may belong to several or to none.
     thresholds : float array of shape (k,), optional
-        By default every distinct score, ascending. That is two numbers per subgroup and score,
-        so give a list for millions of rows.
+        Default every distinct score in ascending order. This stores two numbers per subgroup and
+        score, so give a list for millions of rows.
     sample_weight : float array of shape (n,), optional
         At least 0.
 
     Returns
     -------
     ThresholdTable
-        For each, counts and five rates in [0, 1] (see `error_rates`) by threshold. A rate is
-        a masked array: masked where undefined, with 0 under the mask and never NaN.
+        Counts and five rates in [0, 1] (see `error_rates`) by threshold, of all rows and of each
+        subgroup. Undefined rates are masked, with 0 under the mask and never NaN.
 
     Raises
     ------
@@ -270,14 +272,14 @@ def threshold_table(
     scores = check_scores("y_score", y_score, labels.size)
     weights = check_weights(sample_weight, labels.size)
     masks = check_subgroups(subgroups, labels.size)
-    everyone = sort_classes(labels, scores, weights)
-    grid = cuts = distinct_scores(everyone)
+    all_rows = sort_classes(labels, scores, weights)
+    grid = cuts = distinct_scores(all_rows)
     if thresholds is not None:
         grid = check_scores("thresholds", thresholds)
         cuts = cuts_in(scores, grid)
     return ThresholdTable(
         thresholds=grid,
-        overall=error_curve(everyone, grid, cuts),
+        overall=error_curve(all_rows, grid, cuts),
         subgroups={
             name: error_curve(sort_subgroup(labels, scores, mask, weights), grid, cuts)
             for name, mask in masks.items()
@@ -285,7 +287,7 @@ def threshold_table(
     )
 
 
-# ---- How precisely a threshold of equal errors is known
+# ---- Confidence range of the threshold of the equal error rate
 
 
 @aligned
@@ -296,11 +298,11 @@ def equal_error_range(
     confidence: float = 0.95,
     clusters: npt.ArrayLike | None = None,
 ) -> tuple[float, float]:
-    """Return a confidence range for the threshold of equal errors.
+    """Return a confidence range for the threshold of the equal error rate.
 
-    The threshold of `equal_error_rate` is an estimate: other rows of the same kind would give
-    a different one. At the ends of this range the false positive and the false negative rate
-    differ by as much as chance alone can explain.
+    The threshold of `equal_error_rate` is an estimate: another sample would give another
+    threshold. At the ends of this range, the false positive and the false negative rate differ by
+    the most that chance can explain.
 
     Parameters
     ----------
@@ -344,14 +346,15 @@ def equal_error_range(
     if threshold is None:
         msg = "`y_true` must have positives and negatives; one class is empty."
         raise ValueError(msg)
-    wrong = reaches(scores, threshold) != labels
-    errors = [(int(wrong[of].sum()), int(of.sum())) for of in (labels, ~labels)]
+    is_wrong = reaches(scores, threshold) != labels
+    classes_of_rows = labels, ~labels
+    errors = [(int(is_wrong[mask].sum()), int(mask.sum())) for mask in classes_of_rows]
     clustered = None
     if codes is not None:
         n_clusters = int(codes.max()) + 1
         missed, alarms = (
-            Counts(n, (k,), k, ByCluster.of(codes[of], n_clusters, [wrong[of]]))
-            for (k, n), of in zip(errors, (labels, ~labels), strict=True)
+            Counts(n, (k,), k, ByCluster.of(codes[mask], n_clusters, [is_wrong[mask]]))
+            for (k, n), mask in zip(errors, classes_of_rows, strict=True)
         )
         clustered = ShareGap.of(missed, alarms, "rows").numbers[0], n_clusters
     low, high = ends_of_range(classes, reach_of(errors, level, clustered))
@@ -359,13 +362,13 @@ def equal_error_range(
 
 
 def ends_of_range(classes: SortedClasses, reach: float) -> tuple[float, float]:
-    """Return the scores between which the two rates are less than `reach` apart."""
+    """Return the scores between which the two rates differ by less than `reach`."""
     curve = error_curve(classes, distinct_scores(classes))
-    apart = curve.rate("false_positive_rate").data - curve.rate("false_negative_rate").data
-    # `apart` falls with the threshold, so both searches are of sorted numbers.
-    last = int(np.searchsorted(-apart, -reach, side="right")) - 1
-    first = int(np.searchsorted(-apart, reach, side="left"))
-    low, high = curve.thresholds[[max(last, 0), min(first, apart.size - 1)]].tolist()
+    difference = curve.rate("false_positive_rate").data - curve.rate("false_negative_rate").data
+    # The difference decreases with the threshold, so that it can be searched like sorted numbers.
+    last = int(np.searchsorted(-difference, -reach, side="right")) - 1
+    first = int(np.searchsorted(-difference, reach, side="left"))
+    low, high = curve.thresholds[[max(last, 0), min(first, difference.size - 1)]].tolist()
     return low, high
 
 
@@ -374,11 +377,12 @@ def reach_of(
     confidence: float,
     clustered: tuple[Number, int] | None = None,
 ) -> float:
-    """Return how far apart two rates may be by chance, given errors and rows of each class.
+    """Return the largest difference of two error rates that chance can explain.
 
-    With clusters: how far these move the difference of the rates, and how many there are.
+    `errors` are the numbers of errors and rows of each class; `clustered` is the difference with
+    its clustered standard error, and the number of clusters.
     """
-    variance, freedom = sum(_share_variance(*error) for error in errors), math.inf
+    variance, freedom = sum(_estimate_variance(*counts) for counts in errors), math.inf
     if clustered is not None:
         number, n_clusters = clustered
         inflation = n_clusters / max(n_clusters - 1, 1)
@@ -387,7 +391,7 @@ def reach_of(
     return quantile(confidence, freedom) * math.sqrt(variance)
 
 
-def _share_variance(n_wrong: float, n: float) -> float:
-    """Return the variance of a share of n rows, above 0 where no row is wrong."""
+def _estimate_variance(n_wrong: float, n: float) -> float:
+    """Return the variance of the share of errors among n rows, above 0 even without errors."""
     share = (n_wrong + 1) / (n + 2)
     return share * (1 - share) / n

@@ -1,4 +1,4 @@
-"""Carrying a threshold over to a successor, and who is flagged more than before."""
+"""Transfer of a threshold to a successor, and changes of flagged rows by subgroup."""
 
 from __future__ import annotations
 
@@ -33,30 +33,30 @@ MATCHES: tuple[Match, ...] = ("flag_rate", "recall")
 
 @dataclass(frozen=True)
 class FlagChange(Tabular):
-    """The rows that two models flag."""
+    """The change of flagged rows from one model to its successor."""
 
     n: int
-    """Rows."""
+    """All rows."""
     n_before: int
     n_after: int
-    """n_before, n_after: rows that the first model flags, and the second."""
+    """n_before, n_after: rows flagged by the first model, and by the second."""
     n_gained: int
     n_lost: int
-    """n_gained, n_lost: rows that only the second flags, and only the first."""
+    """n_gained, n_lost: rows flagged only by the second model, and only by the first."""
     change: MetricValue
-    """Share that the second flags minus share that the first flags; above 0, more are flagged than
+    """Flag rate of the second model minus that of the first; above 0, more rows are flagged than
     before."""
 
 
 @dataclass(frozen=True)
 class ThresholdTransfer(Tabular):
-    """The successor's threshold, and what changes with it."""
+    """The successor's threshold, and the changes of flagged rows."""
 
     before: float
     after: float
-    """before, after: the first model's threshold, and the second's that flags alike."""
+    """before, after: the first model's threshold, and the matching threshold of the second."""
     match: Match
-    """What is alike."""
+    """The rate that stays the same."""
     rate_before: float
     rate_after: float
     """rate_before, rate_after: the flag rate, or recall, of each model at its threshold."""
@@ -70,16 +70,16 @@ class ThresholdTransfer(Tabular):
         return [
             {
                 "subgroup": name,
-                "n": one.n,
-                "n_before": one.n_before,
-                "n_after": one.n_after,
-                "n_gained": one.n_gained,
-                "n_lost": one.n_lost,
-                "change": one.change.value,
-                "low": one.change.low,
-                "high": one.change.high,
+                "n": flags.n,
+                "n_before": flags.n_before,
+                "n_after": flags.n_after,
+                "n_gained": flags.n_gained,
+                "n_lost": flags.n_lost,
+                "change": flags.change.value,
+                "low": flags.change.low,
+                "high": flags.change.high,
             }
-            for name, one in self.subgroups.items()
+            for name, flags in self.subgroups.items()
         ]
 
 
@@ -96,10 +96,10 @@ def transfer_threshold(
     confidence: float = 0.95,
     clusters: npt.ArrayLike | None = None,
 ) -> ThresholdTransfer:
-    """Find the threshold of a successor that flags as many rows as the first model at its own.
+    """Find the threshold at which a successor flags as many rows as the first model.
 
-    The scores of two models do not mean the same, so neither do equal thresholds. Even at the
-    same overall flag rate, some subgroups may be flagged more than before.
+    The scores of two models are on different scales, so the same threshold does not mean the same.
+    Even at an equal overall flag rate, some subgroups may be flagged more than before.
 
     Parameters
     ----------
@@ -108,35 +108,34 @@ def transfer_threshold(
     subgroups : mapping of str to bool array of shape (n,)
         Name and membership of each subgroup; they may overlap.
     threshold : float
-        The first model's; a score at or above it is flagged.
+        The first model's threshold; a score at or above it is flagged.
     threshold_after : float, optional
-        The successor's, if it is decided already. Default: the one that `match` asks for.
+        The successor's threshold, if it is already decided; default the one found by `match`.
     match : {"flag_rate", "recall"}, default="flag_rate"
-        What stays as it was: the share of all rows that is flagged, or of the positive ones.
+        The rate to keep: the flagged share of all rows, or of the positive rows.
     y_true : bool array of shape (n,), optional
-        True for the positive (toxic) class; needed for `recall`.
+        True for the positive (toxic) class; required for `recall`.
     confidence : float, default=0.95
         Confidence of each interval.
     clusters : array of shape (n,), optional
-        Article, thread or template of each row. There is no interval with fewer than 20 clusters.
+        Article, thread or template of each row. Fewer than 20 clusters give no interval.
 
     Returns
     -------
     ThresholdTransfer
-        The threshold, one of the successor's scores, whose rate is nearest (of two, the higher
-        threshold), and the change of flagged rows overall and by subgroup. Intervals take both
-        thresholds as given.
+        The successor's score with the nearest rate as threshold (the higher of two), and the change
+        of flagged rows overall and by subgroup. Intervals take both thresholds as given.
 
     Raises
     ------
     ValueError, TypeError
-        As `evaluate_bias`; and if there are no rows, or no positive ones for `recall`.
+        As `evaluate_bias`; and without rows, or without positive rows for `recall`.
 
     Notes
     -----
-    The models are paired: the interval of a change is made from the exact ones of the rows that are
-    flagged by one model alone; with clusters it reaches at least as far as the linearised variance
-    requires.
+    The models are paired: the interval of a change combines exact intervals of the shares of rows
+    flagged by only one model. With clusters it is at least as wide as the interval of the
+    linearised variance.
 
     References
     ----------
@@ -144,10 +143,10 @@ def transfer_threshold(
 
     Examples
     --------
-    >>> found = transfer_threshold(
+    >>> transfer = transfer_threshold(
     ...     [0.9, 0.8, 0.3, 0.1], [0.4, 0.1, 0.5, 0.2], {"gay": [0, 0, 1, 1]}, threshold=0.5
     ... )
-    >>> found.after, found.subgroups["gay"].n_before, found.subgroups["gay"].n_after
+    >>> transfer.after, transfer.subgroups["gay"].n_before, transfer.subgroups["gay"].n_after
     (0.4, 0, 1)
     """
     first: FloatArray = check_scores("y_score_before", y_score_before)
@@ -155,31 +154,31 @@ def transfer_threshold(
     masks = check_subgroups(subgroups, first.size)
     check_choice("match", match, MATCHES)
     level, codes = check_confidence(confidence), check_clusters(clusters, first.size)
-    counted = _counted(match, y_true, first.size)
+    counted = _select_rows(match, y_true, first.size)
     old = reaches(first, check_threshold(threshold))
-    wanted = int(old[counted].sum())
-    after = _threshold(second[counted], wanted)
+    n_flagged = int(old[counted].sum())
+    after = _match_threshold(second[counted], n_flagged)
     if threshold_after is not None:
         after = float(check_threshold(threshold_after))
     new = reaches(second, after)
     n = int(counted.sum())
 
-    def change(rows: BoolArray) -> FlagChange:
-        within = None if codes is None else codes[rows]
-        return _change(old[rows], new[rows], within, level)
+    def measure_change(members: BoolArray) -> FlagChange:
+        own_codes = None if codes is None else codes[members]
+        return _measure_change(old[members], new[members], own_codes, level)
 
     return ThresholdTransfer(
         float(threshold),
         after,
         match,
-        wanted / n,
+        n_flagged / n,
         int(new[counted].sum()) / n,
-        change(np.ones(first.size, dtype=np.bool_)),
-        {name: change(np.asarray(mask)) for name, mask in masks.items()},
+        measure_change(np.ones(first.size, dtype=np.bool_)),
+        {name: measure_change(np.asarray(mask)) for name, mask in masks.items()},
     )
 
 
-def _counted(match: Match, y_true: npt.ArrayLike | None, n: int) -> BoolArray:
+def _select_rows(match: Match, y_true: npt.ArrayLike | None, n: int) -> BoolArray:
     """Return the rows whose flag rate stays the same."""
     if match == "flag_rate":
         return np.ones(n, dtype=np.bool_)
@@ -193,21 +192,21 @@ def _counted(match: Match, y_true: npt.ArrayLike | None, n: int) -> BoolArray:
     return labels
 
 
-def _threshold(scores: FloatArray, wanted: int) -> float:
-    """Return the score at which the number of flagged rows is nearest to the wanted one.
+def _match_threshold(scores: FloatArray, n_flagged: int) -> float:
+    """Return the score at which the number of flagged rows is nearest to the given number.
 
-    If none should be flagged, it is the next number above all scores.
+    If no row should be flagged, return the next float above all scores.
     """
     values, counts = np.unique(scores, return_counts=True)
-    at_least = np.append(np.cumsum(counts[::-1])[::-1], 0)
-    distance = np.abs(at_least - wanted)
+    n_at_least = np.append(np.cumsum(counts[::-1])[::-1], 0)
+    distance = np.abs(n_at_least - n_flagged)
     nearest = int(np.flatnonzero(distance == distance.min())[-1])
     if nearest == values.size:
         return float(np.nextafter(values[-1], np.inf))
     return float(values[nearest])
 
 
-def _change(
+def _measure_change(
     old: BoolArray, new: BoolArray, codes: npt.NDArray[np.intp] | None, confidence: float
 ) -> FlagChange:
     n, gained, lost = old.size, int((new & ~old).sum()), int((old & ~new).sum())
