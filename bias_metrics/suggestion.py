@@ -1,4 +1,4 @@
-"""The hint in an error about an unknown name."""
+"""Hints in errors about unknown names."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ __all__ = [
     "did_you_mean",
 ]
 
-# Similarity needed for a hint; if it were lower, `nofile.csv` would match any other CSV file.
-_ALIKE = 0.65
+# Similarity required for a hint; at a lower value, `nofile.csv` would match any other CSV file.
+_MIN_SIMILARITY = 0.65
 
 
-def did_you_mean(given: object, known: Iterable[str]) -> str:
-    """Return " Did you mean 'X'?" with the most similar known name, or "".
+def did_you_mean(given: object, names: Iterable[str]) -> str:
+    """Return " Did you mean 'X'?" with the most similar name, or an empty string.
 
     >>> did_you_mean("bpsn-auc", ["subgroup_auc", "bpsn_auc"])
     " Did you mean 'bpsn_auc'?"
     """
-    by_case = {name.lower(): name for name in known}
-    similar = difflib.get_close_matches(str(given).lower(), by_case, n=1, cutoff=_ALIKE)
+    by_case = {name.lower(): name for name in names}
+    similar = difflib.get_close_matches(str(given).lower(), by_case, n=1, cutoff=_MIN_SIMILARITY)
     return f" Did you mean {by_case[similar[0]]!r}?" if similar else ""

@@ -1,4 +1,4 @@
-"""What balances the labels of terms in training data: rows of a pool, or weights."""
+"""Balancing of training labels across terms: by rows from a pool, or by weights."""
 
 from bias_metrics.mitigation.pool import PoolChoice, balance_with_pool
 from bias_metrics.mitigation.weights import BalancingWeights, balancing_weights

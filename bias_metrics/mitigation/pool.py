@@ -1,4 +1,4 @@
-"""Which rows of a pool bring the labels of every term, at every length, to the prior."""
+"""Choice of rows from a pool that bring the labels of every term, at every length, to the prior."""
 
 from __future__ import annotations
 
@@ -18,16 +18,15 @@ IntArray = npt.NDArray[np.intp]
 
 @dataclass(frozen=True)
 class BalancedCell:
-    """What was added for one term in one bucket."""
+    """The rows added for one term in one bucket."""
 
     term: int  # term, bucket: positions
     bucket: int
     n: int  # n, n_positive: rows and toxic rows before
     n_positive: int
-    prior: float  # Share of toxic rows of the bucket before, which is wanted for the term too
+    prior: float  # Share of toxic rows of the bucket before, the target for the term
     needed: int  # Rows that would bring the term to the prior
-    # Rows with the term that were added; more than needed where they were added for another.
-    added: int
+    added: int  # Rows with the term; may exceed `needed` if added for another term
     lacking: int  # Rows that the pool did not have
     share_after: float  # Share of toxic rows with the term after
 
@@ -37,9 +36,9 @@ class PoolChoice(Tabular):
     """The chosen rows of a pool."""
 
     chosen: IntArray
-    """(m,): Positions in the pool, in the order in which they were chosen."""
+    """(m,): positions in the pool, in the order of choice."""
     cells: tuple[BalancedCell, ...]
-    """One for each term and bucket with rows."""
+    """One cell for each term and bucket with rows."""
 
     @property
     def lacking(self) -> list[BalancedCell]:
@@ -66,29 +65,29 @@ def balance_with_pool(
 ) -> PoolChoice:
     """Choose non-toxic rows from a pool until each term is as toxic as its bucket.
 
-    In every bucket of length the prior is the share of toxic rows before anything is added. The
-    term that needs most rows gets the next one. A row with several terms counts for all of
-    them, so rows with the fewest terms are taken first. Terms below the prior get no rows.
+    The prior of a bucket of lengths is its share of toxic rows before the addition. The term that
+    needs the most rows gets the next row. A row counts for each of its terms, so rows with the
+    fewest terms are taken first. Terms below the prior get no rows.
 
     Parameters
     ----------
     y_true : bool array of shape (n,)
         True for toxic rows.
     buckets : int array of shape (n,)
-        Bucket of length of each row, from 0.
+        Length bucket of each row, from 0.
     mentions : bool array of shape (n, k)
-        Which rows contain which term.
+        True if the row contains the term.
     pool_buckets : int array of shape (m,)
-        Bucket of each row of the pool.
+        Length bucket of each row of the pool.
     pool_mentions : bool array of shape (m, k)
-        Which rows of the pool contain which term.
+        True if the row of the pool contains the term.
     rng : numpy Generator
-        Decides among rows that are as good.
+        Breaks ties among equally suitable rows.
 
     Returns
     -------
     PoolChoice
-        The rows, and for each term and bucket how far the pool went.
+        The chosen rows, and the added and lacking rows of each term and bucket.
 
     Raises
     ------
@@ -103,11 +102,11 @@ def balance_with_pool(
     --------
     >>> import numpy as np
     >>> gay = np.array([[1], [1], [0], [0], [0], [0], [0], [0]], bool)
-    >>> found = balance_with_pool(
+    >>> choice = balance_with_pool(
     ...     [1, 0, 1, 0, 0, 0, 0, 0], [0] * 8, gay, [0] * 9, np.ones((9, 1), bool),
     ...     rng=np.random.default_rng(0),
     ... )
-    >>> found.chosen.size, found.cells[0].share_after
+    >>> choice.chosen.size, choice.cells[0].share_after
     (2, 0.25)
     """
     refuse_misaligned({"y_true": y_true, "buckets": buckets, "mentions": mentions})
@@ -115,8 +114,8 @@ def balance_with_pool(
     mentions, pool_mentions = np.asarray(mentions), np.asarray(pool_mentions)
     labels = check_mask("y_true", y_true)
     rng = check_rng(rng)
-    own = check_buckets("buckets", buckets, mentions)
-    theirs = check_buckets("pool_buckets", pool_buckets, pool_mentions)
+    checked_buckets = check_buckets("buckets", buckets, mentions)
+    checked_pool = check_buckets("pool_buckets", pool_buckets, pool_mentions)
     if mentions.shape[1] != pool_mentions.shape[1]:
         msg = (
             "`pool_mentions` must have a column for each of the terms; got "
@@ -125,28 +124,28 @@ def balance_with_pool(
         raise ValueError(msg)
     chosen: list[int] = []
     cells: list[BalancedCell] = []
-    for bucket in np.unique(own):
-        inside = own == bucket
-        rows = np.flatnonzero(theirs == bucket)
+    for bucket in np.unique(checked_buckets):
+        in_bucket = checked_buckets == bucket
+        rows = np.flatnonzero(checked_pool == bucket)
         rows = rng.permutation(rows)
         rows = rows[np.argsort(pool_mentions[rows].sum(axis=1), kind="stable")]
-        state = _Bucket(labels[inside], mentions[inside])
-        chosen += state.fill(rows, pool_mentions)
-        cells += state.cells(int(bucket))
+        state = _BucketState(labels[in_bucket], mentions[in_bucket])
+        chosen += state.choose_rows(rows, pool_mentions)
+        cells += state.list_cells(int(bucket))
     return PoolChoice(np.array(chosen, dtype=np.intp), tuple(cells))
 
 
 def rows_to_balance(n: int, n_positive: int, prior: float) -> int:
-    """Return how many rows labelled non-toxic bring a share of toxic rows down to a prior.
+    """Return the number of non-toxic rows that lowers a share of toxic rows to a prior.
 
     Parameters
     ----------
     n : int
-        Rows that there are.
+        Present rows.
     n_positive : int
-        The toxic ones among them.
+        Toxic rows among these.
     prior : float
-        The share that is wanted, above 0 and at most 1.
+        The target share, above 0 and at most 1.
 
     Returns
     -------
@@ -162,55 +161,56 @@ def rows_to_balance(n: int, n_positive: int, prior: float) -> int:
     return math.ceil(excess / prior - 1e-9) if excess > 1e-9 else 0
 
 
-class _Bucket:
+class _BucketState:
     """The counts of each term in one bucket while rows are added."""
 
     def __init__(self, labels: npt.NDArray[np.bool_], mentions: npt.NDArray[np.bool_]) -> None:
         self._prior = float(labels.mean())
         self._n, self._positive = mentions.sum(axis=0), mentions[labels].sum(axis=0)
         self._added = np.zeros_like(self._n)
-        self._first = [self._need(term) for term in range(self._n.size)]
+        self._needed = [self._count_needed(term) for term in range(self._n.size)]
 
-    def _need(self, term: int) -> int:
+    def _count_needed(self, term: int) -> int:
         n = int(self._n[term] + self._added[term])
         return rows_to_balance(n, int(self._positive[term]), self._prior)
 
-    def fill(self, rows: IntArray, pool_mentions: npt.NDArray[np.bool_]) -> list[int]:
-        """Take rows in their order until no term needs one that is there."""
-        need = {term: n for term, n in enumerate(self._first) if n}
-        left = {term: iter(rows[pool_mentions[rows, term]].tolist()) for term in need}
+    def choose_rows(self, rows: IntArray, pool_mentions: npt.NDArray[np.bool_]) -> list[int]:
+        """Choose rows in their order until no term needs a row that the pool has."""
+        needed = {term: n for term, n in enumerate(self._needed) if n}
+        candidates = {term: iter(rows[pool_mentions[rows, term]].tolist()) for term in needed}
         chosen: dict[int, None] = {}
-        while need:
-            term = max(need, key=lambda one: (need[one], -one))
-            row = next((one for one in left[term] if one not in chosen), None)
+        while needed:
+            neediest = max(needed, key=lambda term: (needed[term], -term))
+            row = next((row for row in candidates[neediest] if row not in chosen), None)
             if row is None:
-                del need[term]
+                del needed[neediest]
                 continue
             chosen[row] = None
             self._added += pool_mentions[row]
-            need = {one: n for one in need if (n := self._need(one))}
+            needed = {term: n for term in needed if (n := self._count_needed(term))}
         return list(chosen)
 
-    def cells(self, bucket: int) -> list[BalancedCell]:
-        """Return what was added for each term that has rows."""
-        found = []
+    def list_cells(self, bucket: int) -> list[BalancedCell]:
+        """Return one cell for each term with rows."""
+        cells = []
         for term in np.flatnonzero(self._n).tolist():
             n, added = int(self._n[term]), int(self._added[term])
             positive = int(self._positive[term])
-            needed, lacking, after = self._first[term], self._need(term), positive / (n + added)
-            found.append(
-                BalancedCell(term, bucket, n, positive, self._prior, needed, added, lacking, after)
+            needed, lacking = self._needed[term], self._count_needed(term)
+            share = positive / (n + added)
+            cells.append(
+                BalancedCell(term, bucket, n, positive, self._prior, needed, added, lacking, share)
             )
-        return found
+        return cells
 
 
 def check_buckets(name: str, values: npt.ArrayLike, mentions: npt.NDArray[np.bool_]) -> IntArray:
-    """Return buckets as whole numbers; refuse others, and another number than of rows."""
-    found = np.asarray(values)
-    if mentions.ndim != 2 or found.shape != mentions.shape[:1]:
-        msg = f"`{name}` must have one value for each row of its mentions; got {found.shape}."
+    """Return buckets as integers; refuse other types, negative values and a wrong length."""
+    buckets = np.asarray(values)
+    if mentions.ndim != 2 or buckets.shape != mentions.shape[:1]:
+        msg = f"`{name}` must have one value for each row of its mentions; got {buckets.shape}."
         raise ValueError(msg)
-    if found.size and (found.dtype.kind not in "iu" or found.min() < 0):
-        msg = f"`{name}` must be whole numbers of at least 0; got {found.dtype}."
+    if buckets.size and (buckets.dtype.kind not in "iu" or buckets.min() < 0):
+        msg = f"`{name}` must be whole numbers of at least 0; got {buckets.dtype}."
         raise ValueError(msg)
-    return found.astype(np.intp)
+    return buckets.astype(np.intp)

@@ -23,18 +23,19 @@ REST = "none of them"
 
 @dataclass(frozen=True)
 class BalancingWeights(Tabular):
-    """Weights, and what they do."""
+    """Weights of training rows, and the shares of toxic rows that result."""
 
     weights: FloatArray
-    """Mean 1."""
+    """(n,): weights of mean 1."""
     prior: float
-    """Share of toxic rows of all, without weights."""
+    """Share of toxic rows among all rows, without weights."""
     before: dict[str, MetricValue]
     after: dict[str, MetricValue]
-    """before, after: share of toxic rows by identity, without and with weights; also of the rows
-    that mention none of them."""
+    """before, after: share of toxic rows by identity, without and with weights; also for the rows
+    without any identity."""
     effective_rows: float
-    """(sum of weights)^2 / (sum of squared weights): at most n, the less the more uneven."""
+    """Kish effective sample size, (sum of weights)^2 / (sum of squared weights): at most n, and
+    lower for more uneven weights."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, without the weights."""
@@ -71,29 +72,29 @@ def balancing_weights(
     Parameters
     ----------
     y_true : bool array of shape (n,)
-        True for toxic rows. Both classes are needed.
+        True for toxic rows; both classes must occur.
     subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
         Name and membership of each identity; they may overlap.
     scheme : {"prior", "equal"}
-        `prior` gives each identity, and the rows without any, the overall share of toxic rows, and
-        keeps its total weight. For identities that do not overlap these are the weights of
-        Kamiran and Calders; otherwise they are found by raking. `equal` gives each pair of
-        identity and label the same total weight, as group weights of WILDS do; a row with
+        `prior` gives each identity, and the rows without identities, the overall share of toxic
+        rows, and keeps its total weight. For identities that do not overlap these are the weights
+        of Kamiran and Calders; otherwise they are found by raking. `equal` gives each pair of
+        identity and label the same total weight, like the group weights of WILDS; a row with
         several identities gets the mean of its weights.
     most : float
-        Largest weight of a row before they are scaled to mean 1, above 1; the smallest is 1 / most.
+        Largest weight of a row before scaling to mean 1, above 1; the smallest is 1 / most.
 
     Returns
     -------
     BalancingWeights
-        Weights of mean 1. An identity that lacks a class is not balanced, and its share after
-        tells so; with `most`, or where identities overlap, shares may stay apart from the prior.
+        Weights of mean 1. An identity that lacks a class is not balanced, as its share `after`
+        shows. The limit `most` and overlaps of identities may keep shares away from the prior.
 
     Raises
     ------
     ValueError, TypeError
-        As `evaluate_bias`; and if there is only one class, the scheme is unknown or `most` is not
-        above 1.
+        As `evaluate_bias`; and if a class is missing, the scheme is unknown or `most` is not above
+        1.
 
     References
     ----------
@@ -102,12 +103,12 @@ def balancing_weights(
 
     Examples
     --------
-    >>> found = balancing_weights([1, 1, 1, 0, 1, 0, 0, 0], {"gay": [1, 1, 1, 1, 0, 0, 0, 0]})
-    >>> found.weights.round(3).tolist()
+    >>> balancing = balancing_weights([1, 1, 1, 0, 1, 0, 0, 0], {"gay": [1, 1, 1, 1, 0, 0, 0, 0]})
+    >>> balancing.weights.round(3).tolist()
     [0.667, 0.667, 0.667, 2.0, 2.0, 0.667, 0.667, 0.667]
     """
     labels = check_mask("y_true", y_true)
-    named = check_subgroups(subgroups, labels.size)
+    identities = check_subgroups(subgroups, labels.size)
     check_choice("scheme", scheme, SCHEMES)
     if not most > 1:
         msg = f"`most` must be above 1; got {most}."
@@ -115,29 +116,28 @@ def balancing_weights(
     if labels.all() or not labels.any():
         msg = f"`y_true` must have both classes; all {labels.size} rows are of one."
         raise ValueError(msg)
-    groups = dict(named)
-    rest = ~np.any([*groups.values(), np.zeros(labels.size, bool)], axis=0)
-    groups[REST] = rest
-    balanced = {
-        name: mask
-        for name, mask in groups.items()
-        if (mask & labels).any() and (mask & ~labels).any()
-    }
-    weights = (_raked if scheme == "prior" else _equal)(labels, list(balanced.values()), most)
+    groups = dict(identities)
+    groups[REST] = ~np.any([*groups.values(), np.zeros(labels.size, bool)], axis=0)
+    balanced = [
+        mask for mask in groups.values() if (mask & labels).any() and (mask & ~labels).any()
+    ]
+    compute = _rake_weights if scheme == "prior" else _equalise_cells
+    weights = compute(labels, balanced, most)
     weights = weights / weights.mean()
-    ones = np.ones(labels.size)
+    unweighted = np.ones(labels.size)
     return BalancingWeights(
         weights,
         float(labels.mean()),
-        {name: _share(labels, mask, ones) for name, mask in groups.items()},
-        {name: _share(labels, mask, weights) for name, mask in groups.items()},
+        {name: _measure_share(labels, mask, unweighted) for name, mask in groups.items()},
+        {name: _measure_share(labels, mask, weights) for name, mask in groups.items()},
         float(weights.sum() ** 2 / (weights**2).sum()),
     )
 
 
-def _raked(
+def _rake_weights(
     labels: npt.NDArray[np.bool_], groups: list[npt.NDArray[np.bool_]], most: float
 ) -> FloatArray:
+    """Scale the cells of each group in turn until all have the prior and their own total weight."""
     prior = float(labels.mean())
     weights = np.ones(labels.size)
     cells = [(mask & labels, mask & ~labels, float(mask.sum())) for mask in groups]
@@ -152,9 +152,10 @@ def _raked(
     return weights
 
 
-def _equal(
+def _equalise_cells(
     labels: npt.NDArray[np.bool_], groups: list[npt.NDArray[np.bool_]], most: float
 ) -> FloatArray:
+    """Give all cells of group and label the same total weight; rows get the mean of their cells."""
     total, count = np.zeros(labels.size), np.zeros(labels.size)
     for mask in groups:
         for cell in (mask & labels, mask & ~labels):
@@ -164,7 +165,7 @@ def _equal(
     return np.clip(weights, 1 / most, most)
 
 
-def _share(
+def _measure_share(
     labels: npt.NDArray[np.bool_], mask: npt.NDArray[np.bool_], weights: FloatArray
 ) -> MetricValue:
     if not mask.any():

@@ -1,8 +1,8 @@
-"""Pictures of results, drawn with matplotlib, which is imported only when a picture is drawn.
+"""Plots of results, drawn with matplotlib, which is imported only when a figure is drawn.
 
 Every function returns a matplotlib Figure. A notebook displays it, `savefig` writes it to a
 file, and `pyplot` is not needed. Functions with `ax=` can draw on your own axes instead.
-All pictures share one colour scale per metric, so that they can be compared.
+All figures share a colour scale per metric, so that they can be compared.
 """
 
 from bias_metrics.plot._report import comparison, heatmap, intervals, per_term_scatter

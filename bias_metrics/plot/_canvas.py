@@ -1,4 +1,4 @@
-"""Figures and axes to draw on, and how a result is read for a picture."""
+"""Figures, axes and labels for plots, and plain values of results."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 
 class HasDict(Protocol):
-    """A result."""
+    """A result that can be converted to plain values."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
 
 
-_LINE = 32  # most characters in a line of a name
-_LONGEST = 56  # most characters of a name
+_MAX_LINE = 32  # characters in a line of a name
+_MAX_NAME = 56  # characters of a name
 
 Result: TypeAlias = HasDict | Mapping[str, Any]
-"""A result, or the output of its `to_dict()`, also as read from JSON."""
+"""A result, or the output of its `to_dict()`, which may come from JSON."""
 
 
 def plain(result: Result) -> Mapping[str, Any]:
@@ -40,46 +40,52 @@ def matplotlib(module: str) -> Any:
 
 
 def label(name: str) -> str:
-    """Return a name in lines of at most 32 characters; marks that would turn a line are escaped.
+    """Return a name in lines of at most 32 characters, with unprintable characters escaped.
 
-    Of a long name the middle is left out, so that it does not cover its neighbours.
+    Escaping keeps bidirectional control characters from reversing a line. The middle of a long name
+    is left out, so that it does not cover other labels.
     """
-    plain = "".join(
-        one if one.isprintable() or one == "\n" else f"\\u{ord(one):04x}" for one in name
+    text = "".join(
+        char if char.isprintable() or char == "\n" else f"\\u{ord(char):04x}" for char in name
     )
-    if len(plain) > _LONGEST:
-        plain = f"{plain[: _LONGEST // 2]}…{plain[-_LONGEST // 2 + 1 :]}"
+    if len(text) > _MAX_NAME:
+        text = f"{text[: _MAX_NAME // 2]}…{text[-_MAX_NAME // 2 + 1 :]}"
     lines: list[str] = []
-    rest = plain
-    while len(rest) > _LINE:
-        end = max(rest.rfind(sign, 0, _LINE) for sign in "_ -") + 1 or _LINE
-        lines.append(rest[:end])
-        rest = rest[end:]
-    return "\n".join([*lines, rest])
+    while len(text) > _MAX_LINE:
+        end = max(text.rfind(separator, 0, _MAX_LINE) for separator in "_ -") + 1 or _MAX_LINE
+        lines.append(text[:end])
+        text = text[end:]
+    return "\n".join([*lines, text])
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure of this size in inches."""
-    return _picture_type()(figsize=(width, height), layout="constrained")
+    """Return an empty figure of a size in inches."""
+    return _define_figure_type()(figsize=(width, height), layout="constrained")
 
 
 def panel_grid(
-    names: Iterable[str], panel: tuple[float, float], across: int, **said: str
+    names: Iterable[str],
+    panel: tuple[float, float],
+    n_columns: int,
+    *,
+    title: str,
+    xlabel: str,
+    ylabel: str = "",
 ) -> tuple[Figure, list[Axes]]:
-    """Return a figure and its panels with common axes: one for each name, so many in a row.
+    """Return a figure with one panel per name, and the panels, which share their axes.
 
-    A panel's size is in inches, without the title above it. What is `said` of all panels are the
-    figure's `title`, `xlabel` and `ylabel`. Their places are computed here: with dozens of panels,
-    matplotlib takes as long to find them as to draw the picture.
+    The size of a panel is in inches, without its title; the title and the labels of axes are those
+    of the figure. Positions are computed here, because for dozens of panels the automatic layout of
+    matplotlib takes as long as the drawing.
     """
-    lines = [label(name).count("\n") + 2 for name in names]
-    rows = max(math.ceil(len(lines) / across), 1)
-    heading = 0.2 + 0.15 * max(lines, default=1)
-    gap, left, right, above, below = 0.2, 0.7 if "ylabel" in said else 0.15, 0.15, 0.35, 0.6
-    width = left + across * (panel[0] + gap) - gap + right
+    n_lines = [label(name).count("\n") + 2 for name in names]
+    rows = max(math.ceil(len(n_lines) / n_columns), 1)
+    heading = 0.2 + 0.15 * max(n_lines, default=1)
+    gap, left, right, above, below = 0.2, 0.7 if ylabel else 0.15, 0.15, 0.35, 0.6
+    width = left + n_columns * (panel[0] + gap) - gap + right
     height = above + rows * (heading + panel[1]) + below
-    figure = _picture_type()(figsize=(width, height))
-    places = {
+    figure = _define_figure_type()(figsize=(width, height))
+    positions = {
         "left": left / width,
         "right": 1 - right / width,
         "top": 1 - (above + heading) / height,
@@ -88,36 +94,36 @@ def panel_grid(
         "hspace": heading / panel[1],
     }
     grid = figure.subplots(
-        rows, across, squeeze=False, sharex=True, sharey=True, gridspec_kw=places
+        rows, n_columns, squeeze=False, sharex=True, sharey=True, gridspec_kw=positions
     )
-    for position, axes in enumerate(grid.flat):
-        for axis in (axes.xaxis, axes.yaxis):  # or else the place of their empty labels is found
+    for index, axes in enumerate(grid.flat):
+        for axis in (axes.xaxis, axes.yaxis):  # fixed, so that empty labels are not placed
             axis.set_label_coords(0, 0)
-        if position >= len(lines):
+        if index >= len(n_lines):
             axes.set_axis_off()
-        elif position + across >= len(lines):  # nothing below it
+        elif index + n_columns >= len(n_lines):  # the lowest panel of its column
             axes.tick_params(labelbottom=True)
     edge = 0.1
     figure.suptitle(
-        said["title"], fontsize=11, parse_math=False, x=edge / width, y=1 - edge / height, ha="left"
+        title, fontsize=11, parse_math=False, x=edge / width, y=1 - edge / height, ha="left"
     )
-    figure.supxlabel(said["xlabel"], fontsize=9, x=left / width, y=edge / height, ha="left")
-    figure.supylabel(said.get("ylabel", ""), fontsize=9, x=edge / width)
-    return figure, list(grid.flat[: len(lines)])
+    figure.supxlabel(xlabel, fontsize=9, x=left / width, y=edge / height, ha="left")
+    figure.supylabel(ylabel, fontsize=9, x=edge / width)
+    return figure, list(grid.flat[: len(n_lines)])
 
 
 def entitle_panel(axes: Axes, title: str) -> None:
-    """Write a title above a panel. By default all its ticks are measured, to be clear of them."""
+    """Write a title above a panel at a fixed height, which avoids measuring all its ticks."""
     axes.set_title(title, fontsize=9, parse_math=False, y=1.0)
 
 
 def axes_for(ax: Axes | None, width: float, height: float) -> Axes:
-    """Return the given axes, or those of a new figure."""
+    """Return the given axes, or else those of a new figure."""
     return new_figure(width, height).subplots() if ax is None else ax
 
 
 def entitle(axes: Axes, title: str, *, own: bool) -> None:
-    """Write a title above our own figure, or above the axes that were given."""
+    """Write a title above a new figure (`own`), or above the given axes."""
     if own:
         axes.figure.suptitle(title, fontsize=11, parse_math=False)
     elif title:
@@ -125,10 +131,10 @@ def entitle(axes: Axes, title: str, *, own: bool) -> None:
 
 
 @cache
-def _picture_type() -> Any:
+def _define_figure_type() -> Any:
     figure: Any = matplotlib("figure").Figure
 
-    class Picture(figure):
+    class NotebookFigure(figure):
         """A figure that a notebook displays, without pyplot and its global state."""
 
         def _repr_png_(self) -> bytes:
@@ -136,4 +142,4 @@ def _picture_type() -> Any:
             self.savefig(stream, format="png")
             return stream.getvalue()
 
-    return Picture
+    return NotebookFigure

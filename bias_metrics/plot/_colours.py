@@ -1,4 +1,4 @@
-"""The colours of every picture: one scale per metric, so that pictures can be compared."""
+"""Colours of all plots: one scale per metric, so that plots can be compared."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from bias_metrics.plot._canvas import matplotlib
 if TYPE_CHECKING:
     from matplotlib.colors import Colormap, Normalize
 
-# Nearly everyone can tell blue and orange apart.
+# Distinguishable with most kinds of colour blindness.
 BLUE, ORANGE = "#0072b2", "#d55e00"
-# Cells and panels without evidence; less important lines and words.
+# Cells and panels without evidence; less important lines and texts.
 UNDEFINED, GREY = "0.85", "0.45"
 
 Colour = tuple[float, float, float, float]
@@ -21,11 +21,11 @@ Colour = tuple[float, float, float, float]
 
 @cache
 def scale_of(metric: str, *, difference: bool = False) -> tuple[Normalize, Colormap]:
-    """Return the scale and the colours of a metric, given by the end of its name.
+    """Return the scale and the colour map of a metric, given by the end of its name.
 
     AUCs: 0.5 to 1, white is good. AEGs: -1/2 to 1/2, white is good, red is higher. The difference
-    of two models' AUCs (purple: the first is better) or AEGs: -0.2 to 0.2. Every colour map can be
-    read by lightness, too.
+    of two models' AUCs (purple: the first is better) or AEGs: -0.2 to 0.2. Every colour map can
+    also be read by lightness.
     """
     kind = metric.rpartition("_")[2]
     ends, colours = {
@@ -37,15 +37,15 @@ def scale_of(metric: str, *, difference: bool = False) -> tuple[Normalize, Color
         ("percent", False): ((0.0, 50.0), "Purples"),
     }.get(("percent" if metric.startswith("percent_") else kind, difference), (None, ""))
     if ends is None:
-        what = "the difference of " if difference else ""
-        msg = f"scale_of: `metric` must be one that has a scale; got {what}{metric!r}."
+        prefix = "the difference of " if difference else ""
+        msg = f"scale_of: `metric` must be one that has a scale; got {prefix}{metric!r}."
         raise ValueError(msg)
     scale = matplotlib("colors").Normalize(*ends, clip=True)
     return scale, optional("matplotlib", "bias_metrics.plot").colormaps[colours]
 
 
 def colour_of(metric: str, value: float, *, difference: bool = False) -> Colour:
-    """Return the colour of one value, as `scale_of` decides."""
+    """Return the colour of a value on the scale of its metric."""
     scale, colours = scale_of(metric, difference=difference)
     red, green, blue, alpha = colours(float(scale(value)))
     return red, green, blue, alpha

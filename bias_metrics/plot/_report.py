@@ -1,4 +1,4 @@
-"""Pictures of a report or a comparison: intervals, heatmaps, and values by term."""
+"""Plots of a report or a comparison: intervals, heatmaps, and values by term."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from bias_metrics._core.differences import Difference
-from bias_metrics._core.tables import plain as values_of
+from bias_metrics._core.tables import plain as to_plain
 from bias_metrics.metrics import AEGS, METRICS, SUBGROUP_METRICS
 from bias_metrics.plot._canvas import (
     Result,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 TableLike: TypeAlias = BiasTable | Mapping[str, Any]
-"""A table, or `subgroups` with the plain values of each metric by group."""
+"""A table, or a mapping whose `subgroups` holds plain values by group and metric."""
 
 
 def cells_by_group(
@@ -37,18 +37,18 @@ def cells_by_group(
 ) -> Mapping[str, Mapping[str, Any]]:
     """Return the plain values of each metric and the number of rows, by group."""
     if not isinstance(table, BiasTable):
-        found: Mapping[str, Mapping[str, Any]] = table["subgroups"]
-        return found
+        subgroups: Mapping[str, Mapping[str, Any]] = table["subgroups"]
+        return subgroups
     numbers = [number for cells in table.subgroups.values() for number in cells.values()]
     if any(isinstance(number, Difference) is not differences for number in numbers):
-        has, draw = (
+        content, function = (
             ("numbers of one model", "heatmap") if differences else ("differences", "comparison")
         )
-        msg = f"the table has {has}; draw it with `{draw}`."
+        msg = f"the table has {content}; draw it with `{function}`."
         raise ValueError(msg)
     return {
-        name: {"n": table.counts[name].n} | values_of(numbers)
-        for name, numbers in table.subgroups.items()
+        name: {"n": table.counts[name].n} | to_plain(cells)
+        for name, cells in table.subgroups.items()
     }
 
 
@@ -64,62 +64,63 @@ def intervals(
 ) -> Figure:
     """Draw one metric with its interval for each identity, the worst on top.
 
-    A blue dot: the whole interval keeps the limit, or none is given. An orange diamond: the whole
-    interval is beyond it. A grey square: the limit is within the interval, or there is no interval.
-    Identities without a value come last and say so.
+    Blue dot: the whole interval is within the limit, or no limit is given. Orange diamond: the
+    whole interval is beyond the limit. Grey square: the limit is inside the interval, or the
+    interval is missing. Identities without a value come last, with the label "no evidence".
 
     Parameters
     ----------
     report : BiasTable or mapping
         From `evaluate_bias`; or `{"subgroups": ...}` with plain values by group and metric.
     metric : str
-        One of the five metrics.
+        One of the five subgroup metrics.
     floor : float, optional
-        For AUCs: a dashed line at the smallest acceptable value.
+        For AUCs, the smallest acceptable value, drawn as a dashed line.
     ceiling : float, optional
-        For AEGs: dashed lines at the largest acceptable distance from 0.
+        For AEGs, the largest acceptable distance from 0, drawn as two dashed lines.
     order : sequence of str, optional
-        The identities from top to bottom, so that several pictures have the same rows; default the
-        worst first.
+        The identities from top to bottom, to give several plots the same rows; default the worst
+        first.
     title : str, default=""
-        Above the picture.
+        Title of the plot.
     ax : matplotlib Axes, optional
-        Where to draw; default a new figure.
+        Axes to draw on; default those of a new figure.
 
     Returns
     -------
     matplotlib Figure
-        From 0.5 to 1 for AUCs and from -1/2 to 1/2 for AEGs, or further if an AUC's interval
-        is longer.
+        A figure whose axis runs from 0.5 to 1 for AUCs and from -1/2 to 1/2 for AEGs, or further if
+        a value or lower bound is below that.
 
     Raises
     ------
     ValueError
-        If `metric` is not one of the five, or the limit is not for its kind.
+        If `metric` has another value, or a floor is given for an AEG or a ceiling for an AUC.
     """
     if metric not in SUBGROUP_METRICS:
         msg = f"`metric` must be one of {', '.join(SUBGROUP_METRICS)}; got {metric!r}."
         raise ValueError(msg)
-    gap = METRICS[metric].is_gap
-    wrong = ("floor", floor) if gap else ("ceiling", ceiling)
-    if wrong[1] is not None:
-        msg = f"`{wrong[0]}` must not be given for {metric}; got {wrong[1]}."
+    is_gap = METRICS[metric].is_gap
+    name, limit = ("floor", floor) if is_gap else ("ceiling", ceiling)
+    if limit is not None:
+        msg = f"`{name}` must not be given for {metric}; got {limit}."
         raise ValueError(msg)
     cells = {name: bias[metric] for name, bias in cells_by_group(report).items()}
     if order is None:
-        order = sorted(cells, key=lambda name: _goodness(cells[name]["value"], gap=gap))
+        order = sorted(cells, key=lambda name: _rank_value(cells[name]["value"], is_gap=is_gap))
     axes = axes_for(ax, 8.5, 1.5 + 0.26 * max(len(order), 1))
     for limit in (floor, ceiling, None if ceiling is None else -ceiling):
         if limit is not None:
             axes.axvline(limit, color="black", linestyle="--", linewidth=1)
-    if gap:
+    if is_gap:
         axes.axvline(0, color=GREY, linewidth=0.8)
     for row, name in enumerate(order):
-        _line(axes, row, cells[name], "+.3f" if gap else ".3f", floor=floor, ceiling=ceiling)
-    found = [cell.get(key) for cell in cells.values() for key in ("value", "low")]
-    found.append(floor)
-    lowest = min([-0.5 if gap else 0.5, *(number for number in found if number is not None)])
-    axes.set_xlim(lowest - 0.01, 0.51 if gap else 1.005)
+        form = "+.3f" if is_gap else ".3f"
+        _draw_interval(axes, row, cells[name], form, floor=floor, ceiling=ceiling)
+    values = [cell.get(key) for cell in cells.values() for key in ("value", "low")]
+    values.append(floor)
+    lowest = min([-0.5 if is_gap else 0.5, *(value for value in values if value is not None)])
+    axes.set_xlim(lowest - 0.01, 0.51 if is_gap else 1.005)
     axes.set_ylim(max(len(order), 1) - 0.4, -0.6)
     axes.set_yticks(np.arange(len(order)), list(map(label, order)), parse_math=False, fontsize=9)
     axes.tick_params(axis="y", length=0)
@@ -129,13 +130,14 @@ def intervals(
     return axes.figure
 
 
-def _goodness(value: float | None, *, gap: bool) -> float:
+def _rank_value(value: float | None, *, is_gap: bool) -> float:
+    """Return the sort key of a value: the worst is lowest, a missing value highest."""
     if value is None:
         return math.inf
-    return -abs(value) if gap else value
+    return -abs(value) if is_gap else value
 
 
-def _line(
+def _draw_interval(
     axes: Axes,
     row: int,
     cell: Mapping[str, Any],
@@ -144,12 +146,13 @@ def _line(
     floor: float | None,
     ceiling: float | None,
 ) -> None:
+    """Draw the value and interval of one identity, coloured by its position to the limit."""
     value, low, high = (cell.get(key) for key in ("value", "low", "high"))
-    colour, marker, known = GREY, "s", False
+    colour, marker, has_interval = GREY, "s", False
     if value is not None and low is not None and high is not None:
-        known = True
+        has_interval = True
         least, most = low, high
-        if ceiling is not None:  # the size must be at most so large
+        if ceiling is not None:  # compare the distance below the ceiling with 0
             nearest = 0.0 if low <= 0 <= high else min(abs(low), abs(high))
             least, most = ceiling - max(abs(low), abs(high)), ceiling - nearest
         limit = 0.0 if ceiling is not None else -math.inf if floor is None else floor
@@ -157,13 +160,13 @@ def _line(
             colour, marker = (BLUE, "o") if least >= limit else (ORANGE, "D")
     text = "no evidence"
     if value is not None:
-        interval = f"[{low:{form}}, {high:{form}}]" if known else "no interval"
+        interval = f"[{low:{form}}, {high:{form}}]" if has_interval else "no interval"
         text = f"{value:{form}}  {interval}"
         axes.plot(value, row, marker, color=colour, markersize=5)
-    if known:
+    if has_interval:
         axes.plot([low, high], [row, row], color=colour, linewidth=1.5)
-    place = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": 8}
-    axes.text(1.02, row, text, color="black" if known else GREY, **place)
+    style = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": 8}
+    axes.text(1.02, row, text, color="black" if has_interval else GREY, **style)
 
 
 def heatmap(
@@ -172,20 +175,19 @@ def heatmap(
     """Draw the five metrics by identity, as Tables 3 and 6 of Borkan et al. (2019) do.
 
     AUCs run from 0.5 to 1 (white is good), AEGs from -1/2 to 1/2 (white is good, red: the
-    subgroup scores higher, blue: lower). Below each value is its interval. A cell without
-    evidence, or with too little for an interval, is grey and says so.
+    subgroup scores higher, blue: lower). Below each value is its interval. A cell without a value
+    or interval is grey, with the label "no evidence" or "no interval".
 
     Parameters
     ----------
     report : BiasTable or mapping
         From `evaluate_bias`; or `{"subgroups": ...}` with plain values by group and metric.
     title : str, default=""
-        Above the picture.
+        Title of the plot.
     intervals : bool, default=True
-        False colours every value and shows no intervals, as for published tables, which have
-        none.
+        False colours every value and omits intervals, for published tables without intervals.
     ax : matplotlib Axes, optional
-        Where to draw; default a new figure.
+        Axes to draw on; default those of a new figure.
 
     Returns
     -------
@@ -196,7 +198,7 @@ def heatmap(
     axes = axes_for(ax, 8.5, 1.6 + (0.44 if intervals else 0.3) * max(len(subgroups), 1))
     for column, metric in enumerate(SUBGROUP_METRICS):
         for row, cells in enumerate(subgroups.values()):
-            _cell(axes, column, row, metric, cells[metric], intervals=intervals)
+            _draw_value(axes, column, row, metric, cells[metric], intervals=intervals)
     labels = [
         label(name) if cells["n"] is None else f"{label(name)}  (n={cells['n']:,})"
         for name, cells in subgroups.items()
@@ -211,10 +213,10 @@ def comparison(
 ) -> Figure:
     """Draw the difference of every metric by identity, the first model minus the second.
 
-    Each cell has the difference and its interval. A dot and bold type: the difference is
-    significant, its p-value adjusted by Holm for all cells. Grey: no interval. For AUCs purple
-    is good for the first model and orange bad; an AEG's difference has no good side, red only
-    says that the first model's is higher. Colours reach their full strength at 0.2.
+    Each cell has the difference and its interval. A dot and bold type mark a significant
+    difference, by Holm's adjustment for all cells. A grey cell has no interval. For AUCs, purple
+    means that the first model is better, and orange that it is worse. A difference of AEGs has no
+    better side; red means that the first model's AEG is higher. Colours are strongest at 0.2.
 
     Parameters
     ----------
@@ -223,7 +225,7 @@ def comparison(
     first, second : str
         The models' names.
     ax : matplotlib Axes, optional
-        Where to draw; default a new figure.
+        Axes to draw on; default those of a new figure.
 
     Returns
     -------
@@ -236,7 +238,7 @@ def comparison(
     axes = axes_for(ax, 8.5, 2.6 + 0.44 * rows)
     for row, cells in enumerate(subgroups.values()):
         for column, metric in enumerate(SUBGROUP_METRICS):
-            _difference(axes, column, row, metric, cells[metric], 1 - confidence)
+            _draw_difference(axes, column, row, metric, cells[metric], 1 - confidence)
     label_grid(axes, list(map(label, subgroups)))
     title = f"{first} minus {second}"
     note = f"● bold: shown at {confidence:.0%} after Holm's adjustment"
@@ -245,45 +247,45 @@ def comparison(
     axes.set_title(
         note if ax is None else f"{title}\n{note}", fontsize=8.5, color=GREY, parse_math=False
     )
-    _colour_bars(axes, rows)
+    _draw_colour_bars(axes, rows)
     return axes.figure
 
 
-def _colour_bars(axes: Axes, rows: int) -> None:
+def _draw_colour_bars(axes: Axes, rows: int) -> None:
     bars = (
         ("auc", "AUC difference\n(purple: the first is better)"),
         (AEGS[0], "AEG difference\n(red: the first is higher)"),
     )
-    for place, (metric, text) in zip((0.0, 0.55), bars, strict=True):
-        # In inches below the grid, however many rows it has.
-        inset = axes.inset_axes((place, -0.3 / (0.44 * rows), 0.45, 0.12 / (0.44 * rows)))
+    for left, (metric, text) in zip((0.0, 0.55), bars, strict=True):
+        # At a fixed distance in inches below the grid, whatever its number of rows.
+        inset = axes.inset_axes((left, -0.3 / (0.44 * rows), 0.45, 0.12 / (0.44 * rows)))
         mappable = matplotlib("cm").ScalarMappable(*scale_of(metric, difference=True))
         bar = axes.figure.colorbar(mappable, cax=inset, orientation="horizontal", extend="both")
         bar.set_label(text, fontsize=8)
         bar.ax.tick_params(labelsize=8)
 
 
-def _cell(
+def _draw_value(
     axes: Axes, column: int, row: int, metric: str, cell: Mapping[str, Any], *, intervals: bool
 ) -> None:
     value, low, high = (cell.get(key) for key in ("value", "low", "high"))
-    gap = METRICS[metric].is_gap
+    is_gap = METRICS[metric].is_gap
     if value is None:
         fill_cell(axes, column, row, "no evidence")
         return
     digits = cell.get("digits", 3)
-    text = f"{value:+.{digits}f}" if gap else f"{value:.{digits}f}"
+    text = f"{value:+.{digits}f}" if is_gap else f"{value:.{digits}f}"
     if intervals and (low is None or high is None):
         fill_cell(axes, column, row, f"{value:.3f}\nno interval")
         return
     if intervals:
-        # Three decimals, like the value: a bound of .998 is not 1.
-        text += f"\n[{low:+.3f}, {high:+.3f}]" if gap else f"\n[{low:.3f}, {high:.3f}]"
+        # Three decimals, like the value: a bound of .998 must not read as 1.
+        text += f"\n[{low:+.3f}, {high:+.3f}]" if is_gap else f"\n[{low:.3f}, {high:.3f}]"
     fill_cell(axes, column, row, text, colour_of(metric, value))
 
 
-def _difference(
-    axes: Axes, column: int, row: int, metric: str, cell: Mapping[str, Any], level: float
+def _draw_difference(
+    axes: Axes, column: int, row: int, metric: str, cell: Mapping[str, Any], alpha: float
 ) -> None:
     value, low, high, p_holm = (cell.get(key) for key in ("value", "low", "high", "p_holm"))
     if value is None:
@@ -292,14 +294,14 @@ def _difference(
     if low is None or high is None:
         fill_cell(axes, column, row, f"{value:+.3f}\nno interval")
         return
-    shown = p_holm is not None and p_holm <= level and not low <= 0 <= high
+    is_significant = p_holm is not None and p_holm <= alpha and not low <= 0 <= high
     fill_cell(
         axes,
         column,
         row,
-        f"{'● ' if shown else ''}{value:+.3f}\n[{low:+.3f}, {high:+.3f}]",
+        f"{'● ' if is_significant else ''}{value:+.3f}\n[{low:+.3f}, {high:+.3f}]",
         colour_of(metric, value, difference=True),
-        weight="bold" if shown else "normal",
+        weight="bold" if is_significant else "normal",
     )
 
 
@@ -312,20 +314,20 @@ def per_term_scatter(
 ) -> Figure:
     """Draw a metric by term for one or two models, as in Dixon et al., Figures 3 to 5.
 
-    A point is one trained model's value for one term, a line the value over all rows (the
+    A point is the value of one trained model for one term; a line is the value over all rows (the
     mean over trained models). The closer the points are to their line, the smaller the equality
-    difference. Terms are ordered by the first model's mean, the highest first; a term without
-    any value is last and grey.
+    difference. Terms are sorted by the first model's mean in descending order; terms without values
+    come last, in grey.
 
     Parameters
     ----------
     results : mapping of str to sequence of EqualityDifference or mapping
-        By the model's name, one result of `fped`, `fned` or `pinned_auc_equality_difference`
-        per training, or its `to_dict()`.
+        Results of `fped`, `fned` or `pinned_auc_equality_difference`, or of their `to_dict()`, by
+        the model's name; one result per training.
     metric : str
         Label of the axis.
     lowest : float, default=0.0
-        Where the axis starts, 0.5 for AUCs; lower if a value is.
+        Start of the axis, such as 0.5 for AUCs; lower if a value is lower.
 
     Returns
     -------
@@ -335,34 +337,36 @@ def per_term_scatter(
     Raises
     ------
     ValueError
-        If there are not one or two models.
+        If the number of models is not one or two.
     """
     if not 1 <= len(results) <= len(_MARKERS):
         msg = f"`results` must have one or two entries; got {len(results)}."
         raise ValueError(msg)
     models = {name: [plain(run) for run in runs] for name, runs in results.items()}
-    terms = list(dict.fromkeys(t for runs in models.values() for r in runs for t in r["subgroups"]))
-    points = {
+    terms = list(
+        dict.fromkeys(term for runs in models.values() for run in runs for term in run["subgroups"])
+    )
+    values = {
         name: {
-            term: [found["value"] for run in runs if (found := run["subgroups"].get(term))]
+            term: [
+                cell["value"]
+                for run in runs
+                if (cell := run["subgroups"].get(term)) and cell["value"] is not None
+            ]
             for term in terms
         }
         for name, runs in models.items()
     }
-    known = {
-        name: {term: [v for v in values if v is not None] for term, values in of_model.items()}
-        for name, of_model in points.items()
-    }
-    leading = next(iter(known.values()))
+    leading = next(iter(values.values()))
     terms.sort(key=lambda term: -math.fsum(leading[term]) / max(len(leading[term]), 1))
-    terms.sort(key=lambda term: not any(of_model[term] for of_model in known.values()))
+    terms.sort(key=lambda term: not any(by_term[term] for by_term in values.values()))
     width = max(6.0, 1.6 + 0.19 * len(terms))
     figure = new_figure(width, 4.8)
     axes = figure.subplots()
     handles = []
-    for (colour, marker), (name, of_model) in zip(_MARKERS, known.items(), strict=False):
+    for (colour, marker), (name, by_term) in zip(_MARKERS, values.items(), strict=False):
         shift = 0.0 if len(models) == 1 else -0.16 if marker == "o" else 0.16
-        pairs = [(at + shift, value) for at, term in enumerate(terms) for value in of_model[term]]
+        pairs = [(i + shift, value) for i, term in enumerate(terms) for value in by_term[term]]
         x, y = zip(*pairs, strict=True) if pairs else ((), ())
         axes.scatter(x, y, color=colour, marker=marker, s=20, alpha=0.7, linewidths=0)
         overall = [run["overall"]["value"] for run in models[name]]
@@ -378,26 +382,24 @@ def per_term_scatter(
     )
     for text, name in zip(legend.get_texts(), models, strict=True):
         text.set(text=f"{label(name)} (line: all rows)", parse_math=False)
-    values = [
-        value for of_model in known.values() for found in of_model.values() for value in found
-    ]
-    start = min([lowest, *values])
+    points = [value for by_term in values.values() for term in terms for value in by_term[term]]
+    start = min([lowest, *points])
     axes.set_ylim(start - 0.02 * (1 - start), 1 + 0.02 * (1 - start))
     axes.set_xlim(-0.7, max(len(terms), 1) - 0.3)
     axes.set_xticks(
         np.arange(len(terms)), list(map(label, terms)), rotation=90, parse_math=False, fontsize=8
     )
-    for at, (term, tick) in enumerate(zip(terms, axes.get_xticklabels(), strict=True)):
-        if not any(of_model[term] for of_model in known.values()):
+    for i, (term, tick) in enumerate(zip(terms, axes.get_xticklabels(), strict=True)):
+        if not any(by_term[term] for by_term in values.values()):
             tick.set_color(GREY)
-            axes.text(at, (1 + start) / 2, "no evidence", color=GREY, rotation=90, **_CENTRED)
+            axes.text(i, (1 + start) / 2, "no evidence", color=GREY, rotation=90, **_CENTRED)
     bare_axes(axes, "both")
     axes.set_ylabel(metric, fontsize=9, parse_math=False)
     return figure
 
 
 def label_grid(axes: Axes, rows: Sequence[str], columns: Sequence[str] | None = None) -> None:
-    """Label the rows of a grid of cells and its columns, by default with the five metrics."""
+    """Label the rows and columns of a grid of cells; columns default to the five metrics."""
     names = columns
     if names is None:
         names = [METRICS[metric].title.replace(" ", "\n") for metric in SUBGROUP_METRICS]
@@ -413,22 +415,22 @@ def label_grid(axes: Axes, rows: Sequence[str], columns: Sequence[str] | None = 
 def fill_cell(
     axes: Axes, column: int, row: int, text: str, colour: Colour | None = None, **font: Any
 ) -> None:
-    """Paint one cell of a grid and write on it; without a colour it is grey."""
+    """Fill one cell of a grid with a colour, by default grey, and a text."""
     ink = "0.35"
     if colour is not None:
         luminance = float(np.dot(colour[:3], (0.299, 0.587, 0.114)))
         ink = "black" if luminance > 0.5 else "white"
     face = UNDEFINED if colour is None else colour
     rectangle = matplotlib("patches").Rectangle
-    # Within the grid, whose limits are set: neither its data nor the layout need be computed.
+    # The limits of the grid are set, so that the cell need not enter its data limits or layout.
     cell = rectangle((column, row), 1, 1, facecolor=face, edgecolor="white", in_layout=False)
     axes.add_artist(cell)
-    place = {"ha": "center", "va": "center", "fontsize": 8.5, "in_layout": False}
-    axes.text(column + 0.5, row + 0.5, text, color=ink, **place | font)
+    style = {"ha": "center", "va": "center", "fontsize": 8.5, "in_layout": False}
+    axes.text(column + 0.5, row + 0.5, text, color=ink, **style | font)
 
 
 def bare_axes(axes: Axes, grid: str) -> None:
-    """Draw a faint grid and remove the frame except for the lower edge."""
+    """Draw a faint grid, and remove the frame except for its lower edge."""
     axes.grid(axis=grid, color="0.92")
     axes.set_axisbelow(True)
     axes.spines[["left", "top", "right"]].set_visible(False)

@@ -1,4 +1,4 @@
-"""Pictures of scores: their distributions, and calibration."""
+"""Plots of scores: their distributions, and calibration."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def _scaled(axes: Axes) -> Axes:
+def _scale_axes(axes: Axes) -> Axes:
+    """Scale both axes from 0 to 1."""
     axes.set(xlim=(0, 1), ylim=(0, 1))
     axes.set_xticks((0, 0.5, 1), ("0", "½", "1"))
     axes.set_yticks((0, 0.5, 1), ("0", "½", "1"))
@@ -43,27 +44,27 @@ def reliability(
 ) -> Figure:
     """Draw the reliability of one set of rows.
 
-    Horizontal axis: the mean score of rows of similar scores; vertical axis: the share of
-    positives among them, with its band. On the dashed diagonal both are equal: the scores are
-    probabilities. Below it they are too high, above it too low.
+    Each point is a bin of rows with similar scores: its mean score on the horizontal axis, and its
+    share of positives on the vertical axis, with a confidence band. On the dashed diagonal the
+    scores are calibrated; below it they are too high, above it too low.
 
     Parameters
     ----------
     calibrated : Calibrated or mapping
         From `bias_metrics.calibration_report`, or its `to_dict()`.
     overall : Calibrated or mapping, optional
-        All rows, drawn in grey behind it.
+        All rows, drawn in grey in the background.
     name : str, default=""
-        For the title.
+        Name in the title.
     ax : matplotlib Axes, optional
-        Where to draw; default a new figure.
+        Axes to draw on; default those of a new figure.
 
     Returns
     -------
     matplotlib Figure
         A square from 0 to 1.
     """
-    axes = _scaled(axes_for(ax, 4.2, 4.4))
+    axes = _scale_axes(axes_for(ax, 4.2, 4.4))
     _draw_bins(axes, name, plain(calibrated), None if overall is None else plain(overall))
     axes.set_xlabel("mean score", fontsize=9)
     axes.set_ylabel("share of positives", fontsize=9)
@@ -78,11 +79,11 @@ def reliability_panels(
     Parameters
     ----------
     calibrated : mapping of str to Calibrated or mapping
-        By identity.
+        Results by identity.
     overall : Calibrated or mapping, optional
-        All rows, drawn in grey behind each.
+        All rows, drawn in grey in the background of each panel.
     title : str, default=""
-        Above the picture.
+        Title of the figure.
 
     Returns
     -------
@@ -92,17 +93,18 @@ def reliability_panels(
     figure, squares = panel_grid(
         calibrated, (2.0, 2.0), 4, title=title, xlabel="mean score", ylabel="share of positives"
     )
-    _scaled(figure.axes[0])  # what is said of its axes holds for all
-    behind = None if overall is None else plain(overall)
-    for axes, (name, one) in zip(squares, calibrated.items(), strict=True):
-        _draw_bins(axes, name, plain(one), behind)
+    _scale_axes(figure.axes[0])  # all panels share these axes
+    reference = None if overall is None else plain(overall)
+    for axes, (name, result) in zip(squares, calibrated.items(), strict=True):
+        _draw_bins(axes, name, plain(result), reference)
     return figure
 
 
 def _draw_bins(
-    axes: Axes, name: str, found: Mapping[str, Any], behind: Mapping[str, Any] | None
+    axes: Axes, name: str, calibration: Mapping[str, Any], reference: Mapping[str, Any] | None
 ) -> None:
-    bias, bins = found["bias"]["value"], found["reliability"]
+    """Draw the bins of one set of rows, over those of a reference."""
+    bias, bins = calibration["bias"]["value"], calibration["reliability"]
     heading = "" if bias is None else f"mean score {bias:+.3f} off"
     axes.plot([0, 1], [0, 1], color=GREY, linestyle="--", linewidth=0.8)
     axes.set_aspect("equal")
@@ -112,16 +114,17 @@ def _draw_bins(
         axes.set_facecolor(UNDEFINED)
         axes.text(0.5, 0.5, "no evidence", color="0.35", ha="center", va="center", fontsize=8)
         return
-    if behind is not None:
-        axes.plot(*_points(behind["reliability"]), color=GREY, linewidth=1.0)
-    x, y = _points(bins)
-    low, high = ([one[end] for one in bins] for end in ("low", "high"))
+    if reference is not None:
+        axes.plot(*_list_points(reference["reliability"]), color=GREY, linewidth=1.0)
+    x, y = _list_points(bins)
+    low, high = ([score_bin[end] for score_bin in bins] for end in ("low", "high"))
     axes.fill_between(x, low, high, color=BLUE, alpha=0.25, lw=0)
     axes.plot(x, y, color=BLUE, linewidth=1.2, marker="o", markersize=2.5)
 
 
-def _points(bins: list[Mapping[str, Any]]) -> tuple[list[float], list[float]]:
-    return [one["mean_score"] for one in bins], [one["share_positive"] for one in bins]
+def _list_points(bins: list[Mapping[str, Any]]) -> tuple[list[float], list[float]]:
+    scores = [score_bin["mean_score"] for score_bin in bins]
+    return scores, [score_bin["share_positive"] for score_bin in bins]
 
 
 _BINS = 40
@@ -138,18 +141,19 @@ def score_distributions(
     background: Background = "outside_subgroup",
     title: str = "",
 ) -> Figure:
-    """Draw each identity's scores by class over the background's, as in Borkan's Table 7.
+    """Draw each identity's scores by class over those of its background.
 
-    Filled: rows that mention the identity; outlined: the background. Each histogram is a
-    density, so that small groups can be compared with large ones, on a square root scale,
-    because most comments lie at one end. A group without rows is grey and says so.
+    As in Table 7 of Borkan et al. (2019). Filled histograms are rows that mention the identity,
+    outlined histograms its background. Each histogram is a density, so that groups of different
+    size can be compared. The square root scale spreads the low densities, since most scores lie at
+    one end. A group without rows is grey, with the label "no evidence".
 
     Parameters
     ----------
     y_true, y_score, subgroups, background
         As in `evaluate_bias`.
     title : str, default=""
-        Above the picture.
+        Title of the figure.
 
     Returns
     -------
@@ -174,37 +178,38 @@ def score_distributions(
 def distribution_panels(
     panels: Mapping[str, Panel], *, title: str = "", background: BoolArray | None = None
 ) -> Figure:
-    """Draw `score_distributions` of groups that each have their own rows.
+    """Draw `score_distributions` of groups with separate rows.
 
     Parameters
     ----------
     panels : mapping of str to (bool array, float array, bool array), each of shape (n,)
-        By the group's name: `y_true`, `y_score` and `in_subgroup`.
+        `y_true`, `y_score` and `in_subgroup`, by the group's name.
     title : str, default=""
-        Above the picture.
+        Title of the figure.
     background : bool array of shape (n,), optional
-        The rows of every group's background; default all rows outside the group.
+        True for rows of every group's background; default all rows outside the group.
 
     Returns
     -------
     matplotlib Figure
         Three panels per row, with common axes.
     """
-    checked = {name: _checked(name, panel, background) for name, panel in panels.items()}
-    figure, shown = panel_grid(
+    checked = {name: _check_panel(name, panel, background) for name, panel in panels.items()}
+    figure, all_axes = panel_grid(
         checked, (3.5, 1.6), 3, title=title, xlabel="score (density on a square root scale)"
     )
     scores = [score for _, score, _ in checked.values() if score.size]
     ends = [float(end) for score in scores for end in (score.min(), score.max())]
     low, high = min(ends, default=0.0), max(ends, default=1.0)
-    if low == high:  # a model with a single score still has a picture
+    if low == high:  # bins need a width even if all scores are equal
         low, high = low - 0.5, high + 0.5
     edges = np.linspace(low, high, _BINS + 1)
-    count = _Counter(edges, None if background is None else check_mask("background", background))
-    for axes, (name, (y_true, y_score, inside)) in zip(shown, checked.items(), strict=True):
-        _distribution(axes, count.of_panel(y_true, y_score, inside), edges)
+    mask = None if background is None else check_mask("background", background)
+    counter = _BinCounter(edges, mask)
+    for axes, (name, (y_true, y_score, inside)) in zip(all_axes, checked.items(), strict=True):
+        _draw_distribution(axes, counter.count_panel(y_true, y_score, inside), edges)
         entitle_panel(axes, f"{label(name)} (n={int(inside.sum()):,})")
-    shared = figure.axes[0]  # what is said of its axis holds for all panels
+    shared = figure.axes[0]  # all panels share these axes
     shared.set_yscale("function", functions=(np.sqrt, np.square))
     shared.set_ylim(bottom=0)
     rectangle = matplotlib("patches").Rectangle
@@ -217,20 +222,20 @@ def distribution_panels(
     return figure
 
 
-def _checked(name: str, panel: Panel, background: BoolArray | None) -> Panel:
-    """Return the arrays of a panel, checked."""
-    own = {f"panels[{name!r}][{at}]": array for at, array in enumerate(panel)}
-    refuse_misaligned(own | {"background": background})
-    (of_true, y_true), (of_score, y_score), (of_inside, inside) = own.items()
-    labels = check_mask(of_true, y_true)
-    scores = check_scores(of_score, y_score, labels.size, like=of_true)
-    return labels, scores, check_mask(of_inside, inside, labels.size, like=of_true)
+def _check_panel(name: str, panel: Panel, background: BoolArray | None) -> Panel:
+    """Check and return the arrays of a panel; errors name the panel and the array."""
+    arrays = {f"panels[{name!r}][{i}]": array for i, array in enumerate(panel)}
+    refuse_misaligned(arrays | {"background": background})
+    (label_name, y_true), (score_name, y_score), (mask_name, inside) = arrays.items()
+    labels = check_mask(label_name, y_true)
+    scores = check_scores(score_name, y_score, labels.size, like=label_name)
+    return labels, scores, check_mask(mask_name, inside, labels.size, like=label_name)
 
 
-class _Counter:
+class _BinCounter:
     """Counts of rows by class in each bin, for groups and their backgrounds.
 
-    Panels that share their rows, as those of one report do, have them counted once.
+    Rows that consecutive panels share, such as those of one report, are counted once.
     """
 
     def __init__(self, edges: FloatArray, background: BoolArray | None) -> None:
@@ -238,38 +243,41 @@ class _Counter:
         self._rows: tuple[BoolArray, FloatArray] | None = None
         self._counts: list[Counts] = []
 
-    def of_panel(
+    def count_panel(
         self, y_true: BoolArray, y_score: FloatArray, inside: BoolArray
     ) -> list[tuple[Counts, Counts]]:
-        """Return the counts inside and in the background, of the negatives and the positives."""
+        """Return the counts of the group and its background, for negatives and for positives."""
         if self._rows is None or self._rows[0] is not y_true or self._rows[1] is not y_score:
-            kept = slice(None) if self._background is None else self._background
+            selected = slice(None) if self._background is None else self._background
             self._rows = y_true, y_score
-            self._counts = self._count(y_true[kept], y_score[kept])
-        own = self._count(y_true[inside], y_score[inside])
+            self._counts = self._count_bins(y_true[selected], y_score[selected])
+        own = self._count_bins(y_true[inside], y_score[inside])
         if self._background is not None:
             return list(zip(own, self._counts, strict=True))
-        return [(one, every - one) for one, every in zip(own, self._counts, strict=True)]
+        return [(inner, total - inner) for inner, total in zip(own, self._counts, strict=True)]
 
-    def _count(self, y_true: BoolArray, y_score: FloatArray) -> list[Counts]:
-        return [np.histogram(y_score[one], self._edges)[0] for one in (~y_true, y_true)]
+    def _count_bins(self, y_true: BoolArray, y_score: FloatArray) -> list[Counts]:
+        return [np.histogram(y_score[mask], self._edges)[0] for mask in (~y_true, y_true)]
 
 
-def _distribution(axes: Axes, counts: Sequence[tuple[Counts, Counts]], edges: FloatArray) -> None:
+def _draw_distribution(
+    axes: Axes, counts: Sequence[tuple[Counts, Counts]], edges: FloatArray
+) -> None:
+    """Draw the histograms of one panel, for negatives and for positives."""
     if not any(own.any() for own, _ in counts):
         axes.set_facecolor(UNDEFINED)
         axes.text(0.5, 0.5, "no evidence", ha="center", color="0.35", transform=axes.transAxes)
     for (own, background), colour in zip(counts, (BLUE, ORANGE), strict=True):
         if own.any():
             # A single shape: with one bar per bin, dozens of panels take seconds to draw.
-            axes.stairs(_density(own, edges), edges, fill=True, color=colour, alpha=0.5)
+            axes.stairs(_compute_density(own, edges), edges, fill=True, color=colour, alpha=0.5)
         if background.any():
-            heights = _density(background, edges)
+            heights = _compute_density(background, edges)
             axes.hist(edges[:-1], bins=edges, weights=heights, color=colour, histtype="step")
     axes.tick_params(labelsize=8)
     axes.yaxis.set_visible(False)
     axes.spines[["left", "top", "right"]].set_visible(False)
 
 
-def _density(counts: Counts, edges: FloatArray) -> FloatArray:
+def _compute_density(counts: Counts, edges: FloatArray) -> FloatArray:
     return np.asarray(counts / (counts.sum() * np.diff(edges)))
