@@ -1,10 +1,10 @@
 """The decision of the gate: rules compared with measured evidence, without side effects.
 
-A rule gives one result per number and limit. A result is `pass`, `fail`, `insufficient` (too
-few rows, or bounds on both sides of the limit), `error` (a number is missing although there are
-enough rows) or `skipped` (no champion yet, and the policy allows that). The verdict is the worst
-result of all blocking rules. A group is never dropped: without evidence it is insufficient,
-which blocks like a failure.
+A rule gives a result per number and limit, with one of five outcomes: `pass`; `fail`;
+`insufficient` (too few rows, or bounds on both sides of the limit); `error` (a number is missing
+in spite of enough rows); `skipped` (the policy allows a first model without champion). The verdict
+is the worst outcome of all blocking rules. A group is never dropped: without evidence it is
+insufficient, which blocks like a failure.
 """
 
 from __future__ import annotations
@@ -54,16 +54,16 @@ def decide(
     *,
     allow_first: bool = False,
 ) -> Verdict:
-    """Judge one candidate on one evaluation set by a policy's rules.
+    """Judge a candidate on an evaluation set by a policy's rules.
 
     Parameters
     ----------
     evidence : mapping of (str or None, float) to Evidence
         Measurements by slice and two-sided confidence; `evidence_needed` lists the keys.
     rules : sequence of Rule
-        At least one of them must block.
+        The rules, at least one blocking.
     allow_first : bool, default=False
-        Whether rules against a champion may be skipped if there is none.
+        Whether rules against a missing champion may be skipped.
 
     Returns
     -------
@@ -74,8 +74,8 @@ def decide(
     Raises
     ------
     ValueError
-        If there is no blocking rule, evidence is missing (also at a rule's threshold), or a rule
-        names a subgroup that is not in the report.
+        If all rules only warn, evidence is missing (also at a rule's threshold), or a rule names an
+        unknown subgroup.
     """
     if not any(rule.action == "block" for rule in rules):
         msg = "`rules` must hold at least one blocking rule; a gate without rules passes nothing."
@@ -107,7 +107,7 @@ def worst(outcomes: Sequence[Outcome]) -> Outcome:
 def _judge_rule(
     rule: Rule, evidence: Mapping[EvidenceKey, Evidence], *, allow_first: bool
 ) -> Iterator[RuleResult]:
-    """Yield one result per number and limit."""
+    """Yield a result per number and limit."""
     selected = evidence[rule.slice, rule.level]
     if not selected.is_sample:
         rule = replace(rule, mode="estimate", min_positives=1, min_negatives=1, min_clusters=1)

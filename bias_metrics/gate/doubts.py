@@ -18,7 +18,7 @@ _CLASSES = ("negative", "positive")
 
 
 class Flagged(NamedTuple):
-    """The share of each class that a threshold flags; None for a class without rows."""
+    """The shares of both classes that a threshold flags; None for a class without rows."""
 
     threshold: float
     negative: float | None
@@ -52,8 +52,8 @@ def judge_usefulness(
     -------
     tuple of RuleResult
         Empty for a useful model. An `insufficient` result if the overall AUC is not
-        significantly above .5, and another if the threshold flags less than .1 %, or more than
-        99.9 %, of both classes.
+        significantly above .5. Another if the threshold flags less than .1 %, or more than 99.9 %,
+        of both classes.
     """
     auc, rows = table[Key("auc")], table.counts[None]
     bound = auc.low if is_sample else auc.value
@@ -141,7 +141,7 @@ def without_proof(
     results : sequence of RuleResult
         Results of rules on all rows.
     dominant : iterable of DominantUnits
-        The rows, or clusters, that dominate the numbers of all rows and of each subgroup.
+        The rows, or clusters, that dominate numbers, overall or by subgroup.
     """
     heavy = {(units.subgroup, units.label): units for units in dominant if units.weight is not None}
     return [_withdraw_pass(result, heavy) for result in results] if heavy else list(results)

@@ -1,7 +1,7 @@
 """Exceptions of a pass: checks that were skipped, estimated or judged in a category.
 
-A pass is proven for an identity if every check passed on its own rows, at least one of them by a
-confidence bound. All other identities are exceptions, which are reported wherever a pass is.
+A pass is proven for an identity if every check passed on its own rows, with a confidence bound for
+at least one check. All other identities are exceptions, which are reported wherever a pass is.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ Why = Literal["category", "blind", "not_measured", "no_rival", "no_rule", "estim
 
 @dataclass(frozen=True)
 class PassException:
-    """A limitation of a pass, for one group or for all."""
+    """A limitation of a pass, for a group or for all groups."""
 
     group: str | None
     """The group; None if the exception is not about a single group."""
     why: Why
-    """What replaced the checks (a category, the margin `blind`, an entry of `not_measured`), or
-    which kind of evidence is missing."""
+    """The replacement of the checks (a category, the margin `blind`, an entry of `not_measured`) or
+    the kind of missing evidence."""
     n_checks: int
     """Number of affected checks."""
     check: RuleResult | None = None
@@ -48,7 +48,7 @@ class PassException:
     allowed_by: AllowedBy | None = None
     """Why that loss does not block."""
     may_be_shared: bool = False
-    """Whether the loss may come from rows of another group that loses."""
+    """True if the loss may come from rows of another group that loses."""
     reason: str | None = None
     """The policy's reason for not measuring the group, if no check of its own rows has a bound."""
 
@@ -67,7 +67,7 @@ class Extent:
     """The groups for which a pass is proven, and the exceptions."""
 
     groups: tuple[str, ...]
-    """The groups whose checks all passed on their own rows, at least one by a bound."""
+    """The groups that passed all checks on their own rows, at least one check by a bound."""
     of: int
     """Number of all groups."""
     exceptions: tuple[PassException, ...]
@@ -136,7 +136,7 @@ def _find_unmet_groups(results: Sequence[RuleResult], groups: Sequence[str]) -> 
 def _find_group_exceptions(
     results: Sequence[RuleResult], groups: Sequence[str]
 ) -> Iterator[PassException]:
-    """Yield one exception per group with checks that were replaced."""
+    """Yield an exception per group with replaced checks."""
     for name in groups:
         replaced = [
             result

@@ -28,9 +28,9 @@ class HarmLimit:
     tolerance: float = 0.0
     """Largest lower bound of a loss in an AUC; twice as much for the size of a gap."""
     action: Action = "block"
-    """Whether the results count for the verdict."""
+    """`block` if the results count for the verdict, `warn` if not."""
     confidence: float = 0.95
-    """One-sided joint confidence of all bounds against one rival."""
+    """One-sided joint confidence of all bounds against a rival."""
 
     def __post_init__(self) -> None:
         """Refuse a tolerance that would allow any loss."""
@@ -62,7 +62,7 @@ def judge_harm(
     Returns
     -------
     tuple of RuleResult
-        For each rival, one failure per loss beyond the tolerance, the largest first, or else one
+        For each rival, a failure per loss beyond the tolerance, the largest first, or else a single
         pass. Without any rival, a single `skipped` result.
     """
     if limit is None:
@@ -119,7 +119,7 @@ def unruled_harm(losses: Mapping[str, Losses], limit: HarmLimit | None) -> list[
 
 @dataclass(frozen=True, kw_only=True)
 class Bounds:
-    """Numbers of separate and joint bounds, and how many of them may be wrong."""
+    """Numbers of separate and joint bounds, and the expected number of wrong bounds."""
 
     separately: int
     """Bounds with their rule's own confidence."""
@@ -130,7 +130,7 @@ class Bounds:
     alpha: float
     """Probability that any joint bound is wrong; 0 if the rows are not a sample."""
     without_threshold: tuple[str, ...] = ()
-    """Rivals without a threshold, whose error rates were not compared."""
+    """Rivals without a threshold, so that error rates were not compared."""
 
 
 def bounds_looked_at(
@@ -141,7 +141,7 @@ def bounds_looked_at(
     *,
     is_sample: bool,
 ) -> Bounds:
-    """Count the bounds behind a verdict, and how many of them may be wrong.
+    """Count the bounds behind a verdict, and the expected number of wrong bounds.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ def bounds_looked_at(
 def _judge_rival(
     kind: Kind, losses: Losses, limit: HarmLimit, evidence: Evidence
 ) -> Iterator[RuleResult]:
-    """Yield one failure per loss beyond the tolerance, or one pass."""
+    """Yield a failure per loss beyond the tolerance, or a single pass."""
     beyond = [cell for cell in losses.cells if cell.worse_by_at_least > limit.of(cell.metric)]
     if not beyond:
         yield _build_overall(kind, limit, evidence, "pass", "no_loss", n_bounds=losses.n_bounds)

@@ -1,4 +1,4 @@
-"""Comparison of one number with one limit: the number, its bounds, and the outcome."""
+"""Comparison of a number with a limit: the number, its bounds, and the outcome."""
 
 from __future__ import annotations
 

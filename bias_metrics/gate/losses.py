@@ -13,7 +13,7 @@ from bias_metrics.table import BiasTable, Key
 
 ALPHA = 0.05
 MOST_CAUSES = 8
-"""Most subgroups whose rows are left out. Each needs a joint comparison of all other subgroups."""
+"""Most subgroups to leave out. Each needs a joint comparison of all other subgroups."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,21 +45,21 @@ class Loss:
 
 
 MeasureWithout = Callable[[Sequence[str]], "Losses | None"]
-"""Function of subgroups that measures all other subgroups without the rows of these."""
+"""Function that measures all but the given subgroups, without the rows of the given subgroups."""
 
 
 @dataclass(frozen=True)
 class Losses:
-    """The significant losses against one rival, with joint bounds."""
+    """The significant losses against a rival, with joint bounds."""
 
     cells: tuple[Loss, ...]
     """The significant losses, the largest lower bound first."""
     n_bounds: int
     """Number of joint one-sided bounds."""
     confidence: float
-    """Two-sided confidence of each interval, whose end is the bound."""
+    """Two-sided confidence of the intervals, whose ends are the bounds."""
     by_rows: bool = True
-    """Whether losses can be attributed to subgroups, which needs rows instead of counts."""
+    """True if losses can be attributed to subgroups, which needs rows instead of counts."""
 
     @classmethod
     def of(
@@ -98,23 +98,23 @@ class Losses:
 
     @property
     def may_be_shared(self) -> bool:
-        """Whether several subgroups lose, and counts do not show whose rows cause it."""
+        """True if several subgroups lose, and counts do not show whose rows are the cause."""
         return not self.by_rows and len(self.groups) > 1
 
     def attributed(self, measure_without: MeasureWithout) -> Losses:
-        """Attribute each loss to the subgroup whose rows cause it.
+        """Attribute losses to the subgroups whose rows cause them.
 
         Subgroups share rows, with each other and with the backgrounds that they are compared with.
-        A loss of one subgroup is therefore significant in cells of others. The subgroup with the
-        largest loss is taken as the first cause, and the others are measured again without its
-        rows. The largest remaining loss is the next cause, until none is significant. The losses
+        The loss of a subgroup is therefore often significant in cells of others. The subgroup with
+        the largest loss is taken as the first cause, and the others are measured again without its
+        rows. The largest remaining loss is the next cause, until no loss is significant. The losses
         of a cause are its own.
 
         Parameters
         ----------
         measure_without : callable
             Takes the causes so far and returns the losses of the other subgroups without the rows
-            of these causes; None if the remaining rows cannot be measured, which ends the search.
+            of the causes; None if the remaining rows cannot be measured, which ends the search.
         """
         if len(self.groups) < 2:
             return self

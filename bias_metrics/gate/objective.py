@@ -22,12 +22,12 @@ else:
 
 @dataclass(frozen=True)
 class Objective:
-    """A candidate's objective on one set, and its paired difference from the champion's."""
+    """A candidate's objective on an evaluation set, paired with the champion's."""
 
     metric: str
     """`final_score`, `auc` (over all rows), or a subgroup metric, which means its power mean."""
     confidence: float
-    """One-sided confidence of each end of the interval."""
+    """One-sided confidence of both ends of the interval."""
     value: float | None
     rival: float | None = None
     """The candidate's and the champion's value; None if undefined or without a champion."""
@@ -40,12 +40,12 @@ class Objective:
 
     @property
     def is_higher(self) -> bool:
-        """Whether it is significantly higher than the champion's."""
+        """True if it is significantly higher than the champion's."""
         return self.low is not None and self.low > 0
 
     @property
     def is_lower(self) -> bool:
-        """Whether it is significantly lower than the champion's."""
+        """True if it is significantly lower than the champion's."""
         return self.high is not None and self.high < 0
 
     def to_dict(self) -> dict[str, Any]:
@@ -54,12 +54,12 @@ class Objective:
 
 
 def measure_objective(metric: str, evidence: Evidence, confidence: float) -> Objective:
-    """Read the objective from the evidence on one set.
+    """Read the objective from the evidence on an evaluation set.
 
     Parameters
     ----------
     metric : str
-        One of `OBJECTIVES`.
+        A metric in `OBJECTIVES`.
     evidence : Evidence
         Over all rows, with intervals of two-sided confidence `2 * confidence - 1`.
     confidence : float
@@ -73,7 +73,7 @@ def measure_objective(metric: str, evidence: Evidence, confidence: float) -> Obj
     Raises
     ------
     ValueError
-        If the metric is not one of `OBJECTIVES`.
+        If the metric is not in `OBJECTIVES`.
     """
     if metric not in OBJECTIVES:
         msg = f"`metric` must be one of {', '.join(OBJECTIVES)}; got {metric!r}."

@@ -16,7 +16,7 @@ from bias_metrics.gate.verdict import Evidence, Lack, RuleResult
 class _Places:
     """The targets to judge, the groups that each replaces, and the small groups.
 
-    A small group is listed with its lack of rows, and with its category if one has enough rows.
+    A small group is listed with its lack of rows, and with the category that replaces it, if any.
     """
 
     judged: dict[str | None, Target] = field(default_factory=dict)

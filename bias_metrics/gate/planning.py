@@ -36,7 +36,7 @@ _GAPS_AGREE = 0.88
 
 @dataclass(frozen=True)
 class Guess:
-    """Assumptions of a plan about one group or category."""
+    """Assumptions of a plan about a group or category."""
 
     values: dict[str, float] = field(default_factory=dict)
     """True values by metric; all other AUCs are `auc`, and all other gaps are 0."""
@@ -98,7 +98,7 @@ def chance_of_group(rules: Sequence[Rule], guess: Guess, counts: Counts) -> floa
     guess : Guess
         Assumptions about the group.
     counts : Counts
-        Rows of the group and its background, at least 2 of each class.
+        Rows of the group and its background, at least 2 in every class.
 
     Returns
     -------
@@ -226,7 +226,7 @@ def _correlate(a: Floats, b: Floats, weights: Floats) -> float:
 
 
 def _compute_effects(metric: str, value: float, counts: Counts) -> list[tuple[int, float]]:
-    """Return the column of each component of a cell, and its signed standard error."""
+    """Return the columns and signed standard errors of the components of a cell."""
     auc = value + METRICS[metric].centre
     size = math.sqrt(_placement_variance(auc))
     own_x = _U if metric in AUCS else _V
@@ -309,7 +309,7 @@ def _count_compared(metric: str, counts: Counts) -> tuple[float, float]:
 
 @cache
 def _placement_variance(auc: float) -> float:
-    """Return the variance of a placement: P(two lower draws below one upper draw) - AUC^2."""
+    """Return the variance of a placement: P(two lower draws below an upper draw) - AUC^2."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(_POINTS)
     distance = math.sqrt(2) * _NORMAL.inv_cdf(min(max(auc, 1e-9), 1 - 1e-9))
     below = np.array([_NORMAL.cdf(distance + node) for node in nodes])

@@ -1,4 +1,4 @@
-"""The check of one number of a table against one limit."""
+"""The check of a number in a table against a limit."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class OwnEvidence:
     visible: float | None
     """The loss, or the distance beyond a limit, that is detected with a power of 80 %."""
     rows_needed: Mapping[str, int]
-    """Further rows of each class that the rule needs, for a model as good as the rival."""
+    """Further rows by class that the rule needs, for a model as good as the rival."""
 
 
 @dataclass(frozen=True)
@@ -49,11 +49,11 @@ class Check:
     table: BiasTable
     """The numbers."""
     least_rows: int = 1
-    """Fewest rows of each compared class with which a small group may fail by its own rows."""
+    """Fewest rows per compared class with which a small group may fail by its own rows."""
     n_categories: int = 0
     """Number of categories that an aggregate covers."""
     on_these_rows: bool = False
-    """Whether the rows are a complete list instead of a sample."""
+    """True if the rows are a complete list instead of a sample."""
 
     def lack(self, target: Target) -> Lack | None:
         """Return the class, or clusters, with too little support, or None."""
@@ -165,7 +165,7 @@ class Check:
         )
 
     def without_rival(self, target: Target, *, skipped: bool) -> RuleResult:
-        """Return the result of a margin whose rival does not exist."""
+        """Return the result of a margin without a rival."""
         outcome = "skipped" if skipped else "insufficient"
         return self._build_result(target, None, outcome=outcome, reason="no_rival")
 

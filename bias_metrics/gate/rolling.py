@@ -34,7 +34,7 @@ class Hierarchy:
     """
 
     categories: Mapping[str, tuple[str, ...]]
-    """The identities, or smaller categories, of each category."""
+    """The identities, or smaller categories, by category."""
 
     def __post_init__(self) -> None:
         """Refuse duplicate names, empty categories and circles."""
@@ -66,7 +66,7 @@ class Hierarchy:
         """Return the categories whose result may replace that of an identity.
 
         The top category is left out if it consists of categories: an aggregate over everyone
-        proves nothing about one group.
+        is no evidence about a single group.
 
         Examples
         --------
@@ -80,7 +80,7 @@ class Hierarchy:
     def joined(self, identities: Sequence[str]) -> dict[str, tuple[str, ...]]:
         """Return the given identities by category.
 
-        Categories without any of them, or with the name of an identity, are left out.
+        Categories without these identities, or with the name of an identity, are left out.
         """
         groups: dict[str, tuple[str, ...]] = {}
         for category in self.categories:
@@ -104,4 +104,4 @@ CIVIL_COMMENTS = Hierarchy(
     }
 )
 """The identities of Civil Comments in the categories of Borkan et al. (2019), Table 4, and a top
-category of all of these."""
+category of all categories."""

@@ -39,9 +39,9 @@ Mode = Literal["proven", "estimate"]
 Kind = Literal["floor", "ceiling", "champion", "reference"]
 
 LEAST_ROWS = 20
-"""Fewest rows of each compared class with which a report ranks a cell."""
+"""Fewest rows per compared class with which a report ranks a cell."""
 LEAST_COMPARED = 4
-"""Fewest rows of each class of a subgroup with which a cell is compared. With 2 or 3 rows the
+"""Fewest rows of a subgroup, per class, with which a cell is compared. With 2 or 3 rows the
 standard error is too uncertain: of equal models, 10 % instead of 5 % are significantly worse."""
 
 # A category cannot replace the result of a group with fewer rows of a compared class: even for
@@ -55,7 +55,7 @@ _WHOLE: dict[str, Scope] = {OVERALL: "overall", AGGREGATE: "aggregate"}
 
 @dataclass(frozen=True)
 class Rule:
-    """The limit, the margins, or both, that one metric must satisfy."""
+    """The limit, the margins, or both, that a metric must satisfy."""
 
     metric: str
     """A metric that exists in the scope."""
@@ -65,7 +65,7 @@ class Rule:
     floor: float | None = None
     """Smallest value that passes (AUCs, power means, final score)."""
     ceiling: float | None = None
-    """Largest size that passes (AEGs, whose best value is 0)."""
+    """Largest size that passes (AEGs, with 0 as best value)."""
     margin: float | None = None
     """Largest loss against the champion on the same rows; for an AEG, growth of its size."""
     reference_margin: float | None = None
@@ -86,7 +86,7 @@ class Rule:
     value. With sampling weights, the effective sample size counts. An aggregate needs support in
     every subgroup that it covers."""
     action: Action = "block"
-    """Whether the result counts for the verdict."""
+    """`block` if the result counts for the verdict, `warn` if not."""
     id: str | None = None
     """Name in verdicts; default `metric/scope`, followed by `/threshold` and `/slice`
     if set."""
@@ -145,7 +145,7 @@ class Rule:
 
     @property
     def is_gap(self) -> bool:
-        """Whether the metric is signed, with 0 as its best value."""
+        """True if the metric is signed, with 0 as its best value."""
         return METRICS[self.metric].is_gap
 
     @property
@@ -182,15 +182,15 @@ class Rule:
 
     @property
     def level(self) -> float:
-        """Two-sided confidence of the interval whose end is the one-sided bound."""
+        """Two-sided confidence of the interval that ends at the one-sided bound."""
         return 2 * self.confidence - 1
 
 
 def correct_for_candidates(rules: Sequence[Rule], n_candidates: int) -> list[Rule]:
     """Return the rules with Bonferroni's correction for several candidates.
 
-    If `n_candidates` are tried on the same rows and all truly miss the limit, the probability that
-    none passes is then at least each rule's confidence.
+    Suppose that `n_candidates` are tried on the same rows, and all truly miss the limit. Then the
+    probability that all are rejected is at least the rule's original confidence.
 
     Raises
     ------

@@ -9,7 +9,7 @@ import numpy as np
 
 
 def selection_flattery(std_error: float, n_candidates: int, *, adaptive: bool = False) -> float:
-    """Return the expected optimism of the best of several candidates, chosen on one set.
+    """Return the expected optimism of the best of several candidates, chosen on a single set.
 
     Selecting the best of many equal candidates selects the luckiest: its value on the set is better
     than its true value.

@@ -27,7 +27,7 @@ class _EffectiveCounts(dict[str, int]):
 
 @dataclass(frozen=True)
 class Target:
-    """One number of a table, with its numbers of rows."""
+    """A number of a table, with its numbers of rows."""
 
     scope: str
     """`overall`, `aggregate`, `worst`, `subgroup` or `category`."""
@@ -40,9 +40,9 @@ class Target:
     """Numbers of rows by class, of the subgroup and its background, or of all rows. With sampling
     weights, effective sample sizes."""
     members: tuple[Target, ...] = ()
-    """For `worst`, the compared subgroups; for `aggregate`, the covered ones."""
+    """For `worst`, the compared subgroups; for `aggregate`, the covered subgroups."""
     categories: tuple[Lack, ...] = ()
-    """What the categories lack in which the group might have been judged."""
+    """The lacks of the categories in which the group might have been judged."""
 
     def estimate(self, table: BiasTable, kind: Kind) -> Estimate:
         """Return the number, or its difference from a rival's."""
@@ -52,7 +52,7 @@ class Target:
     def lack_of_support(self, rule: Rule, table: BiasTable, kind: Kind) -> Lack | None:
         """Return the class, or clusters, with too little support for the rule, or None.
 
-        The worst of several subgroups, and an aggregate of them, need support in each subgroup.
+        The worst of several subgroups, and an aggregate of subgroups, need support in all.
         """
         for member in self.members:
             if lack := member.lack_of_support(rule, table, kind):
@@ -127,7 +127,7 @@ def category_target(
 def _count_rows(
     table: BiasTable, names: Sequence[str], shared_background: Counts | None
 ) -> dict[str, tuple[Counts, Counts]]:
-    """Return the rows by class of each subgroup, or category, and of its background."""
+    """Return the rows by class of subgroups, or categories, and of their backgrounds."""
     overall, rows = _count_classes(table.counts[None]), {}
     for name in names:
         own = _count_classes(table.counts[name])

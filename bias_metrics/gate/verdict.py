@@ -62,11 +62,11 @@ class Lack:
     """The present and the required number."""
     side: Literal["", "background"] = ""
     effective: bool = False
-    """Whether `n` is the effective sample size of weighted rows."""
+    """True if `n` is the effective sample size of weighted rows."""
     group: str | None = None
     """The group that lacks them, if several are judged together."""
     categories: tuple[Lack, ...] = ()
-    """What the categories lack in which the group might have been judged."""
+    """The lacks of the categories in which the group might have been judged."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, without defaults."""
@@ -79,7 +79,7 @@ class Lack:
 
 @dataclass(frozen=True)
 class Evidence:
-    """The measurements on one slice, with intervals at one confidence."""
+    """The measurements on a slice, with intervals at a single confidence."""
 
     table: BiasTable
     """Every number that rules may read, with the differences from each rival."""
@@ -87,7 +87,7 @@ class Evidence:
     """Rows by class (`positive`, `negative`) of a background that all subgroups share, such as all
     rows without identities; by default each subgroup's background is all rows outside it."""
     is_sample: bool = True
-    """Whether rows are a sample. If not, values decide whatever a rule's mode, no support is
+    """True if rows are a sample. If not, values decide whatever a rule's mode, no support is
     needed, and messages state that they are about these rows."""
     small: SmallGroups = field(default_factory=SmallGroups)
     """Settings for subgroups with too few rows for a rule. With a hierarchy, the table has
@@ -115,7 +115,7 @@ class Rolled:
 
 @dataclass(frozen=True)
 class RuleResult(Tabular):
-    """The result of one rule for one number and one limit."""
+    """The result of a rule for a number and a limit."""
 
     rule: str
     """`Rule.name`."""
@@ -126,7 +126,7 @@ class RuleResult(Tabular):
     """The metric, and its scope: `overall`, `aggregate`, `worst`, `subgroup` or `category`."""
     group: str | None
     slice: str | None
-    """The subgroup (for `worst`: the worst one) or category, and the slice."""
+    """The subgroup (the worst, for scope `worst`) or category, and the slice."""
     mode: str
     """`proven` if a bound decides, `estimate` if the value decides."""
     confidence: float
@@ -153,7 +153,7 @@ class RuleResult(Tabular):
     n_clusters: int | None = None
     """Number of clusters, if rows come in clusters."""
     threshold: str | None = None
-    """Name of the decision threshold, if the metric has one."""
+    """Name of the decision threshold, for a metric at a threshold."""
     at: float | None = None
     rival_at: float | None = None
     """The thresholds of that name: the candidate's, and the champion's or reference's."""
@@ -170,14 +170,14 @@ class RuleResult(Tabular):
     visible: float | None = None
     """The loss (below a floor, above a ceiling) that such rows detect with a power of 80 %."""
     rows_needed: Mapping[str, int] = field(default_factory=dict)
-    """Further rows of each class that the rule would need, if the model is as good as the rival."""
+    """Further rows by class that the rule would need, if the model is as good as the rival."""
     instead_of: tuple[str, ...] = ()
     """The subgroups judged in this category; for an aggregate, the groups that it covers."""
     hint: str | None = None
     """Hint for a subgroup that lacks evidence: an entry of `not_measured` expired or is misspelt.
     """
     on_these_rows: bool = False
-    """Whether the rows are a complete list, so that the number does not apply to other comments."""
+    """True if the rows are a complete list, so that the number does not apply to other comments."""
     lack: Lack | None = None
     """The lack of rows or clusters."""
     why: str | None = None
@@ -186,18 +186,18 @@ class RuleResult(Tabular):
     """Number of categories among `instead_of` of an aggregate."""
     rows_for_margin: int | None = None
     n_compared: int | None = None
-    """Rows of each compared class that a margin needs, and the present number, if smaller."""
+    """Rows per compared class that a margin needs, and the present number, if smaller."""
     n_bounds: int | None = None
     """Number of joint bounds of losses."""
     without: tuple[str, ...] = ()
     """Groups without whose rows the loss is not significant."""
     may_be_shared: bool = False
-    """Whether a loss may come from rows of another group that loses, which counts cannot show."""
+    """True if a loss may come from rows of another group that loses, which counts cannot show."""
     n_marked: int | None = None
     n_rows: int | None = None
     """Rows without a score, or truncated, and all rows."""
     role: str | None = None
-    """The role of the model whose scores are missing."""
+    """The role of the model with missing scores."""
     positives_flagged: float | None = None
     """Share of positives that a threshold flags; `value` is the share of negatives."""
     dominated_by: DominantUnits | None = None
@@ -205,7 +205,7 @@ class RuleResult(Tabular):
 
     @property
     def lacks_rows(self) -> bool:
-        """Whether the result is `insufficient` for lack of rows or clusters.
+        """True if the result is `insufficient` for lack of rows or clusters.
 
         Only then does an entry of `not_measured` change the outcome.
         """
@@ -214,7 +214,7 @@ class RuleResult(Tabular):
 
     @property
     def counts(self) -> bool:
-        """Whether the result counts for the verdict."""
+        """True if the result counts for the verdict."""
         return self.action == "block" and self.outcome != "skipped"
 
     def to_dict(self) -> dict[str, Any]:
@@ -250,7 +250,7 @@ class Verdict(Tabular):
         return {"outcome": self.outcome, "results": [result.to_dict() for result in self.results]}
 
     def rows(self) -> list[Row]:
-        """Return one record per result."""
+        """Return a record per result."""
         return [
             {
                 item.name: getattr(result, item.name)

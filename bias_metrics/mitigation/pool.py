@@ -18,7 +18,7 @@ IntArray = npt.NDArray[np.intp]
 
 @dataclass(frozen=True)
 class BalancedCell:
-    """The rows added for one term in one bucket."""
+    """The rows added for a term in a bucket."""
 
     term: int  # term, bucket: positions
     bucket: int
@@ -38,7 +38,7 @@ class PoolChoice(Tabular):
     chosen: IntArray
     """(m,): positions in the pool, in the order of choice."""
     cells: tuple[BalancedCell, ...]
-    """One cell for each term and bucket with rows."""
+    """A cell for each term and bucket with rows."""
 
     @property
     def lacking(self) -> list[BalancedCell]:
@@ -50,7 +50,7 @@ class PoolChoice(Tabular):
         return {"n_chosen": int(self.chosen.size), "cells": self.rows()}
 
     def rows(self) -> list[Row]:
-        """Return one record per cell."""
+        """Return a record per cell."""
         return [dict(vars(cell)) for cell in self.cells]
 
 
@@ -74,11 +74,11 @@ def balance_with_pool(
     y_true : bool array of shape (n,)
         True for toxic rows.
     buckets : int array of shape (n,)
-        Length bucket of each row, from 0.
+        The rows' length buckets, from 0.
     mentions : bool array of shape (n, k)
         True if the row contains the term.
     pool_buckets : int array of shape (m,)
-        Length bucket of each row of the pool.
+        Length buckets of the pool's rows.
     pool_mentions : bool array of shape (m, k)
         True if the row of the pool contains the term.
     rng : numpy Generator
@@ -87,7 +87,7 @@ def balance_with_pool(
     Returns
     -------
     PoolChoice
-        The chosen rows, and the added and lacking rows of each term and bucket.
+        The chosen rows, and the added and lacking rows by term and bucket.
 
     Raises
     ------
@@ -162,7 +162,7 @@ def rows_to_balance(n: int, n_positive: int, prior: float) -> int:
 
 
 class _BucketState:
-    """The counts of each term in one bucket while rows are added."""
+    """The counts by term in a bucket while rows are added."""
 
     def __init__(self, labels: npt.NDArray[np.bool_], mentions: npt.NDArray[np.bool_]) -> None:
         self._prior = float(labels.mean())
@@ -191,7 +191,7 @@ class _BucketState:
         return list(chosen)
 
     def list_cells(self, bucket: int) -> list[BalancedCell]:
-        """Return one cell for each term with rows."""
+        """Return a cell for each term with rows."""
         cells = []
         for term in np.flatnonzero(self._n).tolist():
             n, added = int(self._n[term]), int(self._added[term])

@@ -47,7 +47,7 @@ class BalancingWeights(Tabular):
         }
 
     def rows(self) -> list[Row]:
-        """Return one record per identity."""
+        """Return a record per identity."""
         return [
             {
                 "identity": name,
@@ -74,7 +74,7 @@ def balancing_weights(
     y_true : bool array of shape (n,)
         True for toxic rows; both classes must occur.
     subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
-        Name and membership of each identity; they may overlap.
+        Names and memberships of the identities; they may overlap.
     scheme : {"prior", "equal"}
         `prior` gives each identity, and the rows without identities, the overall share of toxic
         rows, and keeps its total weight. For identities that do not overlap these are the weights
@@ -137,7 +137,7 @@ def balancing_weights(
 def _rake_weights(
     labels: npt.NDArray[np.bool_], groups: list[npt.NDArray[np.bool_]], most: float
 ) -> FloatArray:
-    """Scale the cells of each group in turn until all have the prior and their own total weight."""
+    """Scale the groups' cells in turn until all have the prior and their own total weight."""
     prior = float(labels.mean())
     weights = np.ones(labels.size)
     cells = [(mask & labels, mask & ~labels, float(mask.sum())) for mask in groups]

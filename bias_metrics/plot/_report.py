@@ -35,7 +35,7 @@ TableLike: TypeAlias = BiasTable | Mapping[str, Any]
 def cells_by_group(
     table: TableLike, *, differences: bool = False
 ) -> Mapping[str, Mapping[str, Any]]:
-    """Return the plain values of each metric and the number of rows, by group."""
+    """Return the plain values of the metrics and the number of rows, by group."""
     if not isinstance(table, BiasTable):
         subgroups: Mapping[str, Mapping[str, Any]] = table["subgroups"]
         return subgroups
@@ -62,7 +62,7 @@ def intervals(
     title: str = "",
     ax: Axes | None = None,
 ) -> Figure:
-    """Draw one metric with its interval for each identity, the worst on top.
+    """Draw a metric with its interval for each identity, the worst on top.
 
     Blue dot: the whole interval is within the limit, or no limit is given. Orange diamond: the
     whole interval is beyond the limit. Grey square: the limit is inside the interval, or the
@@ -89,8 +89,8 @@ def intervals(
     Returns
     -------
     matplotlib Figure
-        A figure whose axis runs from 0.5 to 1 for AUCs and from -1/2 to 1/2 for AEGs, or further if
-        a value or lower bound is below that.
+        A figure. Its axis runs from 0.5 to 1 for AUCs and from -1/2 to 1/2 for AEGs, or further
+        down if a value or lower bound is lower.
 
     Raises
     ------
@@ -146,7 +146,7 @@ def _draw_interval(
     floor: float | None,
     ceiling: float | None,
 ) -> None:
-    """Draw the value and interval of one identity, coloured by its position to the limit."""
+    """Draw the value and interval of an identity, coloured by its position to the limit."""
     value, low, high = (cell.get(key) for key in ("value", "low", "high"))
     colour, marker, has_interval = GREY, "s", False
     if value is not None and low is not None and high is not None:
@@ -314,7 +314,7 @@ def per_term_scatter(
 ) -> Figure:
     """Draw a metric by term for one or two models, as in Dixon et al., Figures 3 to 5.
 
-    A point is the value of one trained model for one term; a line is the value over all rows (the
+    A point is the value of a trained model for a term; a line is the value over all rows (the
     mean over trained models). The closer the points are to their line, the smaller the equality
     difference. Terms are sorted by the first model's mean in descending order; terms without values
     come last, in grey.
@@ -415,7 +415,7 @@ def label_grid(axes: Axes, rows: Sequence[str], columns: Sequence[str] | None = 
 def fill_cell(
     axes: Axes, column: int, row: int, text: str, colour: Colour | None = None, **font: Any
 ) -> None:
-    """Fill one cell of a grid with a colour, by default grey, and a text."""
+    """Fill a cell of a grid with a colour, by default grey, and a text."""
     ink = "0.35"
     if colour is not None:
         luminance = float(np.dot(colour[:3], (0.299, 0.587, 0.114)))

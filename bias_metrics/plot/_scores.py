@@ -42,7 +42,7 @@ def _scale_axes(axes: Axes) -> Axes:
 def reliability(
     calibrated: Result, *, overall: Result | None = None, name: str = "", ax: Axes | None = None
 ) -> Figure:
-    """Draw the reliability of one set of rows.
+    """Draw the reliability of a set of rows.
 
     Each point is a bin of rows with similar scores: its mean score on the horizontal axis, and its
     share of positives on the vertical axis, with a confidence band. On the dashed diagonal the
@@ -81,7 +81,7 @@ def reliability_panels(
     calibrated : mapping of str to Calibrated or mapping
         Results by identity.
     overall : Calibrated or mapping, optional
-        All rows, drawn in grey in the background of each panel.
+        All rows, drawn in grey in the background of all panels.
     title : str, default=""
         Title of the figure.
 
@@ -103,7 +103,7 @@ def reliability_panels(
 def _draw_bins(
     axes: Axes, name: str, calibration: Mapping[str, Any], reference: Mapping[str, Any] | None
 ) -> None:
-    """Draw the bins of one set of rows, over those of a reference."""
+    """Draw the bins of a set of rows, over those of a reference."""
     bias, bins = calibration["bias"]["value"], calibration["reliability"]
     heading = "" if bias is None else f"mean score {bias:+.3f} off"
     axes.plot([0, 1], [0, 1], color=GREY, linestyle="--", linewidth=0.8)
@@ -235,7 +235,7 @@ def _check_panel(name: str, panel: Panel, background: BoolArray | None) -> Panel
 class _BinCounter:
     """Counts of rows by class in each bin, for groups and their backgrounds.
 
-    Rows that consecutive panels share, such as those of one report, are counted once.
+    Rows that consecutive panels share, such as those of the same report, are counted once.
     """
 
     def __init__(self, edges: FloatArray, background: BoolArray | None) -> None:
@@ -263,7 +263,7 @@ class _BinCounter:
 def _draw_distribution(
     axes: Axes, counts: Sequence[tuple[Counts, Counts]], edges: FloatArray
 ) -> None:
-    """Draw the histograms of one panel, for negatives and for positives."""
+    """Draw the histograms of a panel, for negatives and for positives."""
     if not any(own.any() for own, _ in counts):
         axes.set_facecolor(UNDEFINED)
         axes.text(0.5, 0.5, "no evidence", ha="center", color="0.35", transform=axes.transAxes)

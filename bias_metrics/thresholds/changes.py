@@ -22,7 +22,7 @@ from bias_metrics.thresholds.shares import CountedShare, Events, Share
 
 @dataclass(frozen=True)
 class ChangedDecisions(Tabular):
-    """The changed decisions of each subgroup."""
+    """The changed decisions by subgroup."""
 
     thresholds: tuple[float, float]
     """Thresholds of the first and the second model."""
@@ -32,12 +32,12 @@ class ChangedDecisions(Tabular):
     """Joint confidence of all intervals."""
 
     def __getitem__(self, key: str | tuple[str, str]) -> Any:
-        """Return the changes of a subgroup, or those in one direction: `["newly_flagged", "gay"]`.
+        """Return the changes of a subgroup, also in a single direction: `["newly_flagged", "gay"]`.
 
         Raises
         ------
         KeyError
-            If the subgroup or the direction is unknown; the message lists the known ones.
+            If the subgroup or the direction is unknown; the message lists the known names.
         """
         metric, name = (None, key) if isinstance(key, str) else key
         shares = known_name(self.subgroups, name)
@@ -56,7 +56,7 @@ class ChangedDecisions(Tabular):
         )
 
     def rows(self) -> list[Row]:
-        """Return one record per subgroup and direction."""
+        """Return a record per subgroup and direction."""
         return labelled(
             "subgroup",
             {
@@ -78,7 +78,7 @@ def changed_decisions(
     confidence: float = 0.95,
     **options: Unpack[RowOptions],
 ) -> ChangedDecisions:
-    """Count the rows of each subgroup that one model flags, or misses, and another does not.
+    """Count rows that a model flags, or misses, and another does not, by subgroup.
 
     Unlike in a difference of rates, changes do not cancel: at the same rate, a model may newly flag
     ten harmless rows and no longer flag ten others.
@@ -109,8 +109,7 @@ def changed_decisions(
     Raises
     ------
     ValueError, TypeError
-        If the number of scores is not that of the rows, a score or threshold is not finite, or the
-        rows have weights.
+        If the number of scores or rows differs, a value is not finite, or the rows have weights.
 
     References
     ----------

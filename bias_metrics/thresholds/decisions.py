@@ -1,4 +1,4 @@
-"""All error rates at one decision threshold, from a single count of the rows."""
+"""All error rates at a decision threshold, from a single count of the rows."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from bias_metrics.thresholds.thresholds import threshold_table
 
 @dataclass(frozen=True)
 class ThresholdReport(Tabular):
-    """Errors at one threshold."""
+    """Errors at a threshold, overall and by subgroup."""
 
     threshold: float
     """Decision threshold; scores at or above it are flagged."""
     overall: ErrorRates
     """Errors of all rows."""
     subgroups: dict[str, ErrorRates]
-    """Errors of each subgroup, in the order given."""
+    """Errors by subgroup, in the order given."""
     groups: tuple[str, ...]
     """The subgroups that the two sums cover."""
 
@@ -63,7 +63,7 @@ class ThresholdReport(Tabular):
         }
 
     def rows(self) -> list[Row]:
-        """Return one record per subgroup, and one without a name for all rows."""
+        """Return a record per subgroup, and a record without a name for all rows."""
         return labelled("subgroup", rows_of(self.subgroups, self.overall))
 
     def _table(self) -> Table:
@@ -79,7 +79,7 @@ def threshold_report(
     threshold: float,
     groups: Sequence[str] | None = None,
 ) -> ThresholdReport:
-    """Report all errors at one threshold, by subgroup, with their sums.
+    """Report all errors at a threshold, by subgroup, with their sums.
 
     The values equal those of `error_rates`, `fped` and `fned`, from a single count of the rows.
 
@@ -90,12 +90,12 @@ def threshold_report(
     y_score : float array of shape (n,)
         Finite scores.
     subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
-        Name and membership of each subgroup; rows may belong to several or to none.
+        Names and memberships of the subgroups; rows may belong to several or to none.
     threshold : float
         Finite; a score equal to it is flagged.
     groups : sequence of str, optional
-        The subgroups that FPED and FNED sum over; default all. A sum is undefined if any of these
-        subgroups lacks the class.
+        The subgroups that FPED and FNED sum over; default all. A sum is undefined if a subgroup
+        in it lacks the class.
 
     Returns
     -------

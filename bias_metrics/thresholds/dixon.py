@@ -1,4 +1,4 @@
-"""Equality differences of Dixon et al. (2018): errors of each subgroup compared with all rows."""
+"""Equality differences of Dixon et al. (2018): errors by subgroup, compared with all rows."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class EqualityDifference(Tabular):
     overall: MetricValue
     """The metric over all rows."""
     subgroups: dict[str, MetricValue]
-    """The metric of each subgroup."""
+    """The metric by subgroup."""
     threshold: float | None = None
     """The threshold of the rates; None for AUCs, or if it is undefined."""
 
     @property
     def terms(self) -> dict[str, MetricValue]:
-        """The term of each subgroup in the sum."""
+        """The terms of the sum, by subgroup."""
         return {name: self._compute_term(metric) for name, metric in self.subgroups.items()}
 
     @property
@@ -73,7 +73,7 @@ class EqualityDifference(Tabular):
         }
 
     def rows(self) -> list[Row]:
-        """Return one record per subgroup: its metric and its term of the sum."""
+        """Return a record per subgroup: its metric and its term of the sum."""
         terms = self.terms
         records = {
             name: [flat({"metric": metric.to_dict(), "term": terms[name].to_dict()})]
@@ -94,7 +94,7 @@ def fped(
     threshold: float | None = None,
     threshold_set: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
 ) -> EqualityDifference:
-    """Compare the false positive rate of each subgroup with that of all rows (FPED).
+    """Compare each subgroup's false positive rate with that of all rows (FPED).
 
     False Positive Equality Difference: are harmless rows flagged as often in each subgroup?
     Sum over subgroups g of abs(FPR - FPR_g). FPR is the share of all negatives that is flagged
@@ -110,7 +110,7 @@ def fped(
     y_score : float array of shape (n,)
         Finite scores.
     subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
-        Name and membership of each subgroup; rows may belong to several or to none.
+        Names and memberships of the subgroups; rows may belong to several or to none.
     threshold : float, optional
         Finite; a score equal to it is flagged.
     threshold_set : pair of arrays of shape (m,), optional
@@ -122,9 +122,9 @@ def fped(
     -------
     EqualityDifference
         The value, 0 or more (at most the number of subgroups), ideal 0; its terms; the
-        threshold; the rate of all rows and of each subgroup. Undefined if a subgroup, or the whole
-        set, lacks negatives, if there are no subgroups, and if the rows of an equal error rate lack
-        a class.
+        threshold; the rates overall and by subgroup. Undefined without subgroups, and if a subgroup
+        or the whole set lacks negatives. Also undefined if the rows of an equal error rate lack a
+        class.
 
     Raises
     ------
@@ -154,7 +154,7 @@ def fned(
     threshold: float | None = None,
     threshold_set: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
 ) -> EqualityDifference:
-    """Compare the false negative rate of each subgroup with that of all rows (FNED).
+    """Compare each subgroup's false negative rate with that of all rows (FNED).
 
     False Negative Equality Difference: are toxic rows missed as often in each subgroup?
     Sum over subgroups g of abs(FNR - FNR_g). FNR is the share of all positives that is not flagged

@@ -53,7 +53,7 @@ RATES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...], str]] = MappingProxy
 
 @dataclass(frozen=True)
 class ErrorRates(Tabular):
-    """Counts of errors at one threshold, with the rates computed from these counts."""
+    """Counts of errors at a threshold, with the rates computed from these counts."""
 
     threshold: float
     """Decision threshold; scores at or above it are flagged."""
@@ -156,7 +156,7 @@ class ErrorCurve(Tabular):
         return totals | {name: self.rate(name).tolist() for name in RATES}
 
     def rows(self) -> list[Row]:
-        """Return one record per threshold."""
+        """Return a record per threshold."""
         columns = {"threshold": self.thresholds.tolist()}
         columns |= {name: self.rate(name).tolist() for name in RATES}
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
@@ -198,7 +198,7 @@ def sort_subgroup(
     in_subgroup: BoolArray,
     sample_weight: FloatArray | None = None,
 ) -> SortedClasses:
-    """Sort the rows of one subgroup by class."""
+    """Sort the rows of a subgroup by class."""
     rows = np.flatnonzero(in_subgroup)
     weight = None if sample_weight is None else sample_weight[rows]
     return sort_classes(y_true[rows], y_score[rows], weight)

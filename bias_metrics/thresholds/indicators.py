@@ -71,7 +71,7 @@ class GroupIndicators(Tabular):
     """Each share of right decisions minus that of the background; empty for all rows."""
 
     def rows(self) -> list[Row]:
-        """Return one record per indicator, with its gap if it has one."""
+        """Return a record per indicator, with its gap if it has a gap."""
         missing = MetricValue(None, "no gap")
         ends = ("value", "low", "high")
         return [
@@ -85,20 +85,20 @@ class GroupIndicators(Tabular):
 
 @dataclass(frozen=True)
 class Indicators(Tabular):
-    """The indicators at one threshold, of all rows and of each subgroup."""
+    """The indicators at a threshold, overall and by subgroup."""
 
     threshold: float
     """Decision threshold; scores at or above it are flagged."""
     overall: GroupIndicators
     subgroups: dict[str, GroupIndicators]
-    """overall, subgroups: indicators of all rows, and of each subgroup in the order given."""
+    """overall, subgroups: indicators of all rows, and by subgroup in the order given."""
     confidence: float
-    """Confidence of each share's interval, and joint confidence of all intervals of gaps."""
+    """Confidence of a share's interval, and joint confidence of all intervals of gaps."""
     n_gaps: int
     """Number of gaps with joint intervals."""
 
     def rows(self) -> list[Row]:
-        """Return one record per subgroup and indicator; all rows are first, without a name."""
+        """Return a record per subgroup and indicator; all rows are first, without a name."""
         records: dict[str | None, list[Row]] = {None: self.overall.rows()}
         records |= {name: indicators.rows() for name, indicators in self.subgroups.items()}
         return labelled("subgroup", records)
@@ -135,7 +135,7 @@ def decision_indicators(
         Finite; a score at or above it is flagged. The intervals take it as given: with a threshold
         chosen on these rows, decisions look better than they are.
     confidence : float, default=0.95
-        Confidence of each interval of a share, and joint confidence of the intervals of all gaps
+        Confidence of an interval of a share, and joint confidence of the intervals of all gaps
         (Bonferroni). Counted rows in fewer than 20 clusters give no interval.
     **options
         `sample_weight`, `weight_kind`, `clusters`, `background` as in `evaluate_bias`; not with
@@ -151,8 +151,7 @@ def decision_indicators(
     Raises
     ------
     ValueError, TypeError
-        If the number of scores is not that of the rows, a score is not finite, or the threshold or
-        confidence is out of range.
+        If the number of scores or rows differs, or a value is not finite or out of range.
 
     Notes
     -----
@@ -163,7 +162,7 @@ def decision_indicators(
     decision that the sample lacks may have the weight of the heaviest row. The interval therefore
     covers the shares after one more right, and after one more wrong, decision of that weight.
 
-    Coverage falls if whole clusters are wrong, but so rarely that a sample may have none of these.
+    Coverage falls if whole clusters are wrong, but so rarely that a sample may lack such clusters.
     For 100 clusters of 20 rows with two such clusters expected, intervals cover 83 to 94 %; with
     six, 94 to 98 %. For 40 clusters of 20 rows with two expected, the interval of accuracy covers
     88 %; the rule of `rate_gaps` would cover 86 %.
@@ -354,9 +353,9 @@ class _Decisions:
         return _EventShare(estimate, int(events.sum()), counted.size, heaviest, most_rows)
 
     def _find_heaviest(self, members: Places, kinds: Iterable[str]) -> float:
-        """Return the largest weight of one more decision: of any row, or of a cluster of `members`.
+        """Return the largest weight of a further decision, of any row or cluster of `members`.
 
-        Only rows with the same decision, flagged or not, as one of the kinds are compared.
+        Only rows with a decision (flagged or not) of these kinds are compared.
         """
         weights = [0.0]
         for is_flagged in {kind in _FLAGGED for kind in kinds}:

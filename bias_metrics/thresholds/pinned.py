@@ -41,8 +41,8 @@ def pinned_auc(
     """AUC of a mixture of the subgroup (one half) and all rows (the other half).
 
     A low value means that the model ranks rows of the subgroup badly among others. **It is not
-    robust to class skew: a subgroup whose share of positives differs from the rest gets a
-    different value even if the scores of each class are the same (Borkan et al. 2019b). Report
+    robust to class skew: a subgroup with another share of positives than the rest gets a
+    different value even if the scores are the same in both classes (Borkan et al. 2019b). Report
     it, never gate on it;** `bpsn_auc`, `bnsp_auc` and `subgroup_auc` are more informative. A shift
     of the whole subgroup also changes the value of the *other* subgroups.
 
@@ -120,7 +120,7 @@ def pinned_auc_equality_difference(
     -------
     EqualityDifference
         The value, 0 or more, ideal 0; its terms; the AUC of all rows and the pinned AUCs.
-        Undefined if any of these is undefined, or without subgroups.
+        Undefined if an AUC is undefined, or without subgroups.
 
     Raises
     ------
@@ -199,8 +199,8 @@ def _compute_exact(
 ) -> MetricValue:
     """Return the exact form from pair counts: within the subgroup, across, and within the others.
 
-    A row of the subgroup counts `n_others` and one of the other half `n_own`, so that both
-    halves have the same weight and every number is an integer.
+    A row of the subgroup counts `n_others`, and a row of the other half `n_own`. Both halves then
+    have the same weight, and every number is an integer.
     """
     n_pos, n_neg = own.positive.n, own.negative.n
     others_pos, others_neg = all_rows.positive.n, all_rows.negative.n

@@ -36,9 +36,9 @@ def rate_gaps(
 
     `fpr_gap` is the false positive rate of the subgroup minus that of the background: above 0,
     harmless mentions are flagged more often than other harmless rows. `fnr_gap` is the same for
-    the false negative rate: above 0, abuse of the subgroup is missed more often. Do not confuse
-    them with `fped` and `fned`, which sum absolute differences from the rate of *all* rows and have
-    no interval, nor with the AEGs, which compare scores without a threshold.
+    the false negative rate: above 0, abuse of the subgroup is missed more often. In contrast,
+    `fped` and `fned` sum absolute differences from the rate of *all* rows, without intervals. The
+    AEGs compare scores without a threshold.
 
     Parameters
     ----------
@@ -52,9 +52,9 @@ def rate_gaps(
         Finite; a score at or above it is flagged. The intervals take it as given.
     threshold_range : tuple of two floats, optional
         If the threshold was estimated from these rows: its confidence range, as from
-        `equal_error_range`. The intervals then allow for the change of each gap within the range.
+        `equal_error_range`. The intervals then allow for the change of the gaps within the range.
     confidence : float, default=0.95
-        Confidence of each interval. A gap has no interval if subgroup or background has fewer than
+        Confidence of the intervals. A gap has no interval if subgroup or background has fewer than
         20 clusters with rows of the counted class.
     **options
         `clusters` and `background` as in `evaluate_bias`; not with `Rows`.
@@ -62,19 +62,18 @@ def rate_gaps(
     Returns
     -------
     BiasTable
-        `fpr_gap` and `fnr_gap` of each subgroup at the threshold `given`: in [-1, 1], ideal 0, with
+        `fpr_gap` and `fnr_gap` by subgroup at the threshold `given`: in [-1, 1], ideal 0, with
         intervals. A gap without rows in subgroup or background has the value None and a reason.
 
     Raises
     ------
     ValueError, TypeError
-        If the number of scores is not that of the rows, a score or threshold is not finite, or the
-        rows have weights.
+        If the number of scores or rows differs, a value is not finite, or the rows have weights.
 
     Notes
     -----
-    The interval is the union of Newcombe's hybrid score interval and that of Agresti and Caffo,
-    which keeps its level for few rows and rates near 0. With clusters it uses the effective sample
+    The interval is the union of Newcombe's hybrid score interval and that of Agresti and Caffo. The
+    latter keeps its level for few rows and rates near 0. With clusters it uses the effective sample
     size; while fewer than ten clusters have an error, this is the number of clusters. It is at
     least as wide as the interval of the linearised variance with Student's quantile. It is narrower
     than for independent rows only if 40 clusters have an error, and 40 have none.
@@ -147,7 +146,7 @@ def compare_rate_gaps(
     References
     ----------
     Newcombe (1998), Statistics in Medicine 17, 2635-2650 (paired rows). Zou (2007),
-    Psychological Methods 12 (intervals of differences from the limits of each).
+    Psychological Methods 12 (intervals of differences from both limits).
 
     Examples
     --------
@@ -170,7 +169,7 @@ Gaps = dict[str, dict[str, ShareGap]]
 
 
 class MeasuredRates:
-    """Error rates of one or two models, each at its threshold, for intervals of any confidence.
+    """Error rates of one or two models at their thresholds, for intervals of any confidence.
 
     Errors are counted once. Parameters and exceptions are those of `rate_gaps`; the keys of
     `scores` are argument names for error messages.
@@ -192,7 +191,7 @@ class MeasuredRates:
         names: Iterable[str] | None = None,
         at: str = GIVEN,
     ) -> BiasTable:
-        """Return one model's gaps; `names` are the subgroups, `at` is the threshold's name."""
+        """Return a model's gaps; `names` are the subgroups, `at` is the threshold's name."""
         cells = {
             name: {metric: _measure(gap, gap.measure, confidence) for metric, gap in gaps.items()}
             for name, gaps in self._find_gaps([threshold_range], names).items()

@@ -28,9 +28,9 @@ class Sums(NamedTuple):
     events: tuple[float, ...]  # Sums of squared numbers of events, by model
     together: tuple[float, ...]  # Sums of rows times events, by model
     both: float  # Sum of products of two models' events; 0 for any other number of models
-    hit: tuple[int, ...]  # Clusters with at least one event, by model
-    spared: tuple[int, ...]  # Clusters with at least one row without the event, by model
-    disagreeing: int  # Clusters whose numbers of events differ between two models
+    hit: tuple[int, ...]  # Clusters with an event, by model
+    spared: tuple[int, ...]  # Clusters with a row without the event, by model
+    disagreeing: int  # Clusters with different numbers of events under two models
 
     def flat(self) -> list[float]:
         """Return all sums in a single list, which is additive over clusters."""
@@ -108,17 +108,17 @@ class ByCluster:
 
     @cached_property
     def hit(self) -> tuple[int, ...]:
-        """Clusters with at least one event, by model."""
+        """Clusters with an event, by model."""
         return tuple(int(np.count_nonzero(counts)) for counts in self.events)
 
     @cached_property
     def spared(self) -> tuple[int, ...]:
-        """Clusters with at least one row without the event, by model."""
+        """Clusters with a row without the event, by model."""
         return tuple(int(np.count_nonzero(self.rows != counts)) for counts in self.events)
 
     @cached_property
     def disagreeing(self) -> int:
-        """Clusters whose numbers of events differ between two models."""
+        """Clusters with different numbers of events under two models."""
         if len(self.events) != 2:
             return 0
         return int(np.count_nonzero(self.events[0] != self.events[1]))
@@ -170,7 +170,7 @@ class Counts:
         return sum(sign * self.events[model] for model, sign in mix) / self.n
 
     def influence(self, mix: Mix) -> Floats:
-        """Return the influence of each cluster in `near` on the share."""
+        """Return the influences of the clusters in `near` on the share."""
         if mix not in self._influences:
             assert self.near is not None  # noqa: S101
             events = [sign * self.near.events[model] for model, sign in mix]
@@ -203,7 +203,7 @@ class Counts:
 
     @property
     def disagreeing(self) -> int:
-        """Clusters whose numbers of events differ between two models."""
+        """Clusters with different numbers of events under two models."""
         assert self.near is not None  # noqa: S101
         return self.near.disagreeing + (self.far.disagreeing if self.far else 0)
 

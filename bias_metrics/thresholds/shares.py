@@ -59,7 +59,7 @@ class Share:
     mixed: tuple[int, ...] = ()
     """With clusters: the smaller of the numbers of clusters with and without an event, by model."""
     disagreeing: int = 0
-    """With clusters and two models: clusters whose numbers of events differ."""
+    """With clusters and two models: clusters with different numbers of events."""
 
     @classmethod
     def of(cls, counts: Counts) -> Share:
@@ -70,7 +70,7 @@ class Share:
         return cls(*totals, numbers, counts.mixed(), counts.disagreeing)
 
     def value(self, model: int) -> float:
-        """Return one model's share."""
+        """Return a model's share."""
         return self.events[model] / self.n
 
     def covariance(self, a: int, b: int) -> float:
@@ -99,7 +99,7 @@ class Share:
         return paired_change(first_only, second_only, n, z)
 
     def measure(self, confidence: float, model: int = 0) -> MetricValue:
-        """Return one model's share with Wilson's interval, widened for clusters."""
+        """Return a model's share with Wilson's interval, widened for clusters."""
         if not self.n:
             return undefined("no rows")
         share = self.value(model)
@@ -131,7 +131,7 @@ class Share:
 
 @dataclass(frozen=True)
 class ShareGap:
-    """A subgroup's share minus that of its background, for one or two models."""
+    """A subgroup's share minus that of its background, for a model or two."""
 
     own: Share
     background: Share
@@ -167,7 +167,7 @@ class ShareGap:
         )
 
     def value(self, model: int = 0) -> float | None:
-        """Return one model's gap; None without rows in the subgroup or background."""
+        """Return a model's gap; None without rows in the subgroup or background."""
         if not self.own.n or not self.background.n:
             return None
         return self.own.value(model) - self.background.value(model)
@@ -182,7 +182,7 @@ class ShareGap:
         return replace(self, moved=tuple(values) if ends else ())
 
     def measure(self, confidence: float, model: int = 0) -> MetricValue:
-        """Return one model's gap with its interval."""
+        """Return a model's gap with its interval."""
         own, other = self.own, self.background
         counts = {f"subgroup_{self.name}": own.n, f"background_{self.name}": other.n}
         if lack := lacks(**counts):
@@ -349,7 +349,7 @@ class Events:
     def among(self, places: Places, own_clusters: Places | None = None) -> Counts:
         """Count events among some rows.
 
-        `own_clusters` are the sorted clusters of these rows, for counts by these clusters only.
+        `own_clusters` are their sorted clusters, for counts by these clusters only.
         """
         places = places[self.counted[places]]
         happened = [has_event[places] for has_event in self.happened]
@@ -365,7 +365,7 @@ class Events:
         return replace(counts, near=ByCluster.of(codes, n, happened))
 
     def gaps(self, names: Iterable[str] | None = None) -> Iterator[tuple[str, ShareGap]]:
-        """Yield the gap of each subgroup; `names` selects subgroups."""
+        """Yield the gaps by subgroup; `names` selects subgroups."""
         for name, own, background in self.sides(names):
             yield name, ShareGap.of(own, background, self.name)
 
@@ -417,7 +417,7 @@ class CountedShare(Tabular):
         return asdict(self)
 
     def rows(self) -> list[Row]:
-        """Return one record."""
+        """Return a single record."""
         return [self.to_dict() | {"share": self.value}]
 
 

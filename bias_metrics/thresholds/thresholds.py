@@ -66,17 +66,17 @@ class EqualErrorRate(Tabular):
 
 @dataclass(frozen=True, eq=False)
 class ThresholdTable(Tabular):
-    """Errors of all rows and of each subgroup at the same thresholds."""
+    """Errors at the same thresholds, overall and by subgroup."""
 
     thresholds: FloatArray
     """(k,): thresholds; scores at or above a threshold are flagged."""
     overall: ErrorCurve
     """Errors of all rows."""
     subgroups: dict[str, ErrorCurve]
-    """Errors of each subgroup, in the order given."""
+    """Errors by subgroup, in the order given."""
 
     def rows(self) -> list[Row]:
-        """Return one record per threshold for each subgroup, and for all rows without a name."""
+        """Return a record per threshold for each subgroup, and for all rows without a name."""
         return labelled("subgroup", rows_of(self.subgroups, self.overall))
 
 
@@ -170,7 +170,7 @@ def error_rates(
     threshold: float,
     sample_weight: npt.ArrayLike | None = None,
 ) -> ErrorRates:
-    """Count the errors of one decision rule: flag every row whose score >= threshold.
+    """Count the errors of a decision rule: flag every row with score >= threshold.
 
     Parameters
     ----------
@@ -224,7 +224,7 @@ def threshold_table(
     thresholds: npt.ArrayLike | None = None,
     sample_weight: npt.ArrayLike | None = None,
 ) -> ThresholdTable:
-    """Count the errors of all rows and of each subgroup at many thresholds.
+    """Count the errors at many thresholds, overall and by subgroup.
 
     A subgroup whose false positive rate is above that of all rows is over-flagged at that
     threshold; if its false negative rate is above, it is under-protected.
@@ -236,7 +236,7 @@ def threshold_table(
     y_score : float array of shape (n,)
         Finite scores.
     subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
-        Name and membership of each subgroup; rows may belong to several or to none.
+        Names and memberships of the subgroups; rows may belong to several or to none.
     thresholds : float array of shape (k,), optional
         Default every distinct score in ascending order. This stores two numbers per subgroup and
         score, so give a list for millions of rows.
@@ -246,8 +246,8 @@ def threshold_table(
     Returns
     -------
     ThresholdTable
-        Counts and five rates in [0, 1] (see `error_rates`) by threshold, of all rows and of each
-        subgroup. Undefined rates are masked, with 0 under the mask and never NaN.
+        Counts and five rates in [0, 1] (see `error_rates`) by threshold, overall and by subgroup.
+        Undefined rates are masked, with 0 under the mask and never NaN.
 
     Raises
     ------
@@ -313,7 +313,7 @@ def equal_error_range(
     confidence : float, default=0.95
         Confidence of the range.
     clusters : array of shape (n,), optional
-        Article, thread or template of each row.
+        The rows' articles, threads or templates.
 
     Returns
     -------

@@ -33,7 +33,7 @@ MATCHES: tuple[Match, ...] = ("flag_rate", "recall")
 
 @dataclass(frozen=True)
 class FlagChange(Tabular):
-    """The change of flagged rows from one model to its successor."""
+    """The change of flagged rows from a model to its successor."""
 
     n: int
     """All rows."""
@@ -59,14 +59,14 @@ class ThresholdTransfer(Tabular):
     """The rate that stays the same."""
     rate_before: float
     rate_after: float
-    """rate_before, rate_after: the flag rate, or recall, of each model at its threshold."""
+    """rate_before, rate_after: the models' flag rates, or recalls, at their thresholds."""
     overall: FlagChange
     """All rows."""
     subgroups: dict[str, FlagChange]
     """Each subgroup."""
 
     def rows(self) -> list[Row]:
-        """Return one record per subgroup."""
+        """Return a record per subgroup."""
         return [
             {
                 "subgroup": name,
@@ -106,25 +106,25 @@ def transfer_threshold(
     y_score_before, y_score_after : float array of shape (n,)
         Finite scores of the first model and its successor, on the same rows.
     subgroups : mapping of str to bool array of shape (n,)
-        Name and membership of each subgroup; they may overlap.
+        Names and memberships of the subgroups; they may overlap.
     threshold : float
         The first model's threshold; a score at or above it is flagged.
     threshold_after : float, optional
-        The successor's threshold, if it is already decided; default the one found by `match`.
+        The successor's threshold, if it is already decided; default the threshold found by `match`.
     match : {"flag_rate", "recall"}, default="flag_rate"
         The rate to keep: the flagged share of all rows, or of the positive rows.
     y_true : bool array of shape (n,), optional
         True for the positive (toxic) class; required for `recall`.
     confidence : float, default=0.95
-        Confidence of each interval.
+        Confidence of the intervals.
     clusters : array of shape (n,), optional
-        Article, thread or template of each row. Fewer than 20 clusters give no interval.
+        The rows' articles, threads or templates. Fewer than 20 clusters give no interval.
 
     Returns
     -------
     ThresholdTransfer
-        The successor's score with the nearest rate as threshold (the higher of two), and the change
-        of flagged rows overall and by subgroup. Intervals take both thresholds as given.
+        The successor's threshold: its score with the nearest rate, the higher of two. The change of
+        flagged rows overall and by subgroup; intervals take both thresholds as given.
 
     Raises
     ------
@@ -134,7 +134,7 @@ def transfer_threshold(
     Notes
     -----
     The models are paired: the interval of a change combines exact intervals of the shares of rows
-    flagged by only one model. With clusters it is at least as wide as the interval of the
+    flagged by a single model. With clusters it is at least as wide as the interval of the
     linearised variance.
 
     References
@@ -179,7 +179,7 @@ def transfer_threshold(
 
 
 def _select_rows(match: Match, y_true: npt.ArrayLike | None, n: int) -> BoolArray:
-    """Return the rows whose flag rate stays the same."""
+    """Return the rows for the flag rate that stays the same."""
     if match == "flag_rate":
         return np.ones(n, dtype=np.bool_)
     if y_true is None:
