@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.coverage.held import Case, Sample, both
-from bias_metrics.thresholds.share_counts import ByCluster, Counts
+from bias_metrics.thresholds.share_counts import EventCounts, EventsByCluster
 from bias_metrics.thresholds.shares import ShareGap
 
 BACKGROUND = 4  # times as many rows
@@ -51,7 +51,7 @@ class Rates(Case):
             empty, none = np.zeros_like(rows), np.zeros_like(own_rows)
             own_rows, own = np.append(own_rows, empty), np.append(own, empty)
             rows, other = np.append(none, rows), np.append(none, other)
-        gap = ShareGap.of(_counts(own_rows, own), _counts(rows, other), "rows")
+        gap = ShareGap.from_counts(_counts(own_rows, own), _counts(rows, other), "rows")
         wide, narrow = gap.measure(0.95), gap.measure(0.9)
         ends = [None if end is None else -end for end in (wide.high, wide.low, narrow.high)]
         return {"gap": both((-float(wide), ends[0], ends[1]), ends[2])}
@@ -80,10 +80,10 @@ class Rates(Case):
         return [f"{self.n_clusters:,}", rows, kind, f"{self.correlation:g}", f"{self.rate:g}"]
 
 
-def _counts(rows: npt.NDArray[np.int64], events: npt.NDArray[np.int64]) -> Counts:
+def _counts(rows: npt.NDArray[np.int64], events: npt.NDArray[np.int64]) -> EventCounts:
     k = int(events.sum())
-    each = ByCluster(rows.astype(np.float64), (events.astype(np.int32),))
-    return Counts(int(rows.sum()), (k,), k, each)
+    each = EventsByCluster(rows.astype(np.float64), (events.astype(np.int32),))
+    return EventCounts(int(rows.sum()), (k,), k, each)
 
 
 HEAD = ["clusters", "rows", "kind", "correlation", "rate"]

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.gate_sizes.populations import Line, sample
 from bias_metrics import compare_bias, evaluate_bias
-from bias_metrics.gate.judging import measured
+from bias_metrics.gate.judging import read_number
 from bias_metrics.gate.rules import LEAST_ROWS
 from bias_metrics.gate.verdict import RuleResult
 from bias_metrics.metrics import METRICS
@@ -173,7 +173,7 @@ def _losses(rows: Rows, alone: list[RuleResult], policy: Policy) -> list[list[An
     found = []
     for one in against:
         is_gap = METRICS[one.metric].is_gap
-        change = measured(compared.subgroups[one.group][one.metric], is_gap=is_gap)
+        change = read_number(compared.subgroups[one.group][one.metric], is_gap=is_gap)
         bound = change.high if is_gap else change.low
         loss = bound if is_gap or bound is None else -bound
         found.append([one.metric, one.group, one.judged_in, _rounded(loss), _fewest(rows, one)])

@@ -29,9 +29,9 @@ from bias_metrics.thresholds.errors import ErrorRates
 from bias_metrics.thresholds.shares import Share, ShareGap
 from bias_metrics.thresholds.thresholds import (
     EqualErrorRate,
-    ends_of_range,
-    equal_error,
-    reach_of,
+    compute_rate_reach,
+    find_equal_error,
+    find_range_ends,
 )
 
 Range = tuple[float, float] | None
@@ -50,7 +50,7 @@ def rate_gaps_of(
     for metric, rate in threshold_metrics().items():
         moved = _moved(counts, threshold_range, rate, background)
         for group, ends in gap_ends(counts, threshold, rate, background):
-            each = [replace(gap, moved=(moved[group],)).measure(confidence) for gap in ends]
+            each = [replace(gap, range_values=(moved[group],)).measure(confidence) for gap in ends]
             found[group][metric] = _between(each)
     return _table(counts, found, {name: threshold}, confidence, background)
 
@@ -69,13 +69,13 @@ def _table(
 
 def equal_error_of(counts: BinCounts) -> EqualErrorRate:
     """Return the rates; see `ScoreCounts.equal_error_rate`."""
-    return equal_error(_classes(counts))
+    return find_equal_error(_classes(counts))
 
 
 def equal_error_range_of(counts: BinCounts, confidence: float) -> tuple[float, float]:
     """Return the range; see `ScoreCounts.equal_error_range`."""
     classes = _classes(counts)
-    threshold = equal_error(classes).threshold
+    threshold = find_equal_error(classes).threshold
     if threshold is None:
         msg = "counts must have positives and negatives; one class is empty."
         raise ValueError(msg)
@@ -83,7 +83,7 @@ def equal_error_range_of(counts: BinCounts, confidence: float) -> tuple[float, f
         [counts.least < threshold, counts.least >= threshold]
     ).T.astype(np.int64)
     wrong = zip((int(missed), int(flagged)), counts.everyone.sum(axis=-1).tolist(), strict=True)
-    low, high = ends_of_range(classes, reach_of(wrong, confidence))
+    low, high = find_range_ends(classes, compute_rate_reach(wrong, confidence))
     first, last = np.searchsorted(counts.least, [min(low, threshold), max(high, threshold)])
     beyond = np.append(counts.least, counts.most[-1])
     return float(beyond[max(first - 1, 0)]), float(beyond[last + 1])
@@ -193,11 +193,11 @@ class Decisions:
                 sides.append(self._share(rate, rows))
             (own_share, most, slack), (other, most_of_other, more) = sides
             of_models = tuple(of_model[group] for of_model in moved)
-            gap = ShareGap(own_share, other, rate.rows, moved=of_models)
-            difference = gap.difference(confidence)
+            gap = ShareGap(own_share, other, rate.rows, range_values=of_models)
+            difference = gap.compare_models(confidence)
             if difference.ends is not None:
                 a, b = gap.measure(confidence, 0), gap.measure(confidence, 1)
-                covariance = most.covariance(0, 1) + most_of_other.covariance(0, 1)
+                covariance = most.compute_covariance(0, 1) + most_of_other.compute_covariance(0, 1)
                 opposed = Joint(-covariance, (0.0, 0.0, 0.0, 0.0))
                 total = paired(a, negated(b), opposed, confidence, small=True)
                 difference = sized(difference, total, b, confidence)
@@ -263,7 +263,7 @@ def _moved(
 ) -> dict[str, tuple[float, ...]]:
     """Return the gap of each subgroup at the ends of a threshold's range, if it has one."""
     ends = [dict(gap_ends(counts, end, rate, background)) for end in threshold_range or ()]
-    return {name: tuple(of[name][0].value() or 0.0 for of in ends) for name in counts.names}
+    return {name: tuple(of[name][0].get_value() or 0.0 for of in ends) for name in counts.names}
 
 
 def _between(ends: list[MetricValue]) -> MetricValue:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from bias_metrics.gate.judging import RIVALS, Outcome
-from bias_metrics.gate.placing import judge_all, rolled
+from bias_metrics.gate.placing import judge_targets, select_rolled_evidence
 from bias_metrics.gate.results import Check
 from bias_metrics.gate.rules import AGGREGATE, LEAST_COMPARED, Rule
 from bias_metrics.gate.targets import targets_of
@@ -115,7 +115,7 @@ def _judge_rule(
     n_categories = 0
     if rule.scope == AGGREGATE:
         hierarchy = selected.small.hierarchy
-        selected, covered = rolled(rule, selected)
+        selected, covered = select_rolled_evidence(rule, selected)
         if hierarchy is not None:
             n_categories = sum(name in hierarchy.categories for name in covered)
     targets = list(targets_of(selected.table, rule, selected.background))
@@ -124,11 +124,11 @@ def _judge_rule(
             rule, kind, limit, selected.table, LEAST_COMPARED, n_categories, not selected.is_sample
         )
         if selected.has(kind):
-            yield from judge_all(check, targets, selected, covered)
+            yield from judge_targets(check, targets, selected, covered)
         else:
             skipped = kind == "champion" and allow_first
             for target in targets:
-                yield check.without_rival(target, skipped=skipped)
+                yield check.report_missing_rival(target, skipped=skipped)
 
 
 def _refuse_missing_numbers(rule: Rule, evidence: Evidence) -> None:

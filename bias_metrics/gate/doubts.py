@@ -11,7 +11,7 @@ from bias_metrics.groups.dominance import DominantUnits
 from bias_metrics.metrics import GIVEN, METRICS, SUBGROUP_METRICS, threshold_metrics
 from bias_metrics.table import BiasTable, Key
 
-USEFUL, FLAGGED = "useful", "flag_rate"
+USEFUL, FLAG_RATE = "useful", "flag_rate"
 CHANCE, LEAST_FLAGGED = 0.5, 0.001
 """AUC of random scores; smallest share of a class that a useful threshold flags."""
 _CLASSES = ("negative", "positive")
@@ -89,7 +89,7 @@ def judge_usefulness(
         results.append(
             RuleResult(
                 kind="floor",
-                metric=FLAGGED,
+                metric=FLAG_RATE,
                 limit=LEAST_FLAGGED,
                 value=at.negative,
                 threshold=GIVEN,

@@ -21,7 +21,9 @@ from bias_metrics.gate.verdict import RuleResult
 
 AllowedBy = Literal["warning", "no_rule"] | float
 """Why a loss does not block: its rule only warns, no rule exists, or the rule's tolerance."""
-Why = Literal["category", "blind", "not_measured", "no_rival", "no_rule", "estimate", "shown_worse"]
+ExceptionKind = Literal[
+    "category", "blind", "not_measured", "no_rival", "no_rule", "estimate", "shown_worse"
+]
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class PassException:
 
     group: str | None
     """The group; None if the exception is not about a single group."""
-    why: Why
+    why: ExceptionKind
     """The replacement of the checks (a category, the margin `blind`, an entry of `not_measured`) or
     the kind of missing evidence."""
     n_checks: int
@@ -63,7 +65,7 @@ class PassException:
 
 
 @dataclass(frozen=True)
-class Extent:
+class PassExtent:
     """The groups for which a pass is proven, and the exceptions."""
 
     groups: tuple[str, ...]
@@ -74,7 +76,7 @@ class Extent:
     """The exceptions, those of single groups first."""
 
 
-def extent_of(results: Sequence[RuleResult], groups: Sequence[str]) -> Extent:
+def extent_of(results: Sequence[RuleResult], groups: Sequence[str]) -> PassExtent:
     """Find the groups for which a pass by these results is proven, and its exceptions.
 
     Parameters
@@ -100,7 +102,7 @@ def extent_of(results: Sequence[RuleResult], groups: Sequence[str]) -> Extent:
         listed = None if len(unruled) == len(groups) else unruled
         exceptions.append(PassException(None, "no_rule", 0, groups=listed))
     proven = tuple(name for name in groups if name in bounded and name not in excepted)
-    return Extent(proven, len(groups), tuple(exceptions))
+    return PassExtent(proven, len(groups), tuple(exceptions))
 
 
 def _find_bounded_groups(results: Sequence[RuleResult], groups: Sequence[str]) -> set[str]:
@@ -178,7 +180,7 @@ def _find_shared_exceptions(results: Sequence[RuleResult]) -> Iterator[PassExcep
             yield PassException(None, "no_rival", len(skipped), kind=kind)
 
 
-def _classify_replacement(result: RuleResult) -> Why | None:
+def _classify_replacement(result: RuleResult) -> ExceptionKind | None:
     """Return what replaces the check of a group with too few rows; None for any other result."""
     if result.outcome != "skipped":
         return None

@@ -18,7 +18,7 @@ RIVALS: tuple[Kind, ...] = ("champion", "reference")
 
 
 @dataclass(frozen=True)
-class Measured:
+class JudgedNumber:
     """A number in the form that limits apply to: an AUC, the size of an AEG, or a change."""
 
     value: float | None
@@ -29,7 +29,7 @@ class Measured:
     """Why the estimate or the interval is missing."""
 
 
-def measured(estimate: Estimate, *, is_gap: bool) -> Measured:
+def read_number(estimate: Estimate, *, is_gap: bool) -> JudgedNumber:
     """Convert an estimate to the number that a rule limits.
 
     For an AEG this is its size; for a difference of AEGs, the change of the size.
@@ -38,18 +38,18 @@ def measured(estimate: Estimate, *, is_gap: bool) -> Measured:
     if low is None and reason is None and isinstance(estimate, MetricValue):
         reason = NOT_ASKED
     if not is_gap or value is None:
-        return Measured(value, low, high, reason)
+        return JudgedNumber(value, low, high, reason)
     if isinstance(estimate, Difference):
         change = abs(_assert_known(estimate.first)) - abs(_assert_known(estimate.second))
-        return Measured(change, estimate.size_low, estimate.size_high, reason)
+        return JudgedNumber(change, estimate.size_low, estimate.size_high, reason)
     if low is None or high is None:
-        return Measured(abs(value), None, None, reason)
-    return Measured(*size_of(Bounded(value, low, high)), reason)
+        return JudgedNumber(abs(value), None, None, reason)
+    return JudgedNumber(*size_of(Bounded(value, low, high)), reason)
 
 
-def worst_of(
-    cells: Mapping[str, Measured], confidence: float, *, worse_is_up: bool
-) -> tuple[str, Measured]:
+def find_worst_group(
+    cells: Mapping[str, JudgedNumber], confidence: float, *, worse_is_up: bool
+) -> tuple[str, JudgedNumber]:
     """Return the worst subgroup, and an interval that covers the worst true value.
 
     If any subgroup lacks a value or an interval, so does the result; a number that is not finite is
@@ -63,13 +63,15 @@ def worst_of(
     family = []
     for number in cells.values():
         if number.low is None or number.high is None:
-            return name, Measured(cells[name].value, None, None, number.reason)
+            return name, JudgedNumber(cells[name].value, None, None, number.reason)
         family.append(Bounded(_assert_known(number.value), number.low, number.high))
     ends = bounds_of_worst(family, confidence, worse_is_up=worse_is_up)
-    return name, Measured(cells[name].value, *ends)
+    return name, JudgedNumber(cells[name].value, *ends)
 
 
-def judge(number: Measured, kind: Kind, rule: Rule, limit: float) -> tuple[Outcome, float | None]:
+def judge_number(
+    number: JudgedNumber, kind: Kind, rule: Rule, limit: float
+) -> tuple[Outcome, float | None]:
     """Return the outcome and the value or bound that decided it.
 
     In mode `estimate` the value decides. In mode `proven`, a pass needs the unfavourable end of the
@@ -104,7 +106,7 @@ def _is_beyond_limit(end: float, kind: Kind, limit: float, *, worse_is_up: bool)
     return end > limit if worse_is_up else end < -limit
 
 
-def _is_finite(number: Measured) -> bool:
+def _is_finite(number: JudgedNumber) -> bool:
     ends = (number.value, number.low, number.high)
     return all(end is None or math.isfinite(end) for end in ends)
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bias_metrics._core.differences import Difference
-from bias_metrics.gate.judging import measured
+from bias_metrics.gate.judging import read_number
 from bias_metrics.metrics import GIVEN, METRICS
 from bias_metrics.table import BiasTable, Key
 
 ALPHA = 0.05
-MOST_CAUSES = 8
+MAX_CAUSES = 8
 """Most subgroups to leave out. Each needs a joint comparison of all other subgroups."""
 
 
@@ -121,7 +121,7 @@ class Losses:
         removed_by: dict[tuple[str, str], tuple[str, ...]] = {}
         causes: list[str] = []
         remaining = self
-        while remaining.cells and len(causes) < MOST_CAUSES:
+        while remaining.cells and len(causes) < MAX_CAUSES:
             causes.append(remaining.cells[0].group)
             if set(remaining.groups) <= set(causes):
                 break
@@ -155,7 +155,7 @@ def _list_bounds(
             threshold = GIVEN if metric.has_threshold else None
             cell = table[Key(name, group, threshold, rival)]
             assert isinstance(cell, Difference)  # noqa: S101 - the key names a rival
-            change = measured(cell, is_gap=metric.is_gap)
+            change = read_number(cell, is_gap=metric.is_gap)
             value, low, high = change.value, change.low, change.high
             if value is None or low is None or high is None:
                 continue

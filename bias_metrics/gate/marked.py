@@ -1,4 +1,4 @@
-"""The rules about marked comments, without a score or truncated: how many, and how unevenly."""
+"""The rules `max_missing` and `max_truncated`: limits on the shares of marked comments."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ _GAPS = {MISSING: "missing_gap", TRUNCATED: "truncated_gap"}
 
 @dataclass(frozen=True)
 class ShareLimits:
-    """How many comments may be marked: without a score, or truncated."""
+    """Largest shares of marked comments: without a score, or truncated."""
 
     overall: float | None = None
     """Largest share of all comments."""
     each: float | None = None
-    """Largest share of the comments of each subgroup."""
+    """Largest share of a subgroup's comments."""
     gap: float | None = None
-    """By how much the share of a subgroup may exceed that of other comments."""
+    """Largest difference between the share of a subgroup and that of other comments."""
     mode: Mode = "proven"
     """`proven`: the upper bound must be within a limit; `estimate`: the share itself."""
     action: Action = "block"
-    """Whether the results count for the verdict."""
+    """`block` if the results count for the verdict, `warn` if not."""
     confidence: float = 0.95
     """One-sided confidence of the bounds."""
 
     def __post_init__(self) -> None:
-        """Refuse limits that decide nothing."""
-        limits = [one for one in (self.overall, self.each, self.gap) if one is not None]
+        """Refuse missing limits and limits out of range."""
+        limits = [limit for limit in (self.overall, self.each, self.gap) if limit is not None]
         if not limits:
             msg = "limits of shares must set `overall`, `each` or `gap`; these set none."
             raise ValueError(msg)
@@ -46,30 +46,30 @@ class ShareLimits:
 
     @property
     def level(self) -> float:
-        """The two-sided confidence of the interval whose end is the one-sided bound."""
+        """Two-sided confidence of the interval that ends at the one-sided bound."""
         return 2 * self.confidence - 1
 
 
 def judge_missing(
-    found: MarkedRows | None,
+    missing: MarkedRows | None,
     limits: ShareLimits | None,
     *,
     rivals: Mapping[str, int] | None = None,
     is_sample: bool = True,
 ) -> tuple[RuleResult, ...]:
-    """Judge how many comments have no score.
+    """Judge the shares of comments without a score.
 
-    Without limits, a single comment without a score is `insufficient`: nothing says that the
-    others may stand for all. Where no comment is missing, limits pass: nothing was left out.
+    Without limits, a single comment without a score is `insufficient`: the scored comments may
+    differ from the others. If all comments have a score, every limit passes.
 
     Parameters
     ----------
-    found : MarkedRows or None
-        With intervals at `limits.level`; None if there is nothing to judge.
+    missing : MarkedRows or None
+        Shares with intervals at `limits.level`; None if missing scores are not judged.
     limits : ShareLimits or None
-        What is allowed.
+        The limits of the policy; None if it has none.
     rivals : mapping of str to int, optional
-        How many comments champion and reference have no score for.
+        Number of comments without a score, for champion and reference.
     is_sample : bool, default=True
         Whether rows are a sample; if not, the share itself decides.
 
@@ -78,25 +78,27 @@ def judge_missing(
     tuple of RuleResult
         One for each limit and group.
     """
-    if found is None:
+    if missing is None:
         return ()
     if limits is None:
-        lacking = {"candidate": found.overall.n_marked, **(rivals or {})}
-        return tuple(_unruled(role, n, found.overall.n) for role, n in lacking.items() if n)
-    return tuple(_each(MISSING, found, limits, is_sample=is_sample))
+        n_missing = {"candidate": missing.overall.n_marked, **(rivals or {})}
+        n_rows = missing.overall.n
+        return tuple(_build_unruled(role, n, n_rows) for role, n in n_missing.items() if n)
+    return tuple(_judge_limits(MISSING, missing, limits, is_sample=is_sample))
 
 
 def judge_truncated(
-    found: MarkedRows | None, limits: ShareLimits | None, *, is_sample: bool = True
+    truncated: MarkedRows | None, limits: ShareLimits | None, *, is_sample: bool = True
 ) -> tuple[RuleResult, ...]:
-    """Judge how many comments were truncated; nothing without limits.
+    """Judge the shares of truncated comments; without limits there is no result.
 
     Parameters
     ----------
-    found : MarkedRows or None
-        With intervals at `limits.level`; None if truncation is unknown, which is `insufficient`.
+    truncated : MarkedRows or None
+        Shares with intervals at `limits.level`; None if truncation is unknown, which is
+        `insufficient`.
     limits : ShareLimits or None
-        What is allowed.
+        The limits of the policy; None if it has none.
     is_sample : bool, default=True
         Whether rows are a sample; if not, the share itself decides.
 
@@ -107,25 +109,25 @@ def judge_truncated(
     """
     if limits is None:
         return ()
-    if found is None:
-        return (_unknown(limits),)
-    return tuple(_each(TRUNCATED, found, limits, is_sample=is_sample))
+    if truncated is None:
+        return (_build_unknown(limits),)
+    return tuple(_judge_limits(TRUNCATED, truncated, limits, is_sample=is_sample))
 
 
-def _each(
-    rule: str, found: MarkedRows, limits: ShareLimits, *, is_sample: bool
+def _judge_limits(
+    rule: str, marked: MarkedRows, limits: ShareLimits, *, is_sample: bool
 ) -> Iterator[RuleResult]:
     proven = limits.mode == "proven" and is_sample
     if limits.overall is not None:
-        share, limit = found.overall, limits.overall
-        yield _judged(rule, share, _RATES[rule], None, limit, limits, proven=proven)
-    for metric, limit_of_each in ((_RATES[rule], limits.each), (_GAPS[rule], limits.gap)):
-        if limit_of_each is not None:
-            for name, one in found.subgroups.items():
-                yield _judged(rule, one, metric, name, limit_of_each, limits, proven=proven)
+        limit = limits.overall
+        yield _judge_share(rule, marked.overall, _RATES[rule], None, limit, limits, proven=proven)
+    for metric, group_limit in ((_RATES[rule], limits.each), (_GAPS[rule], limits.gap)):
+        if group_limit is not None:
+            for name, share in marked.subgroups.items():
+                yield _judge_share(rule, share, metric, name, group_limit, limits, proven=proven)
 
 
-def _judged(
+def _judge_share(
     rule: str,
     share: MarkedShare,
     metric: str,
@@ -137,7 +139,7 @@ def _judged(
 ) -> RuleResult:
     number = share.rate if metric == _RATES[rule] else share.gap
     assert number is not None  # noqa: S101 - a subgroup has both
-    outcome, bound = _outcome(number, share.n_marked, limit, proven=proven)
+    outcome, bound = _decide_outcome(number, share.n_marked, limit, proven=proven)
     reason: Reason = "share"
     if number.value is None:
         reason = "share_undefined"
@@ -169,7 +171,7 @@ def _judged(
     )
 
 
-def _outcome(
+def _decide_outcome(
     number: MetricValue, n_marked: int, limit: float, *, proven: bool
 ) -> tuple[Outcome, float | None]:
     if number.value is None:
@@ -185,7 +187,8 @@ def _outcome(
     return ("fail", number.low) if number.low > limit else ("insufficient", number.high)
 
 
-def _unruled(role: str, n_missing: int, n: int) -> RuleResult:
+def _build_unruled(role: str, n_missing: int, n_rows: int) -> RuleResult:
+    """Return the result of a model with missing scores under a policy without limits."""
     return RuleResult(
         rule=MISSING,
         kind="ceiling",
@@ -202,13 +205,14 @@ def _unruled(role: str, n_missing: int, n: int) -> RuleResult:
         action="block",
         reason="missing_not_ruled",
         n_marked=n_missing,
-        n_rows=n,
+        n_rows=n_rows,
         role=role,
-        value=n_missing / n,
+        value=n_missing / n_rows,
     )
 
 
-def _unknown(limits: ShareLimits) -> RuleResult:
+def _build_unknown(limits: ShareLimits) -> RuleResult:
+    """Return the result of a model for which truncation is unknown."""
     return RuleResult(
         rule=TRUNCATED,
         kind="ceiling",
@@ -218,7 +222,9 @@ def _unknown(limits: ShareLimits) -> RuleResult:
         slice=None,
         mode=limits.mode,
         confidence=limits.confidence,
-        limit=next(one for one in (limits.overall, limits.each, limits.gap) if one is not None),
+        limit=next(
+            limit for limit in (limits.overall, limits.each, limits.gap) if limit is not None
+        ),
         n_positive=0,
         n_negative=0,
         outcome="insufficient",

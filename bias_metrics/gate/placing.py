@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from bias_metrics.gate.results import Check
 from bias_metrics.gate.rolling import Hierarchy
 from bias_metrics.gate.rules import SUBGROUP_METRICS, WORST, Rule
-from bias_metrics.gate.targets import SUBGROUP, Target, category_target, targets_of
+from bias_metrics.gate.targets import SUBGROUP, Target, build_category_target, targets_of
 from bias_metrics.gate.verdict import Evidence, Lack, RuleResult
 
 
@@ -24,7 +24,7 @@ class _Places:
     small: list[tuple[Target, Lack, str | None]] = field(default_factory=list)
 
     @classmethod
-    def of(
+    def place_targets(
         cls,
         check: Check,
         targets: Iterable[Target],
@@ -55,7 +55,7 @@ class _Places:
         return places
 
 
-def judge_all(
+def judge_targets(
     check: Check, targets: Iterable[Target], evidence: Evidence, covered: tuple[str, ...]
 ) -> Iterator[RuleResult]:
     """Judge every target, with small groups in categories if the evidence has them.
@@ -64,17 +64,17 @@ def judge_all(
     """
     targets = list(targets)
     is_worst = bool(targets) and targets[0].scope == WORST
-    places = _Places.of(check, targets[0].members if is_worst else targets, evidence)
+    places = _Places.place_targets(check, targets[0].members if is_worst else targets, evidence)
     if is_worst and places.judged:
         judged = replace(targets[0], members=tuple(places.judged.values()))
-        yield check.judge(
+        yield check.judge_target(
             judged, tuple(name for names in places.instead_of.values() for name in names)
         )
     elif not is_worst:
         for name, target in places.judged.items():
-            yield check.judge(target, places.instead_of.get(name, covered))
+            yield check.judge_target(target, places.instead_of.get(name, covered))
     for target, lack, category in places.small:
-        yield check.judge_alone(
+        yield check.judge_small_group(
             target,
             lack,
             None if evidence.alone is None else evidence.alone.table,
@@ -106,9 +106,9 @@ def _find_category(
     """Return the first category above with enough rows, or what each category lacks."""
     lacks = []
     hierarchy, group = evidence.small.hierarchy or Hierarchy({}), str(target.group)
-    for name in hierarchy.above(group) if is_aggregate else hierarchy.grounds(group):
+    for name in hierarchy.above(group) if is_aggregate else hierarchy.list_substitutes(group):
         if name in evidence.table.categories:
-            category = category_target(evidence.table, check.rule, name, evidence.background)
+            category = build_category_target(evidence.table, check.rule, name, evidence.background)
             lack = check.lack(category)
             if lack is None:
                 return category, ()
@@ -138,7 +138,7 @@ def small_groups(rules: Sequence[Rule], evidence: Evidence) -> list[str]:
                 targets = list(targets_of(evidence.table, rule, evidence.background))
                 members = targets[0].members if rule.scope == WORST and targets else targets
                 check = Check(rule, kind, limit, evidence.table)
-                places = _Places.of(check, members, evidence)
+                places = _Places.place_targets(check, members, evidence)
                 names |= {str(target.group) for target, _, _ in places.small}
     return [name for name in evidence.table.groups if name in names]
 
@@ -160,11 +160,11 @@ def covered_groups(rule: Rule, evidence: Evidence, groups: Iterable[str]) -> tup
     )
     check = Check(each, "floor", 0.5, evidence.table)
     targets = targets_of(evidence.table, each, evidence.background)
-    places = _Places.of(check, targets, evidence, is_aggregate=True)
+    places = _Places.place_targets(check, targets, evidence, is_aggregate=True)
     return tuple(str(name) for name in places.judged)
 
 
-def rolled(rule: Rule, evidence: Evidence) -> tuple[Evidence, tuple[str, ...]]:
+def select_rolled_evidence(rule: Rule, evidence: Evidence) -> tuple[Evidence, tuple[str, ...]]:
     """Return the evidence for an aggregate rule, and the groups it covers if any is rolled up."""
     replacement = evidence.rolled.get(rule.name)
     return (evidence, ()) if replacement is None else (replacement.evidence, replacement.groups)

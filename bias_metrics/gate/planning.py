@@ -48,7 +48,7 @@ class Guess:
     """Factor by which variances exceed those of independent rows with normal scores, such as the
     design effect of clusters."""
 
-    def value(self, metric: str) -> float:
+    def get_value(self, metric: str) -> float:
         """Return a cell's true value.
 
         A measured AUC of exactly 0 or 1 is moved slightly inwards, since the next sample will have
@@ -118,7 +118,7 @@ def chance_of_group(rules: Sequence[Rule], guess: Guess, counts: Counts) -> floa
     absolute, relative = _draw_deviates()
     passed = np.ones(_DRAWS, dtype=np.bool_)
     for rule in rules:
-        value = guess.value(rule.metric)
+        value = guess.get_value(rule.metric)
         effects = _compute_effects(rule.metric, value, counts)
         columns, weights = [column for column, _ in effects], [weight for _, weight in effects]
         error = _combine_effects(effects, guess)
@@ -157,7 +157,7 @@ def standard_error(metric: str, value: float, counts: Counts) -> float:
     return _combine_effects(_compute_effects(metric, value, counts), Guess())
 
 
-def paired_reach(down: float, up: float, correlation: float) -> float:
+def compute_paired_reach(down: float, up: float, correlation: float) -> float:
     """Return the distance to the one-sided bound of the difference of two equally good AUCs.
 
     Parameters
@@ -261,7 +261,7 @@ def _keeps_margin(
         reach = wider * unseen_reach(0.5, scale * error, smaller, rule.level)
         return np.asarray(scale * np.abs(z) + reach < limit)
     down, up = _compute_reaches(rule.metric, rule.level, value, error, counts)
-    reach = paired_reach(down, up, guess.correlation)
+    reach = compute_paired_reach(down, up, guess.correlation)
     if few_errors(value, *_count_compared(rule.metric, counts)):
         reach *= _FEW
     reach = max(reach, unseen_reach(value - 0.5, scale * error, smaller, rule.level))

@@ -8,7 +8,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from bias_metrics._core.differences import Difference
-from bias_metrics.gate.judging import RIVALS, Measured, Outcome, judge, measured, worst_of
+from bias_metrics.gate.judging import (
+    RIVALS,
+    JudgedNumber,
+    Outcome,
+    find_worst_group,
+    judge_number,
+    read_number,
+)
 from bias_metrics.gate.power import rows_for_margin, rows_needed, visible_loss
 from bias_metrics.gate.rules import AGGREGATE, LEAST_FOR_A_BOUND, OVERALL, WORST, Kind, Rule
 from bias_metrics.gate.targets import CATEGORY, SUBGROUP, Target
@@ -57,9 +64,9 @@ class Check:
 
     def lack(self, target: Target) -> Lack | None:
         """Return the class, or clusters, with too little support, or None."""
-        return target.lack_of_support(self.rule, self.table, self.kind)
+        return target.find_lack(self.rule, self.table, self.kind)
 
-    def judge(self, target: Target, instead_of: tuple[str, ...] = ()) -> RuleResult:
+    def judge_target(self, target: Target, instead_of: tuple[str, ...] = ()) -> RuleResult:
         """Compare a number with the limit; `instead_of` names the groups that it represents."""
         group, number, estimate = self._read_number(target, self.table)
         lack, bound, needed = self.lack(target), None, None
@@ -71,7 +78,7 @@ class Check:
             reason, why = "undefined", number.reason
             outcome = "insufficient" if target.scope == AGGREGATE else "error"
         else:
-            outcome, bound = judge(number, self.kind, self.rule, self.limit)
+            outcome, bound = judge_number(number, self.kind, self.rule, self.limit)
             reason = _REASONS[outcome]
             if bound is None:
                 reason, why = "no_interval", number.reason
@@ -107,7 +114,7 @@ class Check:
         least = rows_for_margin(self.limit, self.rule.confidence, is_gap=is_gap, auc=auc)
         return None if n >= least else (least, n)
 
-    def judge_alone(
+    def judge_small_group(
         self,
         target: Target,
         lack: Lack,
@@ -141,8 +148,8 @@ class Check:
             is_replaced = open_loss is not None and open_loss <= limit
         if not is_replaced and not_measured is None:
             outcome = "insufficient"
-        if number.value is not None and target.lack_of_rows(least) is None:
-            own_outcome, bound = judge(number, self.kind, rule, self.limit)
+        if number.value is not None and target.find_row_lack(least) is None:
+            own_outcome, bound = judge_number(number, self.kind, rule, self.limit)
             if self.kind in RIVALS and bound is not None:
                 bound = number.low if rule.is_gap else number.high
                 is_worse = bound is not None and (bound > 0 if rule.is_gap else bound < 0)
@@ -164,12 +171,12 @@ class Check:
             hint=hint if outcome == "insufficient" and hint else None,
         )
 
-    def without_rival(self, target: Target, *, skipped: bool) -> RuleResult:
+    def report_missing_rival(self, target: Target, *, skipped: bool) -> RuleResult:
         """Return the result of a margin without a rival."""
         outcome = "skipped" if skipped else "insufficient"
         return self._build_result(target, None, outcome=outcome, reason="no_rival")
 
-    def _measure_own_evidence(self, target: Target, own: Measured) -> OwnEvidence:
+    def _measure_own_evidence(self, target: Target, own: JudgedNumber) -> OwnEvidence:
         """Return the loss that a group's own bound does not exclude, and the rows still needed."""
         worse_is_up, has_rival = self.rule.is_gap, self.kind in RIVALS
         worse, better = (own.high, own.low) if worse_is_up else (own.low, own.high)
@@ -200,23 +207,25 @@ class Check:
 
     def _read_number(
         self, target: Target, table: BiasTable
-    ) -> tuple[str | None, Measured, Estimate]:
+    ) -> tuple[str | None, JudgedNumber, Estimate]:
         """Return a number's group, the number that the rule limits, and its estimate."""
         is_gap = self.rule.is_gap
         if target.scope != WORST:
-            estimate = target.estimate(table, self.kind)
-            return target.group, measured(estimate, is_gap=is_gap), estimate
+            estimate = target.find_estimate(table, self.kind)
+            return target.group, read_number(estimate, is_gap=is_gap), estimate
         estimates = {
-            str(member.group): member.estimate(table, self.kind) for member in target.members
+            str(member.group): member.find_estimate(table, self.kind) for member in target.members
         }
-        numbers = {name: measured(estimate, is_gap=is_gap) for name, estimate in estimates.items()}
-        name, number = worst_of(numbers, self.rule.level, worse_is_up=is_gap)
+        numbers = {
+            name: read_number(estimate, is_gap=is_gap) for name, estimate in estimates.items()
+        }
+        name, number = find_worst_group(numbers, self.rule.level, worse_is_up=is_gap)
         return name, number, estimates[name]
 
     def _build_result(
         self,
         target: Target,
-        measurement: tuple[str | None, Measured, Estimate] | None,
+        measurement: tuple[str | None, JudgedNumber, Estimate] | None,
         **content: Any,
     ) -> RuleResult:
         """Return a result with the fields that all results share; `content` holds the others."""

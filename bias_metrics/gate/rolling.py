@@ -62,7 +62,7 @@ class Hierarchy:
             ancestors.append(name)
         return ancestors
 
-    def grounds(self, name: str) -> list[str]:
+    def list_substitutes(self, name: str) -> list[str]:
         """Return the categories whose result may replace that of an identity.
 
         The top category is left out if it consists of categories: an aggregate over everyone
@@ -71,7 +71,7 @@ class Hierarchy:
         Examples
         --------
         >>> hierarchy = Hierarchy({"religion": ("hindu", "muslim"), "any": ("religion",)})
-        >>> hierarchy.grounds("hindu")
+        >>> hierarchy.list_substitutes("hindu")
         ['religion']
         """
         ancestors = self.above(name)

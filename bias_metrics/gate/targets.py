@@ -16,7 +16,7 @@ from bias_metrics.metrics import CLASSES, METRICS, Class
 from bias_metrics.suggestion import did_you_mean
 from bias_metrics.table import BiasTable, Estimate, Key, RowCounts
 
-Counts = Mapping[str, int]
+ClassCounts = Mapping[str, int]
 SUBGROUP, CATEGORY = "subgroup", "category"
 _ROUNDING = 1e-9  # for equal weights, the effective sample size is the number of rows
 
@@ -35,8 +35,8 @@ class Target:
     """The subgroup or category."""
     key: Key | None
     """Key of the number; None for the worst of several, and for a group within an aggregate."""
-    own: Counts
-    background: Counts
+    own: ClassCounts
+    background: ClassCounts
     """Numbers of rows by class, of the subgroup and its background, or of all rows. With sampling
     weights, effective sample sizes."""
     members: tuple[Target, ...] = ()
@@ -44,31 +44,31 @@ class Target:
     categories: tuple[Lack, ...] = ()
     """The lacks of the categories in which the group might have been judged."""
 
-    def estimate(self, table: BiasTable, kind: Kind) -> Estimate:
+    def find_estimate(self, table: BiasTable, kind: Kind) -> Estimate:
         """Return the number, or its difference from a rival's."""
         assert self.key is not None  # noqa: S101 - the target is a single number
         return table.numbers[self.key._replace(against=kind if kind in RIVALS else None)]
 
-    def lack_of_support(self, rule: Rule, table: BiasTable, kind: Kind) -> Lack | None:
+    def find_lack(self, rule: Rule, table: BiasTable, kind: Kind) -> Lack | None:
         """Return the class, or clusters, with too little support for the rule, or None.
 
         The worst of several subgroups, and an aggregate of subgroups, need support in all.
         """
         for member in self.members:
-            if lack := member.lack_of_support(rule, table, kind):
+            if lack := member.find_lack(rule, table, kind):
                 return replace(lack, group=member.group)
         if self.scope == WORST:
             return None
-        lack = self.lack_of_rows(rule) or self.lack_of_clusters(rule, table, kind)
+        lack = self.find_row_lack(rule) or self.find_cluster_lack(rule, table, kind)
         return None if lack is None else replace(lack, categories=self.categories)
 
-    def lack_of_rows(self, rule: Rule) -> Lack | None:
+    def find_row_lack(self, rule: Rule) -> Lack | None:
         """Return the first class with too few rows, or None."""
         own_classes, background_classes = (
             METRICS[rule.metric].classes if self.scope in {SUBGROUP, CATEGORY} else (CLASSES, ())
         )
         needed = {"positive": rule.min_positives, "negative": rule.min_negatives}
-        sides: tuple[tuple[Literal["", "background"], Counts, Sequence[Class]], ...] = (
+        sides: tuple[tuple[Literal["", "background"], ClassCounts, Sequence[Class]], ...] = (
             ("", self.own, own_classes),
             ("background", self.background, background_classes),
         )
@@ -79,16 +79,16 @@ class Target:
                     return Lack(name, counts[name], needed[name], side, effective)
         return None
 
-    def lack_of_clusters(self, rule: Rule, table: BiasTable, kind: Kind) -> Lack | None:
+    def find_cluster_lack(self, rule: Rule, table: BiasTable, kind: Kind) -> Lack | None:
         """Return a lack of clusters, or None; an aggregate has as many as its weakest subgroup."""
-        n_clusters = None if self.key is None else self.estimate(table, kind).n_clusters
+        n_clusters = None if self.key is None else self.find_estimate(table, kind).n_clusters
         if n_clusters is not None and n_clusters < rule.min_clusters:
             return Lack("cluster", n_clusters, rule.min_clusters)
         return None
 
 
 def targets_of(
-    table: BiasTable, rule: Rule, shared_background: Counts | None = None
+    table: BiasTable, rule: Rule, shared_background: ClassCounts | None = None
 ) -> Iterator[Target]:
     """Yield the numbers that a rule names, with their numbers of rows.
 
@@ -116,8 +116,8 @@ def targets_of(
         yield from targets
 
 
-def category_target(
-    table: BiasTable, rule: Rule, name: str, shared_background: Counts | None = None
+def build_category_target(
+    table: BiasTable, rule: Rule, name: str, shared_background: ClassCounts | None = None
 ) -> Target:
     """Return the number that a rule names for a category."""
     [counts] = _count_rows(table, (name,), shared_background).values()
@@ -125,13 +125,13 @@ def category_target(
 
 
 def _count_rows(
-    table: BiasTable, names: Sequence[str], shared_background: Counts | None
-) -> dict[str, tuple[Counts, Counts]]:
+    table: BiasTable, names: Sequence[str], shared_background: ClassCounts | None
+) -> dict[str, tuple[ClassCounts, ClassCounts]]:
     """Return the rows by class of subgroups, or categories, and of their backgrounds."""
     overall, rows = _count_classes(table.counts[None]), {}
     for name in names:
         own = _count_classes(table.counts[name])
-        outside: Counts = {label: overall[label] - own[label] for label in CLASSES}
+        outside: ClassCounts = {label: overall[label] - own[label] for label in CLASSES}
         effective = _count_effective(table.counts[name], "background_")
         rows[name] = own, effective or shared_background or outside
     return rows
@@ -148,12 +148,12 @@ def _check_names(names: Sequence[str], subgroups: Sequence[str]) -> Sequence[str
     return names
 
 
-def _count_classes(rows: RowCounts) -> Counts:
+def _count_classes(rows: RowCounts) -> ClassCounts:
     """Return the rows by class; with sampling weights, effective sample sizes."""
     return _count_effective(rows) or {"positive": rows.n_positive, "negative": rows.n_negative}
 
 
-def _count_effective(rows: RowCounts, prefix: str = "") -> Counts | None:
+def _count_effective(rows: RowCounts, prefix: str = "") -> ClassCounts | None:
     if rows.effective is None:
         return None
     sizes = {label: rows.effective[prefix + label] for label in CLASSES}

@@ -135,7 +135,7 @@ def balance_with_pool(
     return PoolChoice(np.array(chosen, dtype=np.intp), tuple(cells))
 
 
-def rows_to_balance(n: int, n_positive: int, prior: float) -> int:
+def count_balancing_rows(n: int, n_positive: int, prior: float) -> int:
     """Return the number of non-toxic rows that lowers a share of toxic rows to a prior.
 
     Parameters
@@ -154,7 +154,7 @@ def rows_to_balance(n: int, n_positive: int, prior: float) -> int:
 
     Examples
     --------
-    >>> rows_to_balance(10, 4, 0.1)
+    >>> count_balancing_rows(10, 4, 0.1)
     30
     """
     excess = n_positive - prior * n
@@ -172,7 +172,7 @@ class _BucketState:
 
     def _count_needed(self, term: int) -> int:
         n = int(self._n[term] + self._added[term])
-        return rows_to_balance(n, int(self._positive[term]), self._prior)
+        return count_balancing_rows(n, int(self._positive[term]), self._prior)
 
     def choose_rows(self, rows: IntArray, pool_mentions: npt.NDArray[np.bool_]) -> list[int]:
         """Choose rows in their order until no term needs a row that the pool has."""

@@ -25,21 +25,21 @@ class HasDict(Protocol):
 _MAX_LINE = 32  # characters in a line of a name
 _MAX_NAME = 56  # characters of a name
 
-Result: TypeAlias = HasDict | Mapping[str, Any]
+PlotInput: TypeAlias = HasDict | Mapping[str, Any]
 """A result, or the output of its `to_dict()`, which may come from JSON."""
 
 
-def plain(result: Result) -> Mapping[str, Any]:
+def read_plain_values(result: PlotInput) -> Mapping[str, Any]:
     """Return the plain values of a result."""
     return result if isinstance(result, Mapping) else result.to_dict()
 
 
-def matplotlib(module: str) -> Any:
+def import_matplotlib(module: str) -> Any:
     """Import a module of matplotlib."""
     return optional(f"matplotlib.{module}", "bias_metrics.plot")
 
 
-def label(name: str) -> str:
+def wrap_name(name: str) -> str:
     """Return a name in lines of at most 32 characters, with unprintable characters escaped.
 
     Escaping keeps bidirectional control characters from reversing a line. The middle of a long name
@@ -58,12 +58,12 @@ def label(name: str) -> str:
     return "\n".join([*lines, text])
 
 
-def new_figure(width: float, height: float) -> Figure:
+def create_figure(width: float, height: float) -> Figure:
     """Return an empty figure of a size in inches."""
     return _define_figure_type()(figsize=(width, height), layout="constrained")
 
 
-def panel_grid(
+def create_panels(
     names: Iterable[str],
     panel: tuple[float, float],
     n_columns: int,
@@ -78,7 +78,7 @@ def panel_grid(
     of the figure. Positions are computed here, because for dozens of panels the automatic layout of
     matplotlib takes as long as the drawing.
     """
-    n_lines = [label(name).count("\n") + 2 for name in names]
+    n_lines = [wrap_name(name).count("\n") + 2 for name in names]
     rows = max(math.ceil(len(n_lines) / n_columns), 1)
     heading = 0.2 + 0.15 * max(n_lines, default=1)
     gap, left, right, above, below = 0.2, 0.7 if ylabel else 0.15, 0.15, 0.35, 0.6
@@ -112,17 +112,17 @@ def panel_grid(
     return figure, list(grid.flat[: len(n_lines)])
 
 
-def entitle_panel(axes: Axes, title: str) -> None:
+def write_panel_title(axes: Axes, title: str) -> None:
     """Write a title above a panel at a fixed height, which avoids measuring all its ticks."""
     axes.set_title(title, fontsize=9, parse_math=False, y=1.0)
 
 
-def axes_for(ax: Axes | None, width: float, height: float) -> Axes:
+def choose_axes(ax: Axes | None, width: float, height: float) -> Axes:
     """Return the given axes, or else those of a new figure."""
-    return new_figure(width, height).subplots() if ax is None else ax
+    return create_figure(width, height).subplots() if ax is None else ax
 
 
-def entitle(axes: Axes, title: str, *, own: bool) -> None:
+def write_title(axes: Axes, title: str, *, own: bool) -> None:
     """Write a title above a new figure (`own`), or above the given axes."""
     if own:
         axes.figure.suptitle(title, fontsize=11, parse_math=False)
@@ -132,7 +132,7 @@ def entitle(axes: Axes, title: str, *, own: bool) -> None:
 
 @cache
 def _define_figure_type() -> Any:
-    figure: Any = matplotlib("figure").Figure
+    figure: Any = import_matplotlib("figure").Figure
 
     class NotebookFigure(figure):
         """A figure that a notebook displays, without pyplot and its global state."""

@@ -6,7 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from bias_metrics._core.tables import optional
-from bias_metrics.plot._canvas import matplotlib
+from bias_metrics.plot._canvas import import_matplotlib
 
 if TYPE_CHECKING:
     from matplotlib.colors import Colormap, Normalize
@@ -20,7 +20,7 @@ Colour = tuple[float, float, float, float]
 
 
 @cache
-def scale_of(metric: str, *, difference: bool = False) -> tuple[Normalize, Colormap]:
+def get_scale(metric: str, *, difference: bool = False) -> tuple[Normalize, Colormap]:
     """Return the scale and the colour map of a metric, given by the end of its name.
 
     AUCs: 0.5 to 1, white is good. AEGs: -1/2 to 1/2, white is good, red is higher. The difference
@@ -38,14 +38,14 @@ def scale_of(metric: str, *, difference: bool = False) -> tuple[Normalize, Color
     }.get(("percent" if metric.startswith("percent_") else kind, difference), (None, ""))
     if ends is None:
         prefix = "the difference of " if difference else ""
-        msg = f"scale_of: `metric` must be one that has a scale; got {prefix}{metric!r}."
+        msg = f"get_scale: `metric` must be one that has a scale; got {prefix}{metric!r}."
         raise ValueError(msg)
-    scale = matplotlib("colors").Normalize(*ends, clip=True)
+    scale = import_matplotlib("colors").Normalize(*ends, clip=True)
     return scale, optional("matplotlib", "bias_metrics.plot").colormaps[colours]
 
 
-def colour_of(metric: str, value: float, *, difference: bool = False) -> Colour:
+def get_colour(metric: str, value: float, *, difference: bool = False) -> Colour:
     """Return the colour of a value on the scale of its metric."""
-    scale, colours = scale_of(metric, difference=difference)
+    scale, colours = get_scale(metric, difference=difference)
     red, green, blue, alpha = colours(float(scale(value)))
     return red, green, blue, alpha

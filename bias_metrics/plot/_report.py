@@ -12,15 +12,15 @@ from bias_metrics._core.differences import Difference
 from bias_metrics._core.tables import plain as to_plain
 from bias_metrics.metrics import AEGS, METRICS, SUBGROUP_METRICS
 from bias_metrics.plot._canvas import (
-    Result,
-    axes_for,
-    entitle,
-    label,
-    matplotlib,
-    new_figure,
-    plain,
+    PlotInput,
+    choose_axes,
+    create_figure,
+    import_matplotlib,
+    read_plain_values,
+    wrap_name,
+    write_title,
 )
-from bias_metrics.plot._colours import BLUE, GREY, ORANGE, UNDEFINED, Colour, colour_of, scale_of
+from bias_metrics.plot._colours import BLUE, GREY, ORANGE, UNDEFINED, Colour, get_colour, get_scale
 from bias_metrics.table import BiasTable
 
 if TYPE_CHECKING:
@@ -32,9 +32,7 @@ TableLike: TypeAlias = BiasTable | Mapping[str, Any]
 """A table, or a mapping whose `subgroups` holds plain values by group and metric."""
 
 
-def cells_by_group(
-    table: TableLike, *, differences: bool = False
-) -> Mapping[str, Mapping[str, Any]]:
+def read_cells(table: TableLike, *, differences: bool = False) -> Mapping[str, Mapping[str, Any]]:
     """Return the plain values of the metrics and the number of rows, by group."""
     if not isinstance(table, BiasTable):
         subgroups: Mapping[str, Mapping[str, Any]] = table["subgroups"]
@@ -105,10 +103,10 @@ def intervals(
     if limit is not None:
         msg = f"`{name}` must not be given for {metric}; got {limit}."
         raise ValueError(msg)
-    cells = {name: bias[metric] for name, bias in cells_by_group(report).items()}
+    cells = {name: bias[metric] for name, bias in read_cells(report).items()}
     if order is None:
         order = sorted(cells, key=lambda name: _rank_value(cells[name]["value"], is_gap=is_gap))
-    axes = axes_for(ax, 8.5, 1.5 + 0.26 * max(len(order), 1))
+    axes = choose_axes(ax, 8.5, 1.5 + 0.26 * max(len(order), 1))
     for limit in (floor, ceiling, None if ceiling is None else -ceiling):
         if limit is not None:
             axes.axvline(limit, color="black", linestyle="--", linewidth=1)
@@ -122,11 +120,13 @@ def intervals(
     lowest = min([-0.5 if is_gap else 0.5, *(value for value in values if value is not None)])
     axes.set_xlim(lowest - 0.01, 0.51 if is_gap else 1.005)
     axes.set_ylim(max(len(order), 1) - 0.4, -0.6)
-    axes.set_yticks(np.arange(len(order)), list(map(label, order)), parse_math=False, fontsize=9)
+    axes.set_yticks(
+        np.arange(len(order)), list(map(wrap_name, order)), parse_math=False, fontsize=9
+    )
     axes.tick_params(axis="y", length=0)
-    bare_axes(axes, "x")
+    strip_axes(axes, "x")
     axes.set_xlabel(metric, fontsize=9)
-    entitle(axes, title, own=ax is None)
+    write_title(axes, title, own=ax is None)
     return axes.figure
 
 
@@ -194,17 +194,17 @@ def heatmap(
     matplotlib Figure
         One row per identity, one column per metric.
     """
-    subgroups = cells_by_group(report)
-    axes = axes_for(ax, 8.5, 1.6 + (0.44 if intervals else 0.3) * max(len(subgroups), 1))
+    subgroups = read_cells(report)
+    axes = choose_axes(ax, 8.5, 1.6 + (0.44 if intervals else 0.3) * max(len(subgroups), 1))
     for column, metric in enumerate(SUBGROUP_METRICS):
         for row, cells in enumerate(subgroups.values()):
             _draw_value(axes, column, row, metric, cells[metric], intervals=intervals)
     labels = [
-        label(name) if cells["n"] is None else f"{label(name)}  (n={cells['n']:,})"
+        wrap_name(name) if cells["n"] is None else f"{wrap_name(name)}  (n={cells['n']:,})"
         for name, cells in subgroups.items()
     ]
     label_grid(axes, labels)
-    entitle(axes, title, own=ax is None)
+    write_title(axes, title, own=ax is None)
     return axes.figure
 
 
@@ -232,18 +232,18 @@ def comparison(
     matplotlib Figure
         One row per identity, one column per metric, two colour bars.
     """
-    subgroups = cells_by_group(compared, differences=True)
+    subgroups = read_cells(compared, differences=True)
     confidence = compared.confidence if isinstance(compared, BiasTable) else compared["confidence"]
     rows = max(len(subgroups), 1)
-    axes = axes_for(ax, 8.5, 2.6 + 0.44 * rows)
+    axes = choose_axes(ax, 8.5, 2.6 + 0.44 * rows)
     for row, cells in enumerate(subgroups.values()):
         for column, metric in enumerate(SUBGROUP_METRICS):
             _draw_difference(axes, column, row, metric, cells[metric], 1 - confidence)
-    label_grid(axes, list(map(label, subgroups)))
+    label_grid(axes, list(map(wrap_name, subgroups)))
     title = f"{first} minus {second}"
     note = f"● bold: shown at {confidence:.0%} after Holm's adjustment"
     if ax is None:
-        entitle(axes, title, own=True)
+        write_title(axes, title, own=True)
     axes.set_title(
         note if ax is None else f"{title}\n{note}", fontsize=8.5, color=GREY, parse_math=False
     )
@@ -259,7 +259,7 @@ def _draw_colour_bars(axes: Axes, rows: int) -> None:
     for left, (metric, text) in zip((0.0, 0.55), bars, strict=True):
         # At a fixed distance in inches below the grid, whatever its number of rows.
         inset = axes.inset_axes((left, -0.3 / (0.44 * rows), 0.45, 0.12 / (0.44 * rows)))
-        mappable = matplotlib("cm").ScalarMappable(*scale_of(metric, difference=True))
+        mappable = import_matplotlib("cm").ScalarMappable(*get_scale(metric, difference=True))
         bar = axes.figure.colorbar(mappable, cax=inset, orientation="horizontal", extend="both")
         bar.set_label(text, fontsize=8)
         bar.ax.tick_params(labelsize=8)
@@ -281,7 +281,7 @@ def _draw_value(
     if intervals:
         # Three decimals, like the value: a bound of .998 must not read as 1.
         text += f"\n[{low:+.3f}, {high:+.3f}]" if is_gap else f"\n[{low:.3f}, {high:.3f}]"
-    fill_cell(axes, column, row, text, colour_of(metric, value))
+    fill_cell(axes, column, row, text, get_colour(metric, value))
 
 
 def _draw_difference(
@@ -300,7 +300,7 @@ def _draw_difference(
         column,
         row,
         f"{'● ' if is_significant else ''}{value:+.3f}\n[{low:+.3f}, {high:+.3f}]",
-        colour_of(metric, value, difference=True),
+        get_colour(metric, value, difference=True),
         weight="bold" if is_significant else "normal",
     )
 
@@ -310,7 +310,7 @@ _MARKERS = ((ORANGE, "o"), (BLUE, "D"))
 
 
 def per_term_scatter(
-    results: Mapping[str, Sequence[Result]], *, metric: str, lowest: float = 0.0
+    results: Mapping[str, Sequence[PlotInput]], *, metric: str, lowest: float = 0.0
 ) -> Figure:
     """Draw a metric by term for one or two models, as in Dixon et al., Figures 3 to 5.
 
@@ -342,7 +342,7 @@ def per_term_scatter(
     if not 1 <= len(results) <= len(_MARKERS):
         msg = f"`results` must have one or two entries; got {len(results)}."
         raise ValueError(msg)
-    models = {name: [plain(run) for run in runs] for name, runs in results.items()}
+    models = {name: [read_plain_values(run) for run in runs] for name, runs in results.items()}
     terms = list(
         dict.fromkeys(term for runs in models.values() for run in runs for term in run["subgroups"])
     )
@@ -361,7 +361,7 @@ def per_term_scatter(
     terms.sort(key=lambda term: -math.fsum(leading[term]) / max(len(leading[term]), 1))
     terms.sort(key=lambda term: not any(by_term[term] for by_term in values.values()))
     width = max(6.0, 1.6 + 0.19 * len(terms))
-    figure = new_figure(width, 4.8)
+    figure = create_figure(width, 4.8)
     axes = figure.subplots()
     handles = []
     for (colour, marker), (name, by_term) in zip(_MARKERS, values.items(), strict=False):
@@ -375,25 +375,31 @@ def per_term_scatter(
         if overall:
             axes.axhline(math.fsum(overall) / len(overall), linewidth=1.2, **style)
         handles.append(
-            matplotlib("lines").Line2D([], [], marker=marker, markersize=5, label=marker, **style)
+            import_matplotlib("lines").Line2D(
+                [], [], marker=marker, markersize=5, label=marker, **style
+            )
         )
     legend = figure.legend(
         handles=handles, loc="outside upper right", ncols=2, fontsize=9, frameon=False
     )
     for text, name in zip(legend.get_texts(), models, strict=True):
-        text.set(text=f"{label(name)} (line: all rows)", parse_math=False)
+        text.set(text=f"{wrap_name(name)} (line: all rows)", parse_math=False)
     points = [value for by_term in values.values() for term in terms for value in by_term[term]]
     start = min([lowest, *points])
     axes.set_ylim(start - 0.02 * (1 - start), 1 + 0.02 * (1 - start))
     axes.set_xlim(-0.7, max(len(terms), 1) - 0.3)
     axes.set_xticks(
-        np.arange(len(terms)), list(map(label, terms)), rotation=90, parse_math=False, fontsize=8
+        np.arange(len(terms)),
+        list(map(wrap_name, terms)),
+        rotation=90,
+        parse_math=False,
+        fontsize=8,
     )
     for i, (term, tick) in enumerate(zip(terms, axes.get_xticklabels(), strict=True)):
         if not any(by_term[term] for by_term in values.values()):
             tick.set_color(GREY)
             axes.text(i, (1 + start) / 2, "no evidence", color=GREY, rotation=90, **_CENTRED)
-    bare_axes(axes, "both")
+    strip_axes(axes, "both")
     axes.set_ylabel(metric, fontsize=9, parse_math=False)
     return figure
 
@@ -421,7 +427,7 @@ def fill_cell(
         luminance = float(np.dot(colour[:3], (0.299, 0.587, 0.114)))
         ink = "black" if luminance > 0.5 else "white"
     face = UNDEFINED if colour is None else colour
-    rectangle = matplotlib("patches").Rectangle
+    rectangle = import_matplotlib("patches").Rectangle
     # The limits of the grid are set, so that the cell need not enter its data limits or layout.
     cell = rectangle((column, row), 1, 1, facecolor=face, edgecolor="white", in_layout=False)
     axes.add_artist(cell)
@@ -429,7 +435,7 @@ def fill_cell(
     axes.text(column + 0.5, row + 0.5, text, color=ink, **style | font)
 
 
-def bare_axes(axes: Axes, grid: str) -> None:
+def strip_axes(axes: Axes, grid: str) -> None:
     """Draw a faint grid, and remove the frame except for its lower edge."""
     axes.grid(axis=grid, color="0.92")
     axes.set_axisbelow(True)

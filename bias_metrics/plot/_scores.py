@@ -12,13 +12,13 @@ from bias_metrics._core.checks import BoolArray, FloatArray, check_mask, check_s
 from bias_metrics._core.index import aligned, refuse_misaligned
 from bias_metrics._core.packed import Subgroups
 from bias_metrics.plot._canvas import (
-    Result,
-    axes_for,
-    entitle_panel,
-    label,
-    matplotlib,
-    panel_grid,
-    plain,
+    PlotInput,
+    choose_axes,
+    create_panels,
+    import_matplotlib,
+    read_plain_values,
+    wrap_name,
+    write_panel_title,
 )
 from bias_metrics.plot._colours import BLUE, GREY, ORANGE, UNDEFINED
 from bias_metrics.rows import Background, Rows
@@ -40,7 +40,11 @@ def _scale_axes(axes: Axes) -> Axes:
 
 
 def reliability(
-    calibrated: Result, *, overall: Result | None = None, name: str = "", ax: Axes | None = None
+    calibrated: PlotInput,
+    *,
+    overall: PlotInput | None = None,
+    name: str = "",
+    ax: Axes | None = None,
 ) -> Figure:
     """Draw the reliability of a set of rows.
 
@@ -64,15 +68,20 @@ def reliability(
     matplotlib Figure
         A square from 0 to 1.
     """
-    axes = _scale_axes(axes_for(ax, 4.2, 4.4))
-    _draw_bins(axes, name, plain(calibrated), None if overall is None else plain(overall))
+    axes = _scale_axes(choose_axes(ax, 4.2, 4.4))
+    _draw_bins(
+        axes,
+        name,
+        read_plain_values(calibrated),
+        None if overall is None else read_plain_values(overall),
+    )
     axes.set_xlabel("mean score", fontsize=9)
     axes.set_ylabel("share of positives", fontsize=9)
     return axes.figure
 
 
 def reliability_panels(
-    calibrated: Mapping[str, Result], *, overall: Result | None = None, title: str = ""
+    calibrated: Mapping[str, PlotInput], *, overall: PlotInput | None = None, title: str = ""
 ) -> Figure:
     """Draw the reliability of several identities, as `reliability` draws each.
 
@@ -90,13 +99,13 @@ def reliability_panels(
     matplotlib Figure
         One square from 0 to 1 per identity, four in a row.
     """
-    figure, squares = panel_grid(
+    figure, squares = create_panels(
         calibrated, (2.0, 2.0), 4, title=title, xlabel="mean score", ylabel="share of positives"
     )
     _scale_axes(figure.axes[0])  # all panels share these axes
-    reference = None if overall is None else plain(overall)
+    reference = None if overall is None else read_plain_values(overall)
     for axes, (name, result) in zip(squares, calibrated.items(), strict=True):
-        _draw_bins(axes, name, plain(result), reference)
+        _draw_bins(axes, name, read_plain_values(result), reference)
     return figure
 
 
@@ -109,7 +118,7 @@ def _draw_bins(
     axes.plot([0, 1], [0, 1], color=GREY, linestyle="--", linewidth=0.8)
     axes.set_aspect("equal")
     axes.tick_params(labelsize=8)
-    entitle_panel(axes, f"{label(name)}\n{heading}")
+    write_panel_title(axes, f"{wrap_name(name)}\n{heading}")
     if not bins:
         axes.set_facecolor(UNDEFINED)
         axes.text(0.5, 0.5, "no evidence", color="0.35", ha="center", va="center", fontsize=8)
@@ -129,7 +138,7 @@ def _list_points(bins: list[Mapping[str, Any]]) -> tuple[list[float], list[float
 
 _BINS = 40
 Panel = tuple[BoolArray, FloatArray, BoolArray]
-Counts = npt.NDArray[np.int64]
+HistogramCounts = npt.NDArray[np.int64]
 
 
 @aligned
@@ -195,7 +204,7 @@ def distribution_panels(
         Three panels per row, with common axes.
     """
     checked = {name: _check_panel(name, panel, background) for name, panel in panels.items()}
-    figure, all_axes = panel_grid(
+    figure, all_axes = create_panels(
         checked, (3.5, 1.6), 3, title=title, xlabel="score (density on a square root scale)"
     )
     scores = [score for _, score, _ in checked.values() if score.size]
@@ -208,11 +217,11 @@ def distribution_panels(
     counter = _BinCounter(edges, mask)
     for axes, (name, (y_true, y_score, inside)) in zip(all_axes, checked.items(), strict=True):
         _draw_distribution(axes, counter.count_panel(y_true, y_score, inside), edges)
-        entitle_panel(axes, f"{label(name)} (n={int(inside.sum()):,})")
+        write_panel_title(axes, f"{wrap_name(name)} (n={int(inside.sum()):,})")
     shared = figure.axes[0]  # all panels share these axes
     shared.set_yscale("function", functions=(np.sqrt, np.square))
     shared.set_ylim(bottom=0)
-    rectangle = matplotlib("patches").Rectangle
+    rectangle = import_matplotlib("patches").Rectangle
     handles = [
         rectangle((0, 0), 1, 1, color=BLUE, alpha=0.5, label="non-toxic, mentions"),
         rectangle((0, 0), 1, 1, color=ORANGE, alpha=0.5, label="toxic, mentions"),
@@ -241,11 +250,11 @@ class _BinCounter:
     def __init__(self, edges: FloatArray, background: BoolArray | None) -> None:
         self._edges, self._background = edges, background
         self._rows: tuple[BoolArray, FloatArray] | None = None
-        self._counts: list[Counts] = []
+        self._counts: list[HistogramCounts] = []
 
     def count_panel(
         self, y_true: BoolArray, y_score: FloatArray, inside: BoolArray
-    ) -> list[tuple[Counts, Counts]]:
+    ) -> list[tuple[HistogramCounts, HistogramCounts]]:
         """Return the counts of the group and its background, for negatives and for positives."""
         if self._rows is None or self._rows[0] is not y_true or self._rows[1] is not y_score:
             selected = slice(None) if self._background is None else self._background
@@ -256,12 +265,12 @@ class _BinCounter:
             return list(zip(own, self._counts, strict=True))
         return [(inner, total - inner) for inner, total in zip(own, self._counts, strict=True)]
 
-    def _count_bins(self, y_true: BoolArray, y_score: FloatArray) -> list[Counts]:
+    def _count_bins(self, y_true: BoolArray, y_score: FloatArray) -> list[HistogramCounts]:
         return [np.histogram(y_score[mask], self._edges)[0] for mask in (~y_true, y_true)]
 
 
 def _draw_distribution(
-    axes: Axes, counts: Sequence[tuple[Counts, Counts]], edges: FloatArray
+    axes: Axes, counts: Sequence[tuple[HistogramCounts, HistogramCounts]], edges: FloatArray
 ) -> None:
     """Draw the histograms of a panel, for negatives and for positives."""
     if not any(own.any() for own, _ in counts):
@@ -279,5 +288,5 @@ def _draw_distribution(
     axes.spines[["left", "top", "right"]].set_visible(False)
 
 
-def _compute_density(counts: Counts, edges: FloatArray) -> FloatArray:
+def _compute_density(counts: HistogramCounts, edges: FloatArray) -> FloatArray:
     return np.asarray(counts / (counts.sum() * np.diff(edges)))

@@ -133,7 +133,7 @@ def changed_decisions(
     n_shares = max(sum(map(len, changes.values())), 1)
     joint = 1 - (1 - level) / n_shares
     subgroup_shares = {
-        name: {metric: CountedShare.of(share, joint) for metric, share in shares.items()}
+        name: {metric: CountedShare.from_share(share, joint) for metric, share in shares.items()}
         for name, shares in changes.items()
     }
     return ChangedDecisions(thresholds, subgroup_shares, level)
@@ -150,7 +150,13 @@ def count_changes(
     }
     for name, mask in rows.subgroups.items():
         places = np.flatnonzero(mask)
-        yield name, {metric: Share.of(changed.among(places)) for metric, changed in events.items()}
+        yield (
+            name,
+            {
+                metric: Share.from_counts(changed.count_among(places))
+                for metric, changed in events.items()
+            },
+        )
 
 
 def _find_changes(changed: Changed, rows: Rows, first: BoolArray, second: BoolArray) -> Events:

@@ -127,5 +127,5 @@ def threshold_report(
     threshold = check_threshold(threshold)
     summed = check_power_mean_groups(groups, masks, "groups")
     table = threshold_table(labels, scores, masks, thresholds=[threshold])
-    rates = {name: curve.at(0) for name, curve in table.subgroups.items()}
-    return ThresholdReport(threshold, table.overall.at(0), rates, summed)
+    rates = {name: curve.get_rates(0) for name, curve in table.subgroups.items()}
+    return ThresholdReport(threshold, table.overall.get_rates(0), rates, summed)

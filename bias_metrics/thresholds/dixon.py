@@ -22,7 +22,7 @@ from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.ranks import sort_classes
 from bias_metrics._core.tables import Row, Table, Tabular, flat, labelled
 from bias_metrics._core.values import MetricValue, undefined
-from bias_metrics.thresholds.thresholds import EqualErrorRate, equal_error
+from bias_metrics.thresholds.thresholds import EqualErrorRate, find_equal_error
 
 
 @dataclass(frozen=True)
@@ -204,7 +204,7 @@ def _compare_rates(
     masks = check_subgroups(subgroups, labels.size)
     if threshold is None:
         rows = (labels, scores) if threshold_set is None else threshold_set
-        equal = _find_equal_error(rows)
+        equal = _read_threshold_set(rows)
         if equal.threshold is None:
             lack = undefined(f"no threshold of equal errors: {equal.rate.reason}")
             return EqualityDifference(lack, dict.fromkeys(masks, lack))
@@ -227,7 +227,7 @@ def _compare_rates(
     return EqualityDifference(overall, rates, threshold)
 
 
-def _find_equal_error(rows: tuple[npt.ArrayLike, npt.ArrayLike]) -> EqualErrorRate:
+def _read_threshold_set(rows: tuple[npt.ArrayLike, npt.ArrayLike]) -> EqualErrorRate:
     """Find the threshold of equal errors of a pair of labels and scores."""
     if len(rows) != 2:
         msg = f"`threshold_set` must be a pair of labels and scores; got {len(rows)} arrays."
@@ -235,4 +235,4 @@ def _find_equal_error(rows: tuple[npt.ArrayLike, npt.ArrayLike]) -> EqualErrorRa
     refuse_misaligned({f"threshold_set[{i}]": array for i, array in enumerate(rows)})
     labels = check_mask("threshold_set[0]", rows[0])
     scores = check_scores("threshold_set[1]", rows[1], labels.size, like="threshold_set[0]")
-    return equal_error(sort_classes(labels, scores))
+    return find_equal_error(sort_classes(labels, scores))

@@ -16,7 +16,7 @@ from bias_metrics._core.ranks import SortedClasses, SortedScores, sort_classes
 from bias_metrics._core.tables import Row, Tabular
 from bias_metrics._core.values import MetricValue, undefined
 
-Counts = npt.NDArray[np.int64] | npt.NDArray[np.float64]
+CountArray = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 MaskedFloats = np.ma.MaskedArray[Any, np.dtype[np.float64]]
 
 # By rate: the counts of its numerator and its denominator, and the reason if the latter is 0.
@@ -110,8 +110,8 @@ class ErrorCurve(Tabular):
 
     thresholds: FloatArray
     """(k,): thresholds in the order given."""
-    n_false_negative: Counts
-    n_true_negative: Counts
+    n_false_negative: CountArray
+    n_true_negative: CountArray
     """n_false_negative, n_true_negative, (k,): positives and negatives below each threshold, or
     their weight."""
     n_positive: float
@@ -119,12 +119,12 @@ class ErrorCurve(Tabular):
     """n_positive, n_negative: positives and negatives in total, or their weight."""
 
     @property
-    def n_true_positive(self) -> Counts:
+    def n_true_positive(self) -> CountArray:
         """Positives at or above each threshold, or their weight."""
         return np.asarray(self.n_positive - self.n_false_negative)
 
     @property
-    def n_false_positive(self) -> Counts:
+    def n_false_positive(self) -> CountArray:
         """Negatives at or above each threshold, or their weight."""
         return np.asarray(self.n_negative - self.n_true_negative)
 
@@ -140,7 +140,7 @@ class ErrorCurve(Tabular):
         share = np.divide(part, whole, out=np.zeros(whole.size), where=~is_undefined)
         return np.ma.MaskedArray(share, mask=is_undefined)
 
-    def at(self, position: int) -> ErrorRates:
+    def get_rates(self, position: int) -> ErrorRates:
         """Return the errors at the threshold with this index."""
         return ErrorRates(
             as_decimal(self.thresholds[position]),
@@ -162,7 +162,7 @@ class ErrorCurve(Tabular):
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-def weight_below(ranked: SortedScores, thresholds: FloatArray) -> Counts:
+def count_below(ranked: SortedScores, thresholds: FloatArray) -> CountArray:
     """Return the number of rows below each threshold, or their weight."""
     rows = np.searchsorted(ranked.scores, thresholds)
     if ranked.cumulative_weight is None:
@@ -170,7 +170,7 @@ def weight_below(ranked: SortedScores, thresholds: FloatArray) -> Counts:
     return np.asarray(ranked.cumulative_weight[rows], dtype=np.float64)
 
 
-def error_curve(
+def build_error_curve(
     classes: SortedClasses, thresholds: FloatArray, cuts: FloatArray | None = None
 ) -> ErrorCurve:
     """Count the errors of some rows at each threshold.
@@ -180,14 +180,14 @@ def error_curve(
     cuts = thresholds if cuts is None else cuts
     return ErrorCurve(
         thresholds=thresholds,
-        n_false_negative=weight_below(classes.positive, cuts),
-        n_true_negative=weight_below(classes.negative, cuts),
+        n_false_negative=count_below(classes.positive, cuts),
+        n_true_negative=count_below(classes.negative, cuts),
         n_positive=classes.positive.total,
         n_negative=classes.negative.total,
     )
 
 
-def distinct_scores(classes: SortedClasses) -> FloatArray:
+def list_distinct_scores(classes: SortedClasses) -> FloatArray:
     """Return the distinct scores of both classes in ascending order, without rows of weight 0."""
     return np.unique(np.concatenate([classes.positive.scores, classes.negative.scores]))
 

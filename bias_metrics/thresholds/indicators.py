@@ -186,7 +186,7 @@ def decision_indicators(
     threshold = check_threshold(threshold)
     scores = rows.scores("y_score", y_score)
     counted, (scores,) = rows.counted(scores)
-    decisions = _Decisions.of(counted, reaches(scores, threshold))
+    decisions = _Decisions.group_decisions(counted, reaches(scores, threshold))
     n_gaps = len(_MEASURED) * len(counted.subgroups)
     joint = 1 - (1 - level) / max(n_gaps, 1)
     everywhere = np.arange(counted.n)
@@ -287,7 +287,7 @@ class _Decisions:
     heaviest: Mapping[bool, float]  # Largest weight of a flagged row, and of any other row
 
     @classmethod
-    def of(cls, rows: Rows, flagged: BoolArray) -> _Decisions:
+    def group_decisions(cls, rows: Rows, flagged: BoolArray) -> _Decisions:
         """Group the decisions by kind."""
         labels, sample_weight = rows.y_true, rows.sample_weight
         weight = np.ones(rows.n) if sample_weight is None else sample_weight.astype(np.float64)

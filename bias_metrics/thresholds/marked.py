@@ -1,4 +1,4 @@
-"""Rows with a mark, by subgroup: no score, or a truncated text, which no AUC can see."""
+"""Marked rows by subgroup: missing scores or truncated texts, which AUCs do not show."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from bias_metrics.thresholds.shares import Events, Share
 
 @dataclass(frozen=True)
 class MarkedShare(Tabular):
-    """How many rows of a subgroup, or of all, are marked."""
+    """The share of marked rows, in a subgroup or in all rows."""
 
     n: int
     n_marked: int
-    """n, n_marked: rows, and those that are marked."""
+    """n, n_marked: all rows, and marked rows."""
     rate: MetricValue
     """The share of marked rows."""
     gap: MetricValue | None = None
@@ -33,26 +33,26 @@ class MarkedShare(Tabular):
 
 @dataclass(frozen=True)
 class MarkedRows(Tabular):
-    """Marked rows."""
+    """Marked rows, overall and by subgroup."""
 
     overall: MarkedShare
-    """Of all rows."""
+    """The share among all rows."""
     subgroups: dict[str, MarkedShare]
-    """Of each subgroup."""
+    """The share by subgroup."""
 
     def rows(self) -> list[Row]:
-        """Return one record per subgroup."""
+        """Return a record per subgroup."""
         return [
             {
                 "subgroup": name,
-                "n": one.n,
-                "n_marked": one.n_marked,
-                "rate": one.rate.value,
-                "low": one.rate.low,
-                "high": one.rate.high,
-                "gap": None if one.gap is None else one.gap.value,
+                "n": share.n,
+                "n_marked": share.n_marked,
+                "rate": share.rate.value,
+                "low": share.rate.low,
+                "high": share.rate.high,
+                "gap": None if share.gap is None else share.gap.value,
             }
-            for name, one in self.subgroups.items()
+            for name, share in self.subgroups.items()
         ]
 
 
@@ -65,23 +65,23 @@ def marked_rows(
     clusters: npt.ArrayLike | None = None,
     background: Background = "outside_subgroup",
 ) -> MarkedRows:
-    """Count the marked rows, such as those without a score, in all and in each subgroup.
+    """Count the marked rows, such as rows without a score, overall and by subgroup.
 
-    A model that refuses to score some comments is measured on the others alone, and a model that
-    truncates long comments on their beginnings. If this happens more often to comments that
-    mention a subgroup, the model treats them differently, and neither AUCs nor error rates can
-    show it. Each row counts once, whatever its weight.
+    A model that refuses to score some comments is measured only on the others; a model that
+    truncates long comments is measured on their beginnings. If this happens more often to comments
+    that mention a subgroup, the treatment is unequal, but neither AUCs nor error rates show it.
+    Each row counts once, whatever its weight.
 
     Parameters
     ----------
     marked : bool array of shape (n,)
         True for a marked row: without a score, or with a truncated text.
     subgroups : mapping of str to bool array of shape (n,)
-        Name and membership of each subgroup; they may overlap.
+        Names and memberships of the subgroups; they may overlap.
     confidence : float, default=0.95
-        Confidence of each interval.
+        Confidence of the intervals.
     clusters : array of shape (n,), optional
-        Article, thread or template of each row. There is no interval with fewer than 20 clusters.
+        The rows' articles, threads or templates. Fewer than 20 clusters give no interval.
     background : {"outside_subgroup", "no_identity"}, default="outside_subgroup"
         As in `evaluate_bias`.
 
@@ -98,8 +98,8 @@ def marked_rows(
 
     Notes
     -----
-    Intervals of shares are Wilson's, those of gaps as in `rate_gaps`; with clusters they reach at
-    least as far as the linearised variance requires, with Student's quantile.
+    Shares have Wilson's interval, gaps that of `rate_gaps`. With clusters, an interval is at least
+    as wide as that of the linearised variance with Student's quantile.
 
     References
     ----------
@@ -108,22 +108,23 @@ def marked_rows(
 
     Examples
     --------
-    >>> found = marked_rows([1, 1, 0, 0, 0, 0, 0, 0], {"gay": [1, 1, 1, 1, 0, 0, 0, 0]})
-    >>> found.overall.n_marked, found.subgroups["gay"].rate.value
+    >>> marked = marked_rows([1, 1, 0, 0, 0, 0, 0, 0], {"gay": [1, 1, 1, 1, 0, 0, 0, 0]})
+    >>> marked.overall.n_marked, marked.subgroups["gay"].rate.value
     (2, 0.5)
-    >>> print(found.subgroups["gay"].gap)
+    >>> print(marked.subgroups["gay"].gap)
     0.500 [-0.166, 0.850]
     """
-    chosen = check_mask("marked", marked)
-    # Whatever the labels: neither shares nor gaps of marked rows look at them.
-    rows = Rows(chosen, subgroups, clusters=clusters, background=background)
+    is_marked = check_mask("marked", marked)
+    # Shares and gaps of marked rows do not depend on labels, so any labels will do.
+    rows = Rows(is_marked, subgroups, clusters=clusters, background=background)
     level = check_confidence(confidence)
-    events = Events(rows, np.ones_like(chosen), [chosen])
-    found = {
-        name: replace(_share(gap.own, level), gap=gap.measure(level)) for name, gap in events.gaps()
+    events = Events(rows, np.ones_like(is_marked), [is_marked])
+    shares = {
+        name: replace(_measure_share(gap.own, level), gap=gap.measure(level))
+        for name, gap in events.gaps()
     }
-    return MarkedRows(_share(Share.of(events.everywhere()), level), found)
+    return MarkedRows(_measure_share(Share.from_counts(events.count_all()), level), shares)
 
 
-def _share(share: Share, confidence: float) -> MarkedShare:
+def _measure_share(share: Share, confidence: float) -> MarkedShare:
     return MarkedShare(share.n, share.events[0], share.measure(confidence))

@@ -18,7 +18,7 @@ from bias_metrics.metrics import GIVEN, threshold_metrics
 from bias_metrics.rows import RowOptions, Rows
 from bias_metrics.table import SECOND, BiasTable, Estimate, RowCounts, of_groups
 from bias_metrics.thresholds.changes import count_changes
-from bias_metrics.thresholds.shares import Events, ShareGap, changed_share
+from bias_metrics.thresholds.shares import Events, ShareGap, measure_changed_share
 
 
 @aligned
@@ -210,10 +210,13 @@ class MeasuredRates:
         changes = dict(count_changes(self.rows, flags))
         cells = {
             name: {
-                metric: _measure(gap, gap.difference, confidence) for metric, gap in gaps.items()
+                metric: _measure(gap, gap.compare_models, confidence)
+                for metric, gap in gaps.items()
             }
             | {
-                metric: changed_share(share, confidence).measured_by(partial(changed_share, share))
+                metric: measure_changed_share(share, confidence).measured_by(
+                    partial(measure_changed_share, share)
+                )
                 for metric, share in changes[name].items()
             }
             for name, gaps in self._find_gaps(ranges, names).items()
@@ -255,7 +258,7 @@ class MeasuredRates:
         gaps_at_ends = [self._count_errors(end, ignore_clusters=True) for end in ends]
         return {
             name: {
-                metric: gap.allowing([at_end[name][metric] for at_end in gaps_at_ends])
+                metric: gap.allow_ranges([at_end[name][metric] for at_end in gaps_at_ends])
                 for metric, gap in gaps[name].items()
             }
             for name in (gaps if names is None else names)
@@ -286,4 +289,4 @@ def _measure(gap: ShareGap, measure: Callable[[float], Estimate], confidence: fl
     confidence.
     """
     estimate = measure(confidence)
-    return estimate if gap.moved else estimate.measured_by(measure)
+    return estimate if gap.range_values else estimate.measured_by(measure)

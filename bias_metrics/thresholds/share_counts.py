@@ -20,25 +20,25 @@ Mix = tuple[tuple[int, int], ...]
 """Linear combination of the models' events: each model's index with its sign, 1 or -1."""
 
 
-class Sums(NamedTuple):
+class EventSums(NamedTuple):
     """Sums over clusters for the variance of a share; exact, because counts are integers."""
 
     n_clusters: int
-    rows: float  # Sum of squared numbers of rows
-    events: tuple[float, ...]  # Sums of squared numbers of events, by model
-    together: tuple[float, ...]  # Sums of rows times events, by model
-    both: float  # Sum of products of two models' events; 0 for any other number of models
-    hit: tuple[int, ...]  # Clusters with an event, by model
-    spared: tuple[int, ...]  # Clusters with a row without the event, by model
-    disagreeing: int  # Clusters with different numbers of events under two models
+    squared_rows: float  # Sum of squared numbers of rows
+    squared_events: tuple[float, ...]  # Sums of squared numbers of events, by model
+    row_event_products: tuple[float, ...]  # Sums of rows times events, by model
+    event_products: float  # Sum of products of two models' events; 0 for any other number of models
+    n_with_event: tuple[int, ...]  # Clusters with an event, by model
+    n_without_event: tuple[int, ...]  # Clusters with a row without the event, by model
+    n_disagreeing: int  # Clusters with different numbers of events under two models
 
-    def flat(self) -> list[float]:
+    def to_list(self) -> list[float]:
         """Return all sums in a single list, which is additive over clusters."""
         fields = ([field] if isinstance(field, float | int) else field for field in self)
         return [float(number) for numbers in fields for number in numbers]
 
     @classmethod
-    def of_flat(cls, flat: Sequence[float], n_models: int) -> Sums:
+    def from_list(cls, flat: Sequence[float], n_models: int) -> EventSums:
         """Return the sums of a list made by `flat`."""
         n, rows, *rest = flat
         events, together = tuple(rest[:n_models]), tuple(rest[n_models : 2 * n_models])
@@ -47,29 +47,29 @@ class Sums(NamedTuple):
         hit, spared = tuple(by_model[:n_models]), tuple(by_model[n_models:])
         return cls(int(n), rows, events, together, both, hit, spared, disagreeing)
 
-    def less(self, other: Sums) -> Sums:
+    def subtract_clusters(self, other: EventSums) -> EventSums:
         """Return the sums without some of the clusters, whose sums are `other`."""
-        numbers = (a - b for a, b in zip(self.flat(), other.flat(), strict=True))
-        return Sums.of_flat(list(numbers), len(self.events))
+        numbers = (a - b for a, b in zip(self.to_list(), other.to_list(), strict=True))
+        return EventSums.from_list(list(numbers), len(self.squared_events))
 
-    def squares(self, mix: Mix, share: float) -> float:
+    def sum_squares(self, mix: Mix, share: float) -> float:
         """Return the sum over clusters of (combined events - share x rows)^2."""
-        events = sum(sign**2 * self.events[model] for model, sign in mix)
+        events = sum(sign**2 * self.squared_events[model] for model, sign in mix)
         if len(mix) == 2:
-            events += 2 * math.prod(sign for _, sign in mix) * self.both
-        together = sum(sign * self.together[model] for model, sign in mix)
-        return max(events - 2 * share * together + share**2 * self.rows, 0.0)
+            events += 2 * math.prod(sign for _, sign in mix) * self.event_products
+        together = sum(sign * self.row_event_products[model] for model, sign in mix)
+        return max(events - 2 * share * together + share**2 * self.squared_rows, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
-class ByCluster:
+class EventsByCluster:
     """Numbers of rows and of events by cluster, the events also by model."""
 
     rows: Floats
     events: tuple[npt.NDArray[np.int32], ...]
 
     @classmethod
-    def of(cls, codes: Places, n: int, happened: Sequence[BoolArray]) -> ByCluster:
+    def count_events(cls, codes: Places, n: int, happened: Sequence[BoolArray]) -> EventsByCluster:
         """Count rows and events, given each row's cluster code below `n`."""
         events = (np.bincount(codes[has_event], minlength=n) for has_event in happened)
         return cls(
@@ -77,28 +77,30 @@ class ByCluster:
             tuple(counts.astype(np.int32) for counts in events),
         )
 
-    def at(self, clusters: Places) -> ByCluster:
+    def select_clusters(self, clusters: Places) -> EventsByCluster:
         """Return the counts of some of the clusters."""
-        return ByCluster(self.rows[clusters], tuple(counts[clusters] for counts in self.events))
+        return EventsByCluster(
+            self.rows[clusters], tuple(counts[clusters] for counts in self.events)
+        )
 
-    def less(self, other: ByCluster) -> ByCluster:
+    def subtract_rows(self, other: EventsByCluster) -> EventsByCluster:
         """Return the counts without some rows, whose counts in the same clusters are `other`."""
         events = zip(self.events, other.events, strict=True)
-        return ByCluster(self.rows - other.rows, tuple(a - b for a, b in events))
+        return EventsByCluster(self.rows - other.rows, tuple(a - b for a, b in events))
 
     @cached_property
-    def sums(self) -> Sums:
+    def sums(self) -> EventSums:
         """The sums over these clusters."""
         events = [counts.astype(np.float64) for counts in self.events]
-        return Sums(
+        return EventSums(
             self.n_clusters,
             inner(self.rows, self.rows),
             tuple(inner(counts, counts) for counts in events),
             tuple(inner(counts, self.rows) for counts in events),
             inner(*events) if len(events) == 2 else 0.0,
-            self.hit,
-            self.spared,
-            self.disagreeing,
+            self.n_with_event,
+            self.n_without_event,
+            self.n_disagreeing,
         )
 
     @cached_property
@@ -107,17 +109,17 @@ class ByCluster:
         return int(np.count_nonzero(self.rows))
 
     @cached_property
-    def hit(self) -> tuple[int, ...]:
+    def n_with_event(self) -> tuple[int, ...]:
         """Clusters with an event, by model."""
         return tuple(int(np.count_nonzero(counts)) for counts in self.events)
 
     @cached_property
-    def spared(self) -> tuple[int, ...]:
+    def n_without_event(self) -> tuple[int, ...]:
         """Clusters with a row without the event, by model."""
         return tuple(int(np.count_nonzero(self.rows != counts)) for counts in self.events)
 
     @cached_property
-    def disagreeing(self) -> int:
+    def n_disagreeing(self) -> int:
         """Clusters with different numbers of events under two models."""
         if len(self.events) != 2:
             return 0
@@ -125,7 +127,7 @@ class ByCluster:
 
 
 @dataclass(frozen=True, eq=False)
-class Counts:
+class EventCounts:
     """Numbers of rows and events, also by cluster if rows come in clusters.
 
     For a background, counts by cluster are kept only for clusters that also have rows of the
@@ -135,22 +137,22 @@ class Counts:
     n: int  # Rows of the classes that the metric counts
     events: tuple[int, ...]  # Rows with the event, by model
     both: int  # Rows with the event under all models
-    near: ByCluster | None = None
-    far: Sums | None = None
+    near: EventsByCluster | None = None
+    far: EventSums | None = None
 
     @classmethod
-    def of_rows(cls, n: int, happened: Sequence[BoolArray]) -> Counts:
+    def count_events(cls, n: int, happened: Sequence[BoolArray]) -> EventCounts:
         """Count events among `n` rows; `happened` marks the rows with the event, by model."""
         events = tuple(int(np.count_nonzero(has_event)) for has_event in happened)
         return cls(n, events, int(np.count_nonzero(reduce(np.logical_and, happened))))
 
-    def less(self, other: Counts) -> Counts:
+    def subtract_rows(self, other: EventCounts) -> EventCounts:
         """Return the counts without some of the rows, whose counts are `other`."""
         events = zip(self.events, other.events, strict=True)
         near = self.near
         if near is not None and other.near is not None:
-            near = near.less(other.near)
-        return Counts(
+            near = near.subtract_rows(other.near)
+        return EventCounts(
             self.n - other.n,
             tuple(a - b for a, b in events),
             self.both - other.both,
@@ -158,23 +160,23 @@ class Counts:
             self.far,
         )
 
-    def around(self, clusters: Places | None) -> Counts:
+    def split_clusters(self, clusters: Places | None) -> EventCounts:
         """Return the counts with only some clusters kept separate, and the others summed."""
         if clusters is None or self.near is None:
             return self
-        near = self.near.at(clusters)
-        return replace(self, near=near, far=self.near.sums.less(near.sums))
+        near = self.near.select_clusters(clusters)
+        return replace(self, near=near, far=self.near.sums.subtract_clusters(near.sums))
 
-    def share(self, mix: Mix) -> float:
+    def compute_share(self, mix: Mix) -> float:
         """Return the share of rows with the event, combined over models."""
         return sum(sign * self.events[model] for model, sign in mix) / self.n
 
-    def influence(self, mix: Mix) -> Floats:
+    def compute_influence(self, mix: Mix) -> Floats:
         """Return the influences of the clusters in `near` on the share."""
         if mix not in self._influences:
             assert self.near is not None  # noqa: S101
             events = [sign * self.near.events[model] for model, sign in mix]
-            excess = sum(events[1:], events[0]) - self.share(mix) * self.near.rows
+            excess = sum(events[1:], events[0]) - self.compute_share(mix) * self.near.rows
             self._influences[mix] = excess / self.n
         return self._influences[mix]
 
@@ -182,9 +184,9 @@ class Counts:
     def _influences(self) -> dict[Mix, Floats]:
         return {}
 
-    def rest(self, mix: Mix) -> float:
+    def sum_far_squares(self, mix: Mix) -> float:
         """Return the sum of squared influences of the clusters in `far`."""
-        return self.far.squares(mix, self.share(mix)) / self.n**2 if self.far else 0.0
+        return self.far.sum_squares(mix, self.compute_share(mix)) / self.n**2 if self.far else 0.0
 
     @property
     def n_clusters(self) -> int:
@@ -192,50 +194,56 @@ class Counts:
         assert self.near is not None  # noqa: S101
         return self.near.n_clusters + (self.far.n_clusters if self.far else 0)
 
-    def mixed(self) -> tuple[int, ...]:
+    def count_mixed(self) -> tuple[int, ...]:
         """Return the smaller of the numbers of clusters with and without an event, by model."""
         assert self.near is not None  # noqa: S101
-        parts: list[ByCluster | Sums] = [self.near, *([self.far] if self.far else [])]
+        parts: list[EventsByCluster | EventSums] = [self.near, *([self.far] if self.far else [])]
         models = range(len(self.events))
-        hit = [sum(part.hit[model] for part in parts) for model in models]
-        spared = [sum(part.spared[model] for part in parts) for model in models]
+        hit = [sum(part.n_with_event[model] for part in parts) for model in models]
+        spared = [sum(part.n_without_event[model] for part in parts) for model in models]
         return tuple(map(min, hit, spared))
 
     @property
-    def disagreeing(self) -> int:
+    def n_disagreeing(self) -> int:
         """Clusters with different numbers of events under two models."""
         assert self.near is not None  # noqa: S101
-        return self.near.disagreeing + (self.far.disagreeing if self.far else 0)
+        return self.near.n_disagreeing + (self.far.n_disagreeing if self.far else 0)
 
     @cached_property
     def freedom(self) -> float:
         """Degrees of freedom of the clustered standard error."""
         assert self.near is not None  # noqa: S101
-        squares = inner(self.near.rows, self.near.rows) + (self.far.rows if self.far else 0.0)
+        squares = inner(self.near.rows, self.near.rows) + (
+            self.far.squared_rows if self.far else 0.0
+        )
         return max(float(self.n) ** 2 / squares - 1, 1.0)
 
-    def numbers(self) -> tuple[Number, ...]:
+    def list_numbers(self) -> tuple[Number, ...]:
         """Return each model's share with its clustered standard error; empty without clusters."""
         if self.near is None or not self.n:
             return ()
         return tuple(
-            number_of(
-                self.share(mix), self.influence(mix), self.rest(mix), [self], bounds=(0.0, 1.0)
+            build_number(
+                self.compute_share(mix),
+                self.compute_influence(mix),
+                self.sum_far_squares(mix),
+                [self],
+                bounds=(0.0, 1.0),
             )
-            for mix in alone(len(self.events))
+            for mix in list_single_mixes(len(self.events))
         )
 
 
-def alone(n_models: int) -> list[Mix]:
+def list_single_mixes(n_models: int) -> list[Mix]:
     """Return the combinations that consist of a single model."""
     return [((model, 1),) for model in range(n_models)]
 
 
-def number_of(
+def build_number(
     value: float,
     influence: Floats,
     squares: float,
-    counts: Sequence[Counts],
+    counts: Sequence[EventCounts],
     bounds: tuple[float, float] = (-math.inf, math.inf),
 ) -> Number:
     """Return a number with the influences of some clusters and the sum of squares of the rest."""

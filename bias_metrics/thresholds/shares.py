@@ -40,7 +40,13 @@ from bias_metrics._core.values import MetricValue, undefined
 from bias_metrics.estimate import Number
 from bias_metrics.metrics import Class, Rate
 from bias_metrics.rows import Places, Rows
-from bias_metrics.thresholds.share_counts import ByCluster, Counts, Mix, alone, number_of
+from bias_metrics.thresholds.share_counts import (
+    EventCounts,
+    EventsByCluster,
+    Mix,
+    build_number,
+    list_single_mixes,
+)
 
 _UNKNOWN = (0.0, 0.0, 0.0, 0.0)  # third moments
 _MOST_GAIN = 1e6  # beyond it, clusters have no influence on the gap
@@ -56,45 +62,45 @@ class Share:
     """As in `Counts`."""
     numbers: tuple[Number, ...] = ()
     """With clusters: each model's share with its clustered standard error."""
-    mixed: tuple[int, ...] = ()
+    n_mixed: tuple[int, ...] = ()
     """With clusters: the smaller of the numbers of clusters with and without an event, by model."""
-    disagreeing: int = 0
+    n_disagreeing: int = 0
     """With clusters and two models: clusters with different numbers of events."""
 
     @classmethod
-    def of(cls, counts: Counts) -> Share:
+    def from_counts(cls, counts: EventCounts) -> Share:
         """Return the share without its counts by cluster."""
-        numbers, totals = counts.numbers(), (counts.n, counts.events, counts.both)
+        numbers, totals = counts.list_numbers(), (counts.n, counts.events, counts.both)
         if not numbers:
             return cls(*totals)
-        return cls(*totals, numbers, counts.mixed(), counts.disagreeing)
+        return cls(*totals, numbers, counts.count_mixed(), counts.n_disagreeing)
 
-    def value(self, model: int) -> float:
+    def get_value(self, model: int) -> float:
         """Return a model's share."""
         return self.events[model] / self.n
 
-    def covariance(self, a: int, b: int) -> float:
+    def compute_covariance(self, a: int, b: int) -> float:
         """Return the covariance of two models' shares; the variance if `a` equals `b`."""
         together = self.events[a] if a == b else self.both
-        return (together / self.n - self.value(a) * self.value(b)) / (self.n - 1)
+        return (together / self.n - self.get_value(a) * self.get_value(b)) / (self.n - 1)
 
-    def worth(self, model: int) -> float:
+    def count_effective(self, model: int) -> float:
         """Return the effective sample size; at least the effective number of clusters."""
         if not self.numbers:
             return self.n
         number = self.numbers[model]
-        variance = self.covariance(model, model) if self.n > 1 else 0.0
+        variance = self.compute_covariance(model, model) if self.n > 1 else 0.0
         effect = _inflate_error(number) ** 2 / variance if variance > 0 else math.inf
-        return independent_rows(self.n, effect, number.freedom + 1, self.mixed[model])
+        return independent_rows(self.n, effect, number.freedom + 1, self.n_mixed[model])
 
-    def change(self, effect: float, z: float) -> tuple[float, float]:
+    def bound_change(self, effect: float, z: float) -> tuple[float, float]:
         """Return an interval of the difference of two models' shares.
 
         It is computed only from rows on which the models disagree; `effect` is the design effect.
         """
         n = float(self.n)
         if self.numbers:
-            n = independent_rows(n, effect, self.numbers[0].freedom + 1, self.disagreeing)
+            n = independent_rows(n, effect, self.numbers[0].freedom + 1, self.n_disagreeing)
         first_only, second_only = ((events - self.both) * n / self.n for events in self.events)
         return paired_change(first_only, second_only, n, z)
 
@@ -102,8 +108,8 @@ class Share:
         """Return a model's share with Wilson's interval, widened for clusters."""
         if not self.n:
             return undefined("no rows")
-        share = self.value(model)
-        low, high = wilson_interval(share, self.worth(model), quantile(confidence))
+        share = self.get_value(model)
+        low, high = wilson_interval(share, self.count_effective(model), quantile(confidence))
         n_clusters = None
         if self.numbers:
             number = self.numbers[model]
@@ -115,7 +121,7 @@ class Share:
         low, high = max(low, 0.0), min(high, 1.0)
         return MetricValue(share, low=low, high=high, n_clusters=n_clusters)
 
-    def exact(self, confidence: float) -> MetricValue:
+    def measure_exactly(self, confidence: float) -> MetricValue:
         """Return the first model's share with its exact interval.
 
         With clusters, the interval uses the effective sample size.
@@ -123,8 +129,8 @@ class Share:
         wilson = self.measure(confidence)
         if wilson.value is None or wilson.low is None:
             return wilson
-        n = min(self.worth(0), self.n)
-        k = self.value(0) * n  # exactly n if all rows have the event
+        n = min(self.count_effective(0), self.n)
+        k = self.get_value(0) * n  # exactly n if all rows have the event
         low, high = clopper_pearson(k, n, quantile(confidence))
         return replace(wilson, low=low, high=high)
 
@@ -139,47 +145,49 @@ class ShareGap:
     """Name of the counted rows, such as "negatives"."""
     numbers: tuple[Number, ...] = ()
     """With clusters: each model's gap with its clustered standard error."""
-    apart: tuple[Number, ...] = ()
+    contrasts: tuple[Number, ...] = ()
     """With clusters and two models: the difference and the sum of the two gaps."""
-    moved: tuple[tuple[float, ...], ...] = ()
+    range_values: tuple[tuple[float, ...], ...] = ()
     """With estimated thresholds: each model's gap at the ends of its threshold's range."""
 
     @classmethod
-    def of(cls, own: Counts, background: Counts, name: str) -> ShareGap:
+    def from_counts(cls, own: EventCounts, background: EventCounts, name: str) -> ShareGap:
         """Return the gap without its counts by cluster."""
         if own.near is None or not own.n or not background.n:
-            return cls(Share.of(own), Share.of(background), name)
+            return cls(Share.from_counts(own), Share.from_counts(background), name)
         counts = [own, background]
 
-        def build_number(mix: Mix) -> Number:
-            squares = own.rest(mix) + background.rest(mix)
-            influence = own.influence(mix) - background.influence(mix)
-            return number_of(own.share(mix) - background.share(mix), influence, squares, counts)
+        def contrast_models(mix: Mix) -> Number:
+            squares = own.sum_far_squares(mix) + background.sum_far_squares(mix)
+            influence = own.compute_influence(mix) - background.compute_influence(mix)
+            return build_number(
+                own.compute_share(mix) - background.compute_share(mix), influence, squares, counts
+            )
 
         n_models = len(own.events)
         pairs: list[Mix] = [((0, 1), (1, -1)), ((0, 1), (1, 1))] if n_models == 2 else []
         return cls(
-            Share.of(own),
-            Share.of(background),
+            Share.from_counts(own),
+            Share.from_counts(background),
             name,
-            tuple(map(build_number, alone(n_models))),
-            tuple(map(build_number, pairs)),
+            tuple(map(contrast_models, list_single_mixes(n_models))),
+            tuple(map(contrast_models, pairs)),
         )
 
-    def value(self, model: int = 0) -> float | None:
+    def get_value(self, model: int = 0) -> float | None:
         """Return a model's gap; None without rows in the subgroup or background."""
         if not self.own.n or not self.background.n:
             return None
-        return self.own.value(model) - self.background.value(model)
+        return self.own.get_value(model) - self.background.get_value(model)
 
-    def allowing(self, ends: Sequence[ShareGap]) -> ShareGap:
+    def allow_ranges(self, ends: Sequence[ShareGap]) -> ShareGap:
         """Return the gap with an allowance for estimated thresholds.
 
         `ends` are the same gaps at the ends of the thresholds' ranges.
         """
         models = range(len(self.own.events))
-        values = (tuple(end.value(model) or 0.0 for end in ends) for model in models)
-        return replace(self, moved=tuple(values) if ends else ())
+        values = (tuple(end.get_value(model) or 0.0 for end in ends) for model in models)
+        return replace(self, range_values=tuple(values) if ends else ())
 
     def measure(self, confidence: float, model: int = 0) -> MetricValue:
         """Return a model's gap with its interval."""
@@ -187,15 +195,17 @@ class ShareGap:
         counts = {f"subgroup_{self.name}": own.n, f"background_{self.name}": other.n}
         if lack := lacks(**counts):
             return undefined(lack)
-        value = own.value(model) - other.value(model)
+        value = own.get_value(model) - other.get_value(model)
         if min(own.n, other.n) < 2:
             return MetricValue(value, "fewer than 2 rows in a class")
         allowance, z = self._compute_allowance(model), quantile(confidence)
         std_error = math.hypot(math.sqrt(self._covariance(model, model)), allowance / z)
         gain = self._compute_gain(model)
         most = math.inf if self._has_reliable_gain(model) else 1.0
-        n_own, n_other = (min(gain * side.worth(model), most * side.n) for side in (own, other))
-        k_own, k_other = own.value(model) * n_own, other.value(model) * n_other
+        n_own, n_other = (
+            min(gain * side.count_effective(model), most * side.n) for side in (own, other)
+        )
+        k_own, k_other = own.get_value(model) * n_own, other.get_value(model) * n_other
         low, high = share_difference_interval(k_own, n_own, k_other, n_other, z)
         low = max(value - math.hypot(value - low, allowance), -1.0)
         high = min(value + math.hypot(high - value, allowance), 1.0)
@@ -216,7 +226,7 @@ class ShareGap:
         low, high = min(low, value - reach), max(high, value + reach)
         return replace(gap, low=max(low, -1.0), high=min(high, 1.0))
 
-    def difference(self, confidence: float) -> Difference:
+    def compare_models(self, confidence: float) -> Difference:
         """Return the first model's gap minus the second's, on the same rows.
 
         Its interval combines the gaps' intervals with their covariance, and is at least as wide as
@@ -225,9 +235,9 @@ class ShareGap:
         a, b = self.measure(confidence, 0), self.measure(confidence, 1)
         if a.std_error is None or b.std_error is None:
             return without_uncertainty(a, b)
-        if not self.apart:
+        if not self.contrasts:
             return self._pair_gaps(a, b, confidence)
-        number = self.apart[0]
+        number = self.contrasts[0]
         if reason := few_clusters(number.n_clusters):
             error = _inflate_error(number)
             difference = Difference(a.value, b.value, less(a, b), error, reason=reason)
@@ -244,8 +254,8 @@ class ShareGap:
             difference, *self._bound_by_disagreements(quantile(confidence))
         )
         total = paired(a, negated(b), joint.negated(), confidence, small=True)
-        if self.apart:
-            clustered_difference, clustered_sum = self.apart
+        if self.contrasts:
+            clustered_difference, clustered_sum = self.contrasts
             difference = self._cover_clusters(difference, clustered_difference, confidence)
             total = self._cover_clusters(total, clustered_sum, confidence)
         return sized(difference, total, b, confidence)
@@ -257,13 +267,15 @@ class ShareGap:
         few rows; the caller takes the union of the two.
         """
         effect = 1.0
-        if self.apart:
+        if self.contrasts:
             variance = self._covariance(0, 0) + self._covariance(1, 1) - 2 * self._covariance(0, 1)
-            effect = _inflate_error(self.apart[0]) ** 2 / variance if variance > 0 else math.inf
+            effect = _inflate_error(self.contrasts[0]) ** 2 / variance if variance > 0 else math.inf
         (low, high), (other_low, other_high) = (
-            share.change(effect, z) for share in (self.own, self.background)
+            share.bound_change(effect, z) for share in (self.own, self.background)
         )
-        own, other = (share.value(0) - share.value(1) for share in (self.own, self.background))
+        own, other = (
+            share.get_value(0) - share.get_value(1) for share in (self.own, self.background)
+        )
         allowance = math.hypot(self._compute_allowance(0), self._compute_allowance(1))
         down = math.hypot(own - low, other_high - other, allowance)
         up = math.hypot(high - own, other - other_low, allowance)
@@ -285,8 +297,8 @@ class ShareGap:
 
     def _compute_allowance(self, model: int) -> float:
         """Return the largest change of the gap within the range of an estimated threshold."""
-        value = self.value(model) or 0.0
-        ends = self.moved[model] if self.moved else ()
+        value = self.get_value(model) or 0.0
+        ends = self.range_values[model] if self.range_values else ()
         return max((abs(end - value) for end in ends), default=0.0)
 
     def _compute_gain(self, model: int) -> float:
@@ -303,10 +315,10 @@ class ShareGap:
             return False
         if self._compute_gain(model) > _MOST_GAIN:
             return False
-        return min(share.mixed[model] for share in (self.own, self.background)) >= FEW_MIXED
+        return min(share.n_mixed[model] for share in (self.own, self.background)) >= FEW_MIXED
 
     def _covariance(self, a: int, b: int) -> float:
-        return self.own.covariance(a, b) + self.background.covariance(a, b)
+        return self.own.compute_covariance(a, b) + self.background.compute_covariance(a, b)
 
 
 def _inflate_error(number: Number) -> float:
@@ -339,21 +351,21 @@ class Events:
         is_flagged = rate.event == "flagged"
         return cls(rows, counted, [flagged == is_flagged for flagged in flags], rate.rows)
 
-    def everywhere(self) -> Counts:
+    def count_all(self) -> EventCounts:
         """Count events among all rows."""
         if self.rows.clusters is not None:
-            return self.among(np.arange(self.rows.n))
+            return self.count_among(np.arange(self.rows.n))
         happened = [self.counted & has_event for has_event in self.happened]
-        return Counts.of_rows(int(self.counted.sum()), happened)
+        return EventCounts.count_events(int(self.counted.sum()), happened)
 
-    def among(self, places: Places, own_clusters: Places | None = None) -> Counts:
+    def count_among(self, places: Places, own_clusters: Places | None = None) -> EventCounts:
         """Count events among some rows.
 
         `own_clusters` are their sorted clusters, for counts by these clusters only.
         """
         places = places[self.counted[places]]
         happened = [has_event[places] for has_event in self.happened]
-        counts = Counts.of_rows(places.size, happened)
+        counts = EventCounts.count_events(places.size, happened)
         clusters = self.rows.clusters
         if clusters is None:
             return counts
@@ -362,26 +374,31 @@ class Events:
             position = np.zeros(n, np.intp)
             position[own_clusters] = np.arange(own_clusters.size)
             codes, n = position[codes], own_clusters.size
-        return replace(counts, near=ByCluster.of(codes, n, happened))
+        return replace(counts, near=EventsByCluster.count_events(codes, n, happened))
 
     def gaps(self, names: Iterable[str] | None = None) -> Iterator[tuple[str, ShareGap]]:
         """Yield the gaps by subgroup; `names` selects subgroups."""
-        for name, own, background in self.sides(names):
-            yield name, ShareGap.of(own, background, self.name)
+        for name, own, background in self.count_sides(names):
+            yield name, ShareGap.from_counts(own, background, self.name)
 
-    def sides(self, names: Iterable[str] | None = None) -> Iterator[tuple[str, Counts, Counts]]:
+    def count_sides(
+        self, names: Iterable[str] | None = None
+    ) -> Iterator[tuple[str, EventCounts, EventCounts]]:
         """Yield each subgroup's name, counts and background counts, by the subgroup's clusters."""
-        rows, everywhere = self.rows, self.everywhere()
+        rows, everywhere = self.rows, self.count_all()
         if rows.excluded is not None:
-            everywhere = everywhere.less(self.among(rows.excluded))
+            everywhere = everywhere.subtract_rows(self.count_among(rows.excluded))
         for name in rows.subgroups if names is None else names:
             places = np.flatnonzero(rows.subgroups[name])
             clusters = None
             if rows.clusters is not None:
                 clusters = np.flatnonzero(np.bincount(rows.clusters[places]))
-            own, background = self.among(places, clusters), everywhere.around(clusters)
+            own, background = (
+                self.count_among(places, clusters),
+                everywhere.split_clusters(clusters),
+            )
             if rows.excluded is None:
-                background = background.less(own)
+                background = background.subtract_rows(own)
             yield name, own, background
 
 
@@ -399,12 +416,12 @@ class CountedShare(Tabular):
     """Clusters with counted rows, if rows come in clusters."""
 
     @classmethod
-    def of(cls, share: Share, confidence: float | None) -> CountedShare:
+    def from_share(cls, share: Share, confidence: float | None) -> CountedShare:
         """Return the counts with an interval; `confidence` is None if rows are not a sample."""
         count = share.events[0] if share.events else 0
         if confidence is None:
             return cls(count, share.n)
-        exact = share.exact(confidence)
+        exact = share.measure_exactly(confidence)
         return cls(count, share.n, exact.low, exact.high, exact.reason, exact.n_clusters)
 
     @property
@@ -421,9 +438,9 @@ class CountedShare(Tabular):
         return [self.to_dict() | {"share": self.value}]
 
 
-def changed_share(share: Share, confidence: float) -> Difference:
+def measure_changed_share(share: Share, confidence: float) -> Difference:
     """Return the share of changed decisions as a difference from 0, the rival's own share."""
-    changed = CountedShare.of(share, confidence)
+    changed = CountedShare.from_share(share, confidence)
     if changed.value is None or changed.low is None or changed.high is None:
         return Difference(changed.value, 0.0, changed.value, reason=changed.reason)
     return Difference(

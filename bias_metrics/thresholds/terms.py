@@ -1,4 +1,4 @@
-"""Errors and mean scores by term: which words of an identity are treated worse than other rows."""
+"""Errors and mean scores by term: words of an identity that a model treats worse than all rows."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ TERM_RATES = {
     "false_positive_rate": Rate(("negative",), "flagged"),
     "false_negative_rate": Rate(("positive",), "not flagged"),
 }
-"""The rates that are counted by term."""
+"""The error rates counted by term."""
 MEAN_NEGATIVE, MEAN_POSITIVE = "mean_score_negative", "mean_score_positive"
-"""The mean scores of harmless rows and of toxic rows, which are measured by term."""
+"""The mean scores measured by term: of harmless rows and of toxic rows."""
 
 
 @dataclass(frozen=True)
 class TermErrors:
-    """The errors and mean scores of the rows that have one term of a subgroup."""
+    """The errors and mean scores of the rows with a term of a subgroup."""
 
     subgroup: str
     term: str
     n: int
     n_flagged: int
-    """Rows with the term, and how many of them are flagged."""
+    """Rows with the term, and the flagged rows among these."""
     rates: dict[str, CountedShare]
-    """By name: `false_positive_rate` and `false_negative_rate`."""
+    """Rates by name (`false_positive_rate`, `false_negative_rate`)."""
     mean_scores: dict[str, MetricValue] = field(default_factory=dict)
-    """By name: `mean_score_negative` and `mean_score_positive`."""
+    """Mean scores by name (`mean_score_negative`, `mean_score_positive`)."""
 
     @property
     def numbers(self) -> dict[str, CountedShare | MetricValue]:
@@ -55,11 +55,11 @@ class TermErrors:
 
 @dataclass(frozen=True)
 class ErrorsByTerm:
-    """The errors at a threshold and the mean scores by term, beside those of all rows."""
+    """The errors at a threshold and the mean scores, by term and of all rows."""
 
     threshold: float
     confidence: float
-    """With which all intervals hold together."""
+    """Joint confidence of all intervals."""
     overall: dict[str, CountedShare]
     """The rates of all rows."""
     terms: list[TermErrors]
@@ -74,24 +74,24 @@ class ErrorsByTerm:
     def shown_worse(self, name: str) -> list[TermErrors]:
         """Return the terms with a rate or mean score significantly worse than that of all rows.
 
-        A higher rate is worse, so is a higher mean score of harmless rows, or a lower one of toxic
-        rows. The whole interval must be beyond that of all rows. The only term of a subgroup is
-        left out, since its numbers are the subgroup's. The worst bound comes first.
+        Higher rates are worse, as are higher mean scores of harmless rows and lower mean scores of
+        toxic rows. The whole interval must be beyond that of all rows. The worst bound comes first.
+        The only term of a subgroup is left out, since its numbers are the subgroup's.
         """
         overall = self.numbers[name]
-        n_terms = Counter(one.subgroup for one in self.terms)
-        excess = [
-            (_excess(name, one.numbers[name], overall), one)
-            for one in self.terms
-            if n_terms[one.subgroup] > 1
+        n_terms = Counter(term.subgroup for term in self.terms)
+        excesses = [
+            (_bound_excess(name, term.numbers[name], overall), term)
+            for term in self.terms
+            if n_terms[term.subgroup] > 1
         ]
-        return [one for by, one in sorted(excess, key=lambda pair: -pair[0]) if by > 0]
+        return [term for excess, term in sorted(excesses, key=lambda pair: -pair[0]) if excess > 0]
 
 
-def _excess(
+def _bound_excess(
     name: str, own: CountedShare | MetricValue, overall: CountedShare | MetricValue
 ) -> float:
-    """Return how far a number is shown to be worse than that of all rows."""
+    """Return the lower bound of how much worse a number is than that of all rows."""
     better, worse = (overall, own) if name != MEAN_POSITIVE else (own, overall)
     if worse.low is None or better.high is None:
         return -math.inf
@@ -109,8 +109,8 @@ def errors_by_term(
 ) -> ErrorsByTerm:
     """Count the errors on the rows with each term, and measure their mean scores.
 
-    A subgroup that is found by many terms, such as given names, may look fair although a model
-    flags every row with one of them.
+    A subgroup that is matched by many terms, such as given names, may look fair even if a model
+    flags every row with a certain term.
 
     Parameters
     ----------
@@ -119,27 +119,26 @@ def errors_by_term(
     y_score : float array of shape (n,)
         Finite scores.
     terms : mapping of (str, str) to int array
-        By subgroup and term, the numbers of the rows that have the term.
+        Positions of the rows that have the term, by subgroup and term.
     threshold : float
-        The score at or above which a row is flagged. It is taken as given.
+        The score at or above which a row is flagged. The intervals take it as given.
     confidence : float, default=0.95
-        With which the intervals of all terms and of all rows hold together (Bonferroni).
+        Joint confidence of the intervals of all terms and of all rows (Bonferroni).
     intervals : bool, default=True
         False for rows that are not a sample.
 
     Returns
     -------
     ErrorsByTerm
-        Intervals of rates are exact; with clusters those of as many independent rows as the rows
-        are worth. Intervals of mean scores hold for few and skewed scores in a known range: 0 to 1
-        or, if any score is outside, that of all scores. With clusters, each cluster's mean counts
-        as one score. Of fewer than 20 clusters there is no interval.
+        Intervals of rates are exact; with clusters they use the effective sample size. Intervals of
+        mean scores are valid for few and skewed scores in a known range: 0 to 1 or, if any score is
+        outside, that of all scores. With clusters, each cluster's mean counts as a score. Fewer
+        than 20 clusters give no interval.
 
     Raises
     ------
     ValueError, TypeError
-        If scores are of another number or not finite, the threshold is not finite, or the rows have
-        weights.
+        If the number of scores or rows differs, a value is not finite, or the rows have weights.
 
     References
     ----------
@@ -149,10 +148,10 @@ def errors_by_term(
     --------
     >>> rows = Rows([0, 0, 0, 1], {})
     >>> terms = {("names", "Ann"): [0, 1], ("names", "Bea"): [2, 3]}
-    >>> found = errors_by_term(rows, [0.9, 0.8, 0.1, 0.4], terms, threshold=0.5)
-    >>> [(one.term, one.rates["false_positive_rate"].count) for one in found.terms]
+    >>> errors = errors_by_term(rows, [0.9, 0.8, 0.1, 0.4], terms, threshold=0.5)
+    >>> [(term.term, term.rates["false_positive_rate"].count) for term in errors.terms]
     [('Ann', 2), ('Bea', 0)]
-    >>> round(found.terms[0].mean_scores["mean_score_negative"], 2)
+    >>> round(errors.terms[0].mean_scores["mean_score_negative"], 2)
     0.85
     """
     rows.refuse("errors_by_term", "sample_weight")
@@ -160,53 +159,61 @@ def errors_by_term(
     scores = rows.scores("y_score", y_score)
     flags = reaches(scores, cut)
     events = {name: Events.of_rate(rate, rows, [flags]) for name, rate in TERM_RATES.items()}
-    places = {key: np.asarray(of_term, dtype=np.intp) for key, of_term in terms.items()}
-    overall = {name: Share.of(one.everywhere()) for name, one in events.items()}
+    places = {key: np.asarray(positions, dtype=np.intp) for key, positions in terms.items()}
+    overall = {name: Share.from_counts(errors.count_all()) for name, errors in events.items()}
     shares = {
-        key: {name: Share.of(one.among(of_term)) for name, one in events.items()}
-        for key, of_term in places.items()
+        key: {
+            name: Share.from_counts(errors.count_among(term_places))
+            for name, errors in events.items()
+        }
+        for key, term_places in places.items()
     }
     # A rate has as many rows as the mean score of the same class.
-    n_numbers = 2 * sum(share.n > 0 for of in (overall, *shares.values()) for share in of.values())
+    n_numbers = 2 * sum(
+        share.n > 0 for rates in (overall, *shares.values()) for share in rates.values()
+    )
     joint = 1 - (1 - level) / max(n_numbers, 1) if intervals else None
     ends = float(scores.min(initial=0.0)), float(scores.max(initial=1.0))
     if ends != (0.0, 1.0):
         ends = float(scores.min()), float(scores.max())
 
-    def counted(of_rates: Mapping[str, Share]) -> dict[str, CountedShare]:
-        return {name: CountedShare.of(share, joint) for name, share in of_rates.items()}
+    def measure_rates(rates: Mapping[str, Share]) -> dict[str, CountedShare]:
+        return {name: CountedShare.from_share(share, joint) for name, share in rates.items()}
 
-    def averaged(of_term: Places) -> dict[str, MetricValue]:
-        toxic = rows.y_true[of_term]
-        classes = {MEAN_NEGATIVE: of_term[~toxic], MEAN_POSITIVE: of_term[toxic]}
-        return {name: _mean_score(rows, scores, of, ends, joint) for name, of in classes.items()}
+    def measure_means(term_places: Places) -> dict[str, MetricValue]:
+        is_toxic = rows.y_true[term_places]
+        classes = {MEAN_NEGATIVE: term_places[~is_toxic], MEAN_POSITIVE: term_places[is_toxic]}
+        return {
+            name: _measure_mean(rows, scores, members, ends, joint)
+            for name, members in classes.items()
+        }
 
     return ErrorsByTerm(
         threshold=cut,
         confidence=level,
-        overall=counted(overall),
+        overall=measure_rates(overall),
         terms=[
             TermErrors(
-                *(*key, of_term.size, int(flags[of_term].sum())),
-                counted(shares[key]),
-                averaged(of_term),
+                *(*key, term_places.size, int(flags[term_places].sum())),
+                measure_rates(shares[key]),
+                measure_means(term_places),
             )
-            for key, of_term in places.items()
+            for key, term_places in places.items()
         ],
-        mean_scores=averaged(np.arange(rows.n)),
+        mean_scores=measure_means(np.arange(rows.n)),
     )
 
 
-def _mean_score(
+def _measure_mean(
     rows: Rows,
     scores: FloatArray,
     places: Places,
     ends: tuple[float, float],
     confidence: float | None,
 ) -> MetricValue:
-    """Return the mean score of some rows, with its interval for scores that end at these ends.
+    """Return the mean score of some rows, with its interval for scores in the range `ends`.
 
-    `confidence`: None for rows that are not a sample.
+    `confidence` is None if rows are not a sample.
     """
     if not places.size:
         return undefined("no rows")

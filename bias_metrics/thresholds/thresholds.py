@@ -32,11 +32,11 @@ from bias_metrics.estimate import Number
 from bias_metrics.thresholds.errors import (
     ErrorCurve,
     ErrorRates,
-    distinct_scores,
-    error_curve,
+    build_error_curve,
+    list_distinct_scores,
     sort_subgroup,
 )
-from bias_metrics.thresholds.share_counts import ByCluster, Counts
+from bias_metrics.thresholds.share_counts import EventCounts, EventsByCluster
 from bias_metrics.thresholds.shares import ShareGap
 
 # Rates of weighted rows with a smaller difference are equal but for rounding.
@@ -133,10 +133,10 @@ def equal_error_rate(
     labels = check_mask("y_true", y_true)
     scores = check_scores("y_score", y_score, labels.size)
     classes = sort_classes(labels, scores, check_weights(sample_weight, labels.size))
-    return equal_error(classes, check_choice("method", method, ("rates", "counts")))
+    return find_equal_error(classes, check_choice("method", method, ("rates", "counts")))
 
 
-def equal_error(classes: SortedClasses, method: str = "rates") -> EqualErrorRate:
+def find_equal_error(classes: SortedClasses, method: str = "rates") -> EqualErrorRate:
     """Find the threshold of the equal error rate from sorted rows."""
     if lack := lacks(negatives=classes.negative.n, positives=classes.positive.n):
         return EqualErrorRate(None, *[undefined(lack)] * 3)
@@ -144,19 +144,19 @@ def equal_error(classes: SortedClasses, method: str = "rates") -> EqualErrorRate
     slack = SLACK if is_weighted else 0
     if method == "counts":
         grid = np.linspace(0, 1, 101)
-        curve = error_curve(classes, grid, cuts_in(distinct_scores(classes), grid))
+        curve = build_error_curve(classes, grid, cuts_in(list_distinct_scores(classes), grid))
         gap = np.abs(curve.n_false_positive - curve.n_false_negative)
         is_smallest = gap <= gap.min() + slack * (curve.n_positive + curve.n_negative)
         position = int(np.flatnonzero(is_smallest)[-1])
     else:
-        curve = error_curve(classes, distinct_scores(classes))
+        curve = build_error_curve(classes, list_distinct_scores(classes))
         # The difference of the rates multiplied by both totals: integers, so that ties are exact.
         gap = np.abs(
             curve.n_false_positive * curve.n_positive - curve.n_false_negative * curve.n_negative
         )
         is_smallest = gap <= gap.min() + slack * curve.n_positive * curve.n_negative
         position = int(np.flatnonzero(is_smallest)[0])
-    errors = curve.at(position)
+    errors = curve.get_rates(position)
     rates = errors.false_positive_rate, errors.false_negative_rate
     mean = sum(rate.value for rate in rates if rate.value is not None) / 2
     return EqualErrorRate(errors.threshold, MetricValue(mean), *rates)
@@ -212,7 +212,7 @@ def error_rates(
     scores = check_scores("y_score", y_score, labels.size)
     classes = sort_classes(labels, scores, check_weights(sample_weight, labels.size))
     grid = np.array([check_threshold(threshold)])
-    return error_curve(classes, grid, cuts_in(scores, grid)).at(0)
+    return build_error_curve(classes, grid, cuts_in(scores, grid)).get_rates(0)
 
 
 @aligned
@@ -273,15 +273,15 @@ def threshold_table(
     weights = check_weights(sample_weight, labels.size)
     masks = check_subgroups(subgroups, labels.size)
     all_rows = sort_classes(labels, scores, weights)
-    grid = cuts = distinct_scores(all_rows)
+    grid = cuts = list_distinct_scores(all_rows)
     if thresholds is not None:
         grid = check_scores("thresholds", thresholds)
         cuts = cuts_in(scores, grid)
     return ThresholdTable(
         thresholds=grid,
-        overall=error_curve(all_rows, grid, cuts),
+        overall=build_error_curve(all_rows, grid, cuts),
         subgroups={
-            name: error_curve(sort_subgroup(labels, scores, mask, weights), grid, cuts)
+            name: build_error_curve(sort_subgroup(labels, scores, mask, weights), grid, cuts)
             for name, mask in masks.items()
         },
     )
@@ -342,7 +342,7 @@ def equal_error_range(
     codes = check_clusters(clusters, labels.size)
     level = check_confidence(confidence)
     classes = sort_classes(labels, scores)
-    threshold = equal_error(classes).threshold
+    threshold = find_equal_error(classes).threshold
     if threshold is None:
         msg = "`y_true` must have positives and negatives; one class is empty."
         raise ValueError(msg)
@@ -353,17 +353,19 @@ def equal_error_range(
     if codes is not None:
         n_clusters = int(codes.max()) + 1
         missed, alarms = (
-            Counts(n, (k,), k, ByCluster.of(codes[mask], n_clusters, [is_wrong[mask]]))
+            EventCounts(
+                n, (k,), k, EventsByCluster.count_events(codes[mask], n_clusters, [is_wrong[mask]])
+            )
             for (k, n), mask in zip(errors, classes_of_rows, strict=True)
         )
-        clustered = ShareGap.of(missed, alarms, "rows").numbers[0], n_clusters
-    low, high = ends_of_range(classes, reach_of(errors, level, clustered))
+        clustered = ShareGap.from_counts(missed, alarms, "rows").numbers[0], n_clusters
+    low, high = find_range_ends(classes, compute_rate_reach(errors, level, clustered))
     return min(low, threshold), max(high, threshold)
 
 
-def ends_of_range(classes: SortedClasses, reach: float) -> tuple[float, float]:
+def find_range_ends(classes: SortedClasses, reach: float) -> tuple[float, float]:
     """Return the scores between which the two rates differ by less than `reach`."""
-    curve = error_curve(classes, distinct_scores(classes))
+    curve = build_error_curve(classes, list_distinct_scores(classes))
     difference = curve.rate("false_positive_rate").data - curve.rate("false_negative_rate").data
     # The difference decreases with the threshold, so that it can be searched like sorted numbers.
     last = int(np.searchsorted(-difference, -reach, side="right")) - 1
@@ -372,7 +374,7 @@ def ends_of_range(classes: SortedClasses, reach: float) -> tuple[float, float]:
     return low, high
 
 
-def reach_of(
+def compute_rate_reach(
     errors: Iterable[tuple[int, int]],
     confidence: float,
     clustered: tuple[Number, int] | None = None,

@@ -10,7 +10,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from bias_metrics.gate.rules import SUBGROUP_METRICS
-from bias_metrics.plot._colours import GREY, Colour, colour_of
+from bias_metrics.plot._colours import GREY, Colour, get_colour
 from bias_metrics.plot._report import fill_cell, label_grid
 
 
@@ -103,7 +103,7 @@ class Printed:
         """The same colour that the value has in every picture."""
         if self.metric is None:
             return (1.0, 1.0, 1.0, 1.0)
-        return colour_of(self.metric, float(self.text) if self.value is None else self.value)
+        return get_colour(self.metric, float(self.text) if self.value is None else self.value)
 
 
 def printed_table(

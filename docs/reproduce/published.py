@@ -26,7 +26,7 @@ from printed import Printed, printed_table, published_report
 
 from bias_metrics import evaluate_bias, pinned_auc, roc_auc
 from bias_metrics.plot import distribution_panels, heatmap
-from bias_metrics.plot._report import cells_by_group
+from bias_metrics.plot._report import read_cells
 
 BORKAN, DIXON = "Borkan et al. 2019", "Dixon et al. 2018"
 TABLE_2 = f"the distributions of Table 2 ({BORKAN})"
@@ -109,7 +109,7 @@ def _borkan_2(printed: dict[str, Any], drawn: dict[str, Any]) -> dict[str, Figur
     printed = published_report(rows, "T")
     ours: dict[str, Mapping[str, Any]] = {}
     for name, one in panels.items():
-        ours |= cells_by_group(evaluate_bias(*one[:2], {name: one[2]}))
+        ours |= read_cells(evaluate_bias(*one[:2], {name: one[2]}))
     return {
         "borkan-table2": heatmap(
             printed, title=f"As printed: columns A to G on {TABLE_2}", intervals=False

@@ -154,7 +154,7 @@ class _Planner:
         everyone: tuple[float, float],
     ) -> str | None:
         """Return where an identity is judged by a rule; None if nowhere."""
-        above = self._hierarchy.above if self._has_blind else self._hierarchy.grounds
+        above = self._hierarchy.above if self._has_blind else self._hierarchy.list_substitutes
         for place in (name, *above(name)):
             if place in have and not lacks_support(rule, _counts(have[place], everyone)):
                 return place

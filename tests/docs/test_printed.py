@@ -10,7 +10,7 @@ from support.pictures import GREY, colours, texts, written
 
 from bias_metrics.gate.rules import SUBGROUP_METRICS
 from bias_metrics.plot import heatmap
-from bias_metrics.plot._colours import UNDEFINED, colour_of
+from bias_metrics.plot._colours import UNDEFINED, get_colour
 
 
 def cells(figure):
@@ -100,7 +100,7 @@ def test_a_table_keeps_its_text_and_greys_what_was_not_printed(tmp_path):
     figure.savefig(tmp_path / "t.png")
     assert [text.get_text() for text in figure.axes[0].texts] == ["1,291", "74.1", "none"]
     colours = [colour for *_, colour in cells(figure)]
-    expected = [(1, 1, 1), colour_of("equality_difference", 0.148), UNDEFINED]
+    expected = [(1, 1, 1), get_colour("equality_difference", 0.148), UNDEFINED]
     assert colours == [to_hex(colour) for colour in expected]
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["a$b_c$"]
 

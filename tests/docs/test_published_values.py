@@ -229,8 +229,8 @@ def test_every_column_of_the_toxic_bert_table_is_recomputed(real_data, reference
                 "bg_pos": y_true.sum() - found.counts[name].n_positive,
                 "bg_neg": (~y_true).sum() - found.counts[name].n_negative,
                 **{metric: bias[metric].value for metric in SUBGROUP_METRICS},
-                "fpr_at_0_5": errors[name].at(0).false_positive_rate.value,
-                "fnr_at_0_5": errors[name].at(0).false_negative_rate.value,
+                "fpr_at_0_5": errors[name].get_rates(0).false_positive_rate.value,
+                "fnr_at_0_5": errors[name].get_rates(0).false_negative_rate.value,
             }
             for name, bias in found.subgroups.items()
         },

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bias_metrics.plot._colours import colour_of, scale_of
+from bias_metrics.plot._colours import get_colour, get_scale
 
 ENDS = {
     "auc": (0.5, 1),
@@ -20,16 +20,16 @@ def luminance(colour):
 @pytest.mark.parametrize(("metric", "ends"), ENDS.items())
 def test_beyond_its_scale_a_colour_stays_and_within_it_changes(metric, ends):
     low, high = ends
-    assert colour_of(metric, low - 1) == colour_of(metric, low)
-    assert colour_of(metric, high + 1) == colour_of(metric, high)
+    assert get_colour(metric, low - 1) == get_colour(metric, low)
+    assert get_colour(metric, high + 1) == get_colour(metric, high)
     middle = (low + high) / 2
-    assert len({colour_of(metric, value) for value in (low, middle, high)}) == 3
+    assert len({get_colour(metric, value) for value in (low, middle, high)}) == 3
 
 
 @pytest.mark.parametrize("metric", ["auc", "equality_difference", "percent_toxic"])
 def test_a_scale_without_a_middle_gets_steadily_lighter_or_darker(metric):
     low, high = ENDS[metric]
-    shades = [luminance(colour_of(metric, low + (high - low) * i / 20)) for i in range(21)]
+    shades = [luminance(get_colour(metric, low + (high - low) * i / 20)) for i in range(21)]
     assert shades in (sorted(shades), sorted(shades, reverse=True))
 
 
@@ -37,9 +37,9 @@ def test_a_scale_without_a_middle_gets_steadily_lighter_or_darker(metric):
     ("metric", "difference"), [("negative_aeg", False), ("auc", True), ("aeg", True)]
 )
 def test_a_scale_with_a_middle_is_lightest_there_and_equally_dark_at_both_ends(metric, difference):
-    end = scale_of(metric, difference=difference)[0].vmax
+    end = get_scale(metric, difference=difference)[0].vmax
     low, middle, high = (
-        luminance(colour_of(metric, value, difference=difference)) for value in (-end, 0, end)
+        luminance(get_colour(metric, value, difference=difference)) for value in (-end, 0, end)
     )
     assert middle > 0.9
     assert low < 0.3
@@ -55,4 +55,4 @@ def test_a_scale_with_a_middle_is_lightest_there_and_equally_dark_at_both_ends(m
 )
 def test_a_metric_without_a_scale_is_refused(metric, difference, named):
     with pytest.raises(ValueError, match=f"must be one that has a scale; {named}"):
-        scale_of(metric, difference=difference)
+        get_scale(metric, difference=difference)

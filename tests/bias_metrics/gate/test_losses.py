@@ -141,7 +141,7 @@ def test_one_identity_or_rows_that_cannot_be_measured_leave_each_loss_its_own():
 
 
 def test_no_more_causes_are_sought_than_can_be_measured_soon(monkeypatch):
-    monkeypatch.setattr(worsening, "MOST_CAUSES", 1)
+    monkeypatch.setattr(worsening, "MAX_CAUSES", 1)
     found = attributed(losses(x=0.3, y=0.2, z=0.1), losses(y=0.2, z=-0.1))
     assert found == ({"x": [], "y": [], "z": ["x"]}, [["x"]])
 

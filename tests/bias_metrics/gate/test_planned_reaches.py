@@ -15,7 +15,7 @@ from bias_metrics.gate.planning import (
     Guess,
     _compute_reaches,
     _placement_variance,
-    paired_reach,
+    compute_paired_reach,
     standard_error,
 )
 from bias_metrics.metrics import AEGS
@@ -34,7 +34,7 @@ def drawn(rng, distance):
 
 
 def reaches(metric, auc, counts):
-    value = Guess(auc=auc).value(metric)
+    value = Guess(auc=auc).get_value(metric)
     return _compute_reaches(metric, 0.9, value, standard_error(metric, value, counts), counts)
 
 
@@ -66,7 +66,7 @@ def test_a_reach_that_is_planned_is_that_of_drawn_comments(metric):
     down, up = reaches(metric, 0.85, Counts(*N_OWN, *N_OUTSIDE))
     assert down + up == pytest.approx(np.mean(own), rel=0.06)
     n = 120 if metric in {"bpsn_auc", "negative_aeg"} else 60
-    reach = paired_reach(down, up, correlation) * (_GAPS_AGREE if metric in AEGS else 1)
+    reach = compute_paired_reach(down, up, correlation) * (_GAPS_AGREE if metric in AEGS else 1)
     reach = max(reach, unseen_reach(0.5 if metric in AEGS else 0.85 - 0.5, apart, n, 0.9))
     assert reach == pytest.approx(np.mean(both) / 2, rel=0.15)
 
@@ -74,7 +74,7 @@ def test_a_reach_that_is_planned_is_that_of_drawn_comments(metric):
 def test_bounds_reach_farther_at_a_low_auc_than_at_a_high_one():
     counts = Counts(50, 50, 10**6, 10**6)
     wide, middle, narrow = (
-        paired_reach(*reaches("bnsp_auc", auc, counts), 0.8) for auc in (0.80, 0.87, 0.95)
+        compute_paired_reach(*reaches("bnsp_auc", auc, counts), 0.8) for auc in (0.80, 0.87, 0.95)
     )
     assert wide > middle > narrow
 

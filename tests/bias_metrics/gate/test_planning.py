@@ -25,10 +25,10 @@ from bias_metrics.gate.planning import (
     _placement_variance,
     chance_of_auc,
     chance_of_group,
+    compute_paired_reach,
     is_planned,
     lacks_support,
     least_rows,
-    paired_reach,
     standard_error,
 )
 from bias_metrics.gate.rules import Rule
@@ -126,7 +126,7 @@ def test_the_least_rows_are_where_the_chance_is_reached_or_none():
     ],
 )
 def test_a_cell_that_is_not_named_is_even_and_none_is_quite_without_errors(metric, given, value):
-    assert Guess(given, auc=0.7).value(metric) == pytest.approx(value, abs=1e-12)
+    assert Guess(given, auc=0.7).get_value(metric) == pytest.approx(value, abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_a_standard_error_is_that_of_both_compared_classes(metric, auc, spread):
 
 
 def test_the_reach_of_a_difference_is_that_of_both_ends_and_of_how_closely_models_agree():
-    assert paired_reach(0.03, 0.04, 0.75) == pytest.approx(0.5 * 0.05)
+    assert compute_paired_reach(0.03, 0.04, 0.75) == pytest.approx(0.5 * 0.05)
 
 
 # ------------------------------------------------------------------ chances
@@ -238,7 +238,9 @@ def test_with_few_errors_a_bound_reaches_farther():
     guess, counts = Guess(auc=0.9, correlation=0.875), Counts(60, 400, 1200, 1200)
     error = standard_error("bnsp_auc", 0.9, counts) / 2
     ends = _compute_reaches("bnsp_auc", 0.9, 0.9, 2 * error, counts)
-    reach = max(_FEW * paired_reach(*ends, guess.correlation), unseen_reach(0.4, error, 60, 0.9))
+    reach = max(
+        _FEW * compute_paired_reach(*ends, guess.correlation), unseen_reach(0.4, error, 60, 0.9)
+    )
     found = chance_of_group([Rule("bnsp_auc", "each", margin=0.03)], guess, counts)
     assert found == pytest.approx(NORMAL.cdf((0.03 - reach) / error), abs=0.025)
 
@@ -272,7 +274,7 @@ def test_cells_of_a_group_vary_together_as_those_of_drawn_scores():
             found[at, to] = np.mean(drawn[high][:, None] > drawn[low])
     weights = np.zeros((len(SUBGROUP_METRICS), 6))
     for metric, row in zip(SUBGROUP_METRICS, weights, strict=True):
-        for at, weight in _compute_effects(metric, Guess().value(metric), n):
+        for at, weight in _compute_effects(metric, Guess().get_value(metric), n):
             row[at] = weight
     for deviates in _draw_deviates():
         planned = np.corrcoef(weights @ deviates.T)

@@ -331,8 +331,10 @@ def test_a_category_without_support_leads_to_the_one_above_but_not_to_the_top():
     verdict = decide({key: evidence_of(found, small=SmallGroups(tree))}, [rule])
     assert by_group(verdict)["hindu"].judged_in == "belief"
     assert list(tree.above("hindu")) == ["religion", "belief", "any"]
-    assert list(tree.grounds("hindu")) == ["religion", "belief"]
-    assert list(RELIGIONS.grounds("gay")) == ["any"]  # its own category, though it is the top
+    assert list(tree.list_substitutes("hindu")) == ["religion", "belief"]
+    assert list(RELIGIONS.list_substitutes("gay")) == [
+        "any"
+    ]  # its own category, though it is the top
 
 
 def test_where_no_category_has_support_the_group_is_insufficient_with_what_they_lack():

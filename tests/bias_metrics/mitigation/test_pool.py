@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bias_metrics.mitigation.pool import balance_with_pool, rows_to_balance
+from bias_metrics.mitigation.pool import balance_with_pool, count_balancing_rows
 
 RNG = np.random.default_rng
 
@@ -111,6 +111,6 @@ def test_an_empty_pool_has_nothing_to_add():
 
 
 def test_added_rows_bring_the_share_to_the_prior():
-    assert rows_to_balance(10, 4, 0.1) == 30  # 4 of 40
-    assert rows_to_balance(10, 1, 0.1) == 0
-    assert rows_to_balance(0, 0, 0.1) == 0
+    assert count_balancing_rows(10, 4, 0.1) == 30  # 4 of 40
+    assert count_balancing_rows(10, 1, 0.1) == 0
+    assert count_balancing_rows(0, 0, 0.1) == 0

@@ -17,7 +17,7 @@ from bias_metrics._core.proportions import (
 )
 from bias_metrics.estimate import Number
 from bias_metrics.thresholds import compare_rate_gaps
-from bias_metrics.thresholds.thresholds import reach_of
+from bias_metrics.thresholds.thresholds import compute_rate_reach
 
 Z = NormalDist().inv_cdf(0.95)
 
@@ -362,7 +362,7 @@ def test_how_far_two_rates_are_apart_by_chance_is_worked_out(clusters, variance,
     known = None
     if clusters is not None:
         known = Number(0.0, clusters[0], 9.0, 10.0, (-1.0, 1.0)), clusters[1]
-    found = reach_of([(3, 10), (0, 20)], 0.9, known)
+    found = compute_rate_reach([(3, 10), (0, 20)], 0.9, known)
     assert found == pytest.approx(quantile * math.sqrt(max(of_rows, variance)), rel=1e-6)
 
 

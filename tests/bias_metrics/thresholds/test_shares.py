@@ -16,7 +16,7 @@ from bias_metrics._core.proportions import (
 from bias_metrics._core.values import MetricValue
 from bias_metrics.metrics import threshold_metrics
 from bias_metrics.rows import Rows
-from bias_metrics.thresholds.share_counts import ByCluster, Counts
+from bias_metrics.thresholds.share_counts import EventCounts, EventsByCluster
 from bias_metrics.thresholds.shares import Events, Share, ShareGap
 
 FPR = threshold_metrics()["fpr_gap"]
@@ -26,7 +26,7 @@ def share_of(flagged, clusters=None):
     """The share of harmless rows that are flagged."""
     rows = Rows(np.zeros(len(flagged), dtype=bool), {}, clusters=clusters)
     events = Events.of_rate(FPR, rows, [np.asarray(flagged, dtype=bool)])
-    return Share.of(events.everywhere()).measure(0.95)
+    return Share.from_counts(events.count_all()).measure(0.95)
 
 
 @pytest.mark.parametrize(("k", "n"), [(0, 10), (3, 40), (40, 40), (1, 1)])
@@ -110,7 +110,7 @@ def test_clusters_without_rows_of_the_subgroup_count_as_if_each_were_looked_at(
     errors = [number.std_error for number in gap.numbers]
     assert errors == pytest.approx([np.sqrt((of_model**2).sum()) for of_model in moved], rel=1e-12)
     both = [moved[0] - moved[1], moved[0] + moved[1]] if n_models == 2 else []
-    apart = [number.std_error for number in gap.apart]
+    apart = [number.std_error for number in gap.contrasts]
     assert apart == pytest.approx([np.sqrt((change**2).sum()) for change in both], rel=1e-12)
     used = [np.bincount(clusters[of & ~labels]) for of in (inside, outside)]
     assert gap.numbers[0].n_clusters == min(np.count_nonzero(sizes) for sizes in used)
@@ -136,11 +136,11 @@ def test_where_both_shares_vary_with_the_same_clusters_their_gap_does_not():
     rows = np.full(100, 20)
     own, other = rng.binomial(rows, np.where(np.arange(100) < 50, 0.1, 0.9), (2, 100))
     each = [
-        Counts(2000, (int(k.sum()),), int(k.sum()), ByCluster(rows.astype(float), (k,)))
+        EventCounts(2000, (int(k.sum()),), int(k.sum()), EventsByCluster(rows.astype(float), (k,)))
         for k in (own, other)
     ]
-    gap = ShareGap.of(*each, "rows").measure(0.95)
-    alone = Share.of(each[0]).measure(0.95)
+    gap = ShareGap.from_counts(*each, "rows").measure(0.95)
+    alone = Share.from_counts(each[0]).measure(0.95)
     assert gap.high - gap.low < (alone.high - alone.low) / 2
     assert gap.std_error < gap.row_std_error
     assert gap.high - gap.low < 2 * 1.96 * gap.row_std_error
@@ -150,10 +150,12 @@ def gap_of(own, other, *, clustered=True):
     """The gap of two shares of 4 rows in each of 64 clusters, of which so many are events."""
     rows = np.full(64, 4.0)
     each = [
-        Counts(256, (sum(k),), sum(k), ByCluster(rows, (np.array(k),)) if clustered else None)
+        EventCounts(
+            256, (sum(k),), sum(k), EventsByCluster(rows, (np.array(k),)) if clustered else None
+        )
         for k in (own, other)
     ]
-    return ShareGap.of(*each, "rows").measure(0.95)
+    return ShareGap.from_counts(*each, "rows").measure(0.95)
 
 
 def test_a_gap_that_differs_by_cluster_reaches_as_far_as_its_error():
@@ -170,7 +172,7 @@ def test_a_gap_that_no_cluster_moves_is_as_precise_as_from_rows():
 
 def test_a_gap_of_events_that_no_cluster_has_is_as_precise_as_from_one_row_of_each():
     gap = gap_of([0] * 64, [0] * 64)
-    one_of_each = ShareGap.of(*[Counts(64, (0,), 0)] * 2, "rows").measure(0.95)
+    one_of_each = ShareGap.from_counts(*[EventCounts(64, (0,), 0)] * 2, "rows").measure(0.95)
     assert (gap.low, gap.high) == pytest.approx((one_of_each.low, one_of_each.high))
 
 
@@ -343,6 +345,6 @@ def test_gaps_by_cluster_and_their_difference_are_those_of_single_rows(
     for share, side in zip((gap.own, gap.background), expected.sides, strict=True):
         found = share.measure(confidence)
         assert (found.low, found.high) == pytest.approx(expected.share(side), rel=1e-9)
-    found, one = gap.difference(confidence), expected.difference()
+    found, one = gap.compare_models(confidence), expected.difference()
     for name in ("value", "std_error", "low", "high", "p_value", "size_low", "size_high"):
         assert getattr(found, name) == pytest.approx(getattr(one, name), rel=1e-9), name

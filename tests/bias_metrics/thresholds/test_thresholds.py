@@ -38,7 +38,9 @@ def test_a_score_equal_to_the_threshold_is_flagged_in_the_dtype_of_the_scores():
     for dtype in (np.float32, np.float64):
         score = np.array([0.7], dtype=dtype)
         assert error_rates([1], score, threshold=0.7).n_true_positive == 1
-        assert threshold_table([1], score, {}, thresholds=[0.7]).overall.at(0).recall.value == 1
+        assert (
+            threshold_table([1], score, {}, thresholds=[0.7]).overall.get_rates(0).recall.value == 1
+        )
 
 
 def test_a_threshold_beyond_the_dtype_of_the_scores_flags_none():
@@ -177,7 +179,7 @@ def test_the_table_equals_a_loop_over_thresholds_and_rows(dtype, weighted):
             naive = naive_errors(
                 y_true[rows], y_score[rows], threshold, (weight if weighted else ones)[rows]
             )
-            at_once = curve.at(i)
+            at_once = curve.get_rates(i)
             assert counts_of(at_once) == pytest.approx(naive, abs=1e-10)
             one = error_rates(
                 y_true[rows],

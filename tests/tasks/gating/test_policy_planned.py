@@ -471,7 +471,7 @@ def test_after_an_evaluation_its_counts_and_numbers_are_those_of_the_plan(result
         assert one.have == (rows["n_positive"], rows["n_negative"])
         n = n_of(report)
         assert [one.toxic * n, one.harmless * n] == pytest.approx(one.have)
-        assert one.guess.value("bpsn_auc") == cells["bpsn_auc"]["value"]
+        assert one.guess.get_value("bpsn_auc") == cells["bpsn_auc"]["value"]
         outside = [all_of - own for all_of, own in zip(found.have, one.have, strict=True)]
         counts = Counts(*one.have, *outside)
         errors = [standard_error(key, cells[key]["value"], counts) for key in AUCS]

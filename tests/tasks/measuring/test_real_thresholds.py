@@ -36,7 +36,7 @@ def test_the_error_rates_at_one_half_are_the_reference_figures(rows, expected):
     positives, negatives = (metric(*rows, threshold=0.5) for metric in (fped, fned))
     for name in expected.index:
         fpr, fnr = expected.loc[name, ["fpr_at_0_5", "fnr_at_0_5"]]
-        errors = table.subgroups[name].at(0)
+        errors = table.subgroups[name].get_rates(0)
         assert errors.false_positive_rate.value == pytest.approx(fpr, abs=1e-12)
         assert errors.false_negative_rate.value == pytest.approx(fnr, abs=1e-12)
         assert positives.subgroups[name].value == pytest.approx(fpr, abs=1e-12)
