@@ -13,7 +13,7 @@ ENDS = {
 }
 
 
-def luminance(colour):
+def compute_luminance(colour):
     return sum(part * weight for part, weight in zip(colour, (0.299, 0.587, 0.114), strict=False))
 
 
@@ -29,7 +29,7 @@ def test_beyond_its_scale_a_colour_stays_and_within_it_changes(metric, ends):
 @pytest.mark.parametrize("metric", ["auc", "equality_difference", "percent_toxic"])
 def test_a_scale_without_a_middle_gets_steadily_lighter_or_darker(metric):
     low, high = ENDS[metric]
-    shades = [luminance(get_colour(metric, low + (high - low) * i / 20)) for i in range(21)]
+    shades = [compute_luminance(get_colour(metric, low + (high - low) * i / 20)) for i in range(21)]
     assert shades in (sorted(shades), sorted(shades, reverse=True))
 
 
@@ -39,7 +39,8 @@ def test_a_scale_without_a_middle_gets_steadily_lighter_or_darker(metric):
 def test_a_scale_with_a_middle_is_lightest_there_and_equally_dark_at_both_ends(metric, difference):
     end = get_scale(metric, difference=difference)[0].vmax
     low, middle, high = (
-        luminance(get_colour(metric, value, difference=difference)) for value in (-end, 0, end)
+        compute_luminance(get_colour(metric, value, difference=difference))
+        for value in (-end, 0, end)
     )
     assert middle > 0.9
     assert low < 0.3
@@ -47,12 +48,12 @@ def test_a_scale_with_a_middle_is_lightest_there_and_equally_dark_at_both_ends(m
 
 
 @pytest.mark.parametrize(
-    ("metric", "difference", "named"),
+    ("metric", "difference", "message"),
     [
         ("accuracy", False, "got 'accuracy'"),
         ("percent_toxic", True, "got the difference of 'percent_toxic'"),
     ],
 )
-def test_a_metric_without_a_scale_is_refused(metric, difference, named):
-    with pytest.raises(ValueError, match=f"must be one that has a scale; {named}"):
+def test_a_metric_without_a_scale_is_refused(metric, difference, message):
+    with pytest.raises(ValueError, match=f"must be one that has a scale; {message}"):
         get_scale(metric, difference=difference)

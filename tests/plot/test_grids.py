@@ -8,9 +8,9 @@ from bias_metrics.plot._report import label_grid
 def test_columns_are_the_five_metrics_or_those_that_are_named():
     axes = Figure().add_subplot()
     label_grid(axes, ["gay"])
-    assert [one.get_text() for one in axes.get_xticklabels()][1] == "BPSN\nAUC"
+    assert [tick_label.get_text() for tick_label in axes.get_xticklabels()][1] == "BPSN\nAUC"
     label_grid(axes, ["gay"], ["one", "two"])
-    assert [one.get_text() for one in axes.get_xticklabels()] == ["one", "two"]
+    assert [tick_label.get_text() for tick_label in axes.get_xticklabels()] == ["one", "two"]
 
 
 def test_labels_stand_at_the_middle_of_their_row_and_column_and_the_first_row_is_on_top():

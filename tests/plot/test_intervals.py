@@ -5,21 +5,21 @@ import pytest
 from bias_metrics.plot import intervals
 
 
-def report_of(subgroups):
+def build_report(subgroups):
     return {"subgroups": subgroups}
 
 
-def cell(value, low=None, high=None):
+def build_cell(value, low=None, high=None):
     return {"value": value, "low": low, "high": high}
 
 
 def test_a_forest_has_the_worst_on_top_and_the_undefined_last():
-    report = report_of(
+    report = build_report(
         {
-            "good": {"bpsn_auc": cell(0.95, 0.9, 0.99)},
-            "none": {"bpsn_auc": cell(None)},
-            "bad": {"bpsn_auc": cell(0.6, 0.3, 0.7)},
-            "few": {"bpsn_auc": cell(0.8)},
+            "good": {"bpsn_auc": build_cell(0.95, 0.9, 0.99)},
+            "none": {"bpsn_auc": build_cell(None)},
+            "bad": {"bpsn_auc": build_cell(0.6, 0.3, 0.7)},
+            "few": {"bpsn_auc": build_cell(0.8)},
         }
     )
     axes = intervals(report, "bpsn_auc", floor=0.85).axes[0]
@@ -45,7 +45,7 @@ def test_a_forest_has_the_worst_on_top_and_the_undefined_last():
 
 
 @pytest.mark.parametrize(
-    ("metric", "one", "limit", "ends"),
+    ("metric", "ends_of_cell", "limit", "ends"),
     [
         ("bpsn_auc", (0.8, 0.7, 0.9), {}, (0.5, 1)),
         ("bpsn_auc", (0.8, 0.3, 0.9), {}, (0.3, 1)),
@@ -54,8 +54,12 @@ def test_a_forest_has_the_worst_on_top_and_the_undefined_last():
         ("negative_aeg", (0.1, 0.0, 0.2), {}, (-0.5, 0.5)),
     ],
 )
-def test_an_axis_is_that_of_its_metric_or_goes_on_to_the_lowest_end(metric, one, limit, ends):
-    axes = intervals(report_of({"gay": {metric: cell(*one)}}), metric, **limit).axes[0]
+def test_an_axis_is_that_of_its_metric_or_goes_on_to_the_lowest_end(
+    metric, ends_of_cell, limit, ends
+):
+    axes = intervals(
+        build_report({"gay": {metric: build_cell(*ends_of_cell)}}), metric, **limit
+    ).axes[0]
     low, high = axes.get_xlim()
     assert ends[0] - 0.02 < low < ends[0]
     assert ends[1] < high < ends[1] + 0.02
@@ -63,15 +67,15 @@ def test_an_axis_is_that_of_its_metric_or_goes_on_to_the_lowest_end(metric, one,
 
 def test_a_forest_of_gaps_has_a_line_at_0_and_one_of_aucs_has_none():
     for metric, n_lines in (("negative_aeg", 1), ("bpsn_auc", 0)):
-        axes = intervals(report_of({}), metric).axes[0]
+        axes = intervals(build_report({}), metric).axes[0]
         assert [list(line.get_xdata()) for line in axes.lines] == [[0, 0]] * n_lines
 
 
 def test_a_forest_of_gaps_is_sorted_by_distance_from_0_and_bounded_on_both_sides():
-    report = report_of(
+    report = build_report(
         {
-            "near": {"negative_aeg": cell(0.1, 0.0, 0.2)},
-            "below": {"negative_aeg": cell(-0.4, -0.45, -0.31)},
+            "near": {"negative_aeg": build_cell(0.1, 0.0, 0.2)},
+            "below": {"negative_aeg": build_cell(-0.4, -0.45, -0.31)},
         }
     )
     axes = intervals(report, "negative_aeg", ceiling=0.3).axes[0]
@@ -84,8 +88,8 @@ def test_a_forest_of_gaps_is_sorted_by_distance_from_0_and_bounded_on_both_sides
 
 
 def test_without_a_limit_an_interval_is_a_dot_and_a_value_alone_a_square():
-    cells = {"gay": {"bpsn_auc": cell(0.9, 0.85, 0.95)}, "few": {"bpsn_auc": cell(0.8)}}
-    axes = intervals(report_of(cells), "bpsn_auc").axes[0]
+    cells = {"gay": {"bpsn_auc": build_cell(0.9, 0.85, 0.95)}, "few": {"bpsn_auc": build_cell(0.8)}}
+    axes = intervals(build_report(cells), "bpsn_auc").axes[0]
     markers = {line.get_xdata()[0]: line.get_marker() for line in axes.lines if line.get_marker()}
     assert (markers[0.9], markers[0.8]) == ("o", "s")
 
@@ -100,7 +104,7 @@ def test_without_a_limit_an_interval_is_a_dot_and_a_value_alone_a_square():
 )
 def test_a_forest_refuses_other_metrics_and_limits_of_the_other_kind(metric, limits, message):
     with pytest.raises(ValueError, match=message):
-        intervals(report_of({}), metric, **limits)
+        intervals(build_report({}), metric, **limits)
 
 
 @pytest.mark.parametrize(
@@ -120,15 +124,15 @@ def test_a_forest_refuses_other_metrics_and_limits_of_the_other_kind(metric, lim
     ],
 )
 def test_a_limit_is_met_or_missed_only_if_the_whole_interval_is(metric, limit, ends, marker):
-    axes = intervals(report_of({"gay": {metric: cell(*ends)}}), metric, **limit).axes[0]
+    axes = intervals(build_report({"gay": {metric: build_cell(*ends)}}), metric, **limit).axes[0]
     [mark] = [line for line in axes.lines if line.get_marker() in {"o", "D", "s"}]
     assert mark.get_marker() == marker
     assert mark.get_markerfacecolor() == mark.get_color()
 
 
 def test_several_forests_have_the_same_rows_if_they_are_asked_to():
-    report = report_of(
-        {name: {"bpsn_auc": cell(value)} for name, value in (("a", 0.9), ("b", 0.7))}
+    report = build_report(
+        {name: {"bpsn_auc": build_cell(value)} for name, value in (("a", 0.9), ("b", 0.7))}
     )
     axes = intervals(report, "bpsn_auc", order=["a", "b"]).axes[0]
     assert [text.get_text() for text in axes.get_yticklabels()] == ["a", "b"]
@@ -149,5 +153,7 @@ def test_several_forests_have_the_same_rows_if_they_are_asked_to():
     ],
 )
 def test_a_long_name_is_wrapped_and_a_mark_that_turns_the_line_is_escaped(name, drawn):
-    axes = intervals(report_of({name: {"bpsn_auc": cell(0.9, 0.8, 0.95)}}), "bpsn_auc").axes[0]
+    axes = intervals(
+        build_report({name: {"bpsn_auc": build_cell(0.9, 0.8, 0.95)}}), "bpsn_auc"
+    ).axes[0]
     assert [text.get_text() for text in axes.get_yticklabels()] == [drawn]

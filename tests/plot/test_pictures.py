@@ -22,20 +22,20 @@ MANY = [f"identity {number}" for number in range(60)]
 SAME = {"value": 0.0, "low": -0.01, "high": 0.01, "p_holm": 1.0}
 
 
-def report_of(subgroups):
+def build_report(subgroups):
     return {"subgroups": subgroups}
 
 
-def comparison_of(*names, **changed):
+def build_comparison(*names, **changed):
     cells = {metric: changed.get(metric, SAME) for metric in SUBGROUP_METRICS}
     return {"confidence": 0.95, "subgroups": dict.fromkeys(names, cells)}
 
 
-def cell(value, low=None, high=None):
+def build_cell(value, low=None, high=None):
     return {"value": value, "low": low, "high": high}
 
 
-def run_of(overall, **values):
+def build_run(overall, **values):
     return {
         "overall": {"value": overall},
         "subgroups": {name: {"value": value} for name, value in values.items()},
@@ -44,20 +44,23 @@ def run_of(overall, **values):
 
 DRAWN = {
     "comparison": lambda names: plot.comparison(
-        comparison_of(*names), first=ODD_NAME, second=ODD_NAME
+        build_comparison(*names), first=ODD_NAME, second=ODD_NAME
     ),
     "forest": lambda names: plot.intervals(
-        report_of({name: {"bpsn_auc": cell(0.9, 0.8, 0.95)} for name in names}), "bpsn_auc"
+        build_report({name: {"bpsn_auc": build_cell(0.9, 0.8, 0.95)} for name in names}), "bpsn_auc"
     ),
     "terms": lambda names: plot.per_term_scatter(
-        {ODD_NAME: [run_of(0.1, **dict.fromkeys(names, 0.2))]}, metric=ODD_NAME
+        {ODD_NAME: [build_run(0.1, **dict.fromkeys(names, 0.2))]}, metric=ODD_NAME
     ),
     "distributions": lambda names: plot.distribution_panels(
         dict.fromkeys(names, (np.array([True]), np.array([0.5]), np.array([True]))), title=ODD_NAME
     ),
     "heatmap": lambda names: plot.heatmap(
-        report_of(
-            {n: {"n": 5} | dict.fromkeys(SUBGROUP_METRICS, cell(0.4, 0.3, 0.5)) for n in names}
+        build_report(
+            {
+                n: {"n": 5} | dict.fromkeys(SUBGROUP_METRICS, build_cell(0.4, 0.3, 0.5))
+                for n in names
+            }
         )
     ),
 }
@@ -70,18 +73,18 @@ def test_a_name_is_written_as_it_is_and_never_read_as_a_formula(draw, tmp_path):
     figure = draw(names)
     assert written(figure, tmp_path)
     for name in names:
-        found = [
-            one for one in figure.findobj(Text) if one.get_text().startswith((name, f"{name}\n"))
+        labels = [
+            text for text in figure.findobj(Text) if text.get_text().startswith((name, f"{name}\n"))
         ]
-        assert found
-        assert not any(one.get_parse_math() for one in found)
+        assert labels
+        assert not any(text.get_parse_math() for text in labels)
 
 
 @every_picture
 def test_no_name_turns_the_line_that_it_stands_in(draw):
-    found = texts(draw(["evil\u202elive"]))
-    assert any("evil\\u202elive" in text for text in found)
-    assert not any("\u202e" in text for text in found)
+    drawn_texts = texts(draw(["evil\u202elive"]))
+    assert any("evil\\u202elive" in text for text in drawn_texts)
+    assert not any("\u202e" in text for text in drawn_texts)
 
 
 @pytest.mark.parametrize("kind", sorted(DRAWN.keys() - {"terms"}))  # whose panels say it all
@@ -89,9 +92,11 @@ def test_what_is_said_of_all_panels_lies_within_the_picture(kind, tmp_path):
     figure = DRAWN[kind](["gay", "muslim"])
     assert figure.texts
     assert written(figure, tmp_path)
-    ends = [one.get_window_extent() for one in figure.texts]
+    ends = [extent.get_window_extent() for extent in figure.texts]
     assert all(
-        figure.bbox.padded(2).fully_contains(*corner) for one in ends for corner in one.corners()
+        figure.bbox.padded(2).fully_contains(*corner)
+        for extent in ends
+        for corner in extent.corners()
     )
 
 
@@ -100,8 +105,8 @@ def test_what_is_said_of_all_panels_lies_within_the_picture(kind, tmp_path):
 def test_sixty_identities_are_all_drawn(draw, tmp_path):
     figure = draw(MANY)
     assert written(figure, tmp_path)
-    found = {re.split(r"\n| +\(", text)[0] for text in texts(figure)}
-    assert found >= set(MANY)
+    drawn_texts = {re.split(r"\n| +\(", text)[0] for text in texts(figure)}
+    assert drawn_texts >= set(MANY)
 
 
 @every_picture
@@ -117,9 +122,9 @@ def test_no_identity_at_all_still_makes_a_picture(draw, tmp_path):
 
 def test_distributions_have_one_scale_and_a_group_without_rows_is_grey(tmp_path):
     y_true, y_score = np.array([0, 0, 1, 1], bool), np.array([0.1, 0.2, 0.7, 0.9])
-    inside, nobody = np.array([1, 0, 1, 0], bool), np.zeros(4, bool)
+    inside, nowhere = np.array([1, 0, 1, 0], bool), np.zeros(4, bool)
     figure = plot.distribution_panels(
-        {"gay": (y_true, y_score, inside), "a$b": (y_true, y_score / 2, nobody)}, title=ODD_NAME
+        {"gay": (y_true, y_score, inside), "a$b": (y_true, y_score / 2, nowhere)}, title=ODD_NAME
     )
     assert written(figure, tmp_path)
     gay, none = figure.axes[:2]
@@ -140,7 +145,7 @@ def test_no_panel_is_cut_off_that_is_higher_than_the_first():
     figure = plot.distribution_panels(panels, background=np.ones(4, bool))
     assert all(axes.get_ylim()[1] >= 40 for axes in figure.axes[:2])
     assert all(axes.get_ylim()[0] == 0 for axes in figure.axes[:2])
-    [filled] = (one for one in figure.axes[1].patches if isinstance(one, StepPatch))
+    [filled] = (patch for patch in figure.axes[1].patches if isinstance(patch, StepPatch))
     assert filled.get_data()[0].max() == pytest.approx(40)
 
 
@@ -150,15 +155,15 @@ def test_filled_and_outlined_histograms_are_densities_of_their_class_on_a_square
     inside = np.arange(8) % 2 == 0
     axes = plot.distribution_panels({"gay": (y_true, y_score, inside)}).axes[0]
     edges = np.linspace(0, 1, 41)
-    filled = [one for one in axes.patches if isinstance(one, StepPatch)]
-    outlined = [one for one in axes.patches if isinstance(one, Polygon)]
-    assert [to_hex(one.get_facecolor()) for one in filled] == [BLUE, ORANGE]
-    assert [to_hex(one.get_edgecolor()) for one in outlined] == [BLUE, ORANGE]
+    filled = [patch for patch in axes.patches if isinstance(patch, StepPatch)]
+    outlined = [patch for patch in axes.patches if isinstance(patch, Polygon)]
+    assert [to_hex(patch.get_facecolor()) for patch in filled] == [BLUE, ORANGE]
+    assert [to_hex(patch.get_edgecolor()) for patch in outlined] == [BLUE, ORANGE]
     for of_class, own, others in zip((~y_true, y_true), filled, outlined, strict=True):
-        known, _ = np.histogram(y_score[of_class & inside], edges, density=True)
-        assert own.get_data()[0] == pytest.approx(known)
-        known, _ = np.histogram(y_score[of_class & ~inside], edges, density=True)
-        assert others.get_xy()[1:-1:2, 1] == pytest.approx(known)
+        heights, _ = np.histogram(y_score[of_class & inside], edges, density=True)
+        assert own.get_data()[0] == pytest.approx(heights)
+        heights, _ = np.histogram(y_score[of_class & ~inside], edges, density=True)
+        assert others.get_xy()[1:-1:2, 1] == pytest.approx(heights)
     assert axes.yaxis.get_transform().transform(np.array([4.0, 9.0])) == pytest.approx([2, 3])
     assert not axes.yaxis.get_visible()
 
@@ -172,13 +177,13 @@ def test_the_legend_of_distributions_names_the_classes_by_their_colours():
         "toxic, mentions",
         "same class, background",
     ]
-    assert [to_hex(one.get_facecolor()) for one in (first, second)] == [BLUE, ORANGE]
+    assert [to_hex(patch.get_facecolor()) for patch in (first, second)] == [BLUE, ORANGE]
     assert not third.get_fill()
 
 
 def test_panels_have_common_axes_whose_numbers_stand_under_the_lowest_of_each_column():
     figure = DRAWN["distributions"]([f"identity {number}" for number in range(4)])
-    assert [axes.axison for axes in figure.axes] == [at < 4 for at in range(6)]
+    assert [axes.axison for axes in figure.axes] == [position < 4 for position in range(6)]
     numbered = [axes.xaxis.get_tick_params()["labelbottom"] for axes in figure.axes[:4]]
     assert numbered == [False, True, True, True]
     first = figure.axes[0]
@@ -195,7 +200,7 @@ def test_only_rows_of_the_background_are_drawn_beside_a_group():
         figure = plot.distribution_panels(
             {"gay": (y_true, y_score, inside)}, title="t", background=background
         )
-        [outline] = [one for one in figure.axes[0].patches if isinstance(one, Polygon)]
+        [outline] = [patch for patch in figure.axes[0].patches if isinstance(patch, Polygon)]
         heights = outline.get_xy()[:, 1]
         assert np.sum((heights[1:] > 0) & (heights[:-1] == 0)) == n_steps
 
@@ -207,25 +212,25 @@ def test_a_model_that_gives_one_score_has_a_picture(score, tmp_path):
     assert written(figure, tmp_path)
     low, high = figure.axes[0].get_xlim()
     assert low < score < high
-    filled = next(one for one in figure.axes[0].patches if isinstance(one, StepPatch))
+    filled = next(patch for patch in figure.axes[0].patches if isinstance(patch, StepPatch))
     edges = filled.get_data().edges
     assert (edges[0], edges[-1]) == (score - 0.5, score + 0.5)
 
 
 def test_the_axis_of_the_terms_starts_lower_when_a_value_is():
-    def ends(value):
-        figure = plot.per_term_scatter({"m": [run_of(0.9, gay=value)]}, metric="AUC", lowest=0.5)
+    def find_ends(value):
+        figure = plot.per_term_scatter({"m": [build_run(0.9, gay=value)]}, metric="AUC", lowest=0.5)
         return figure.axes[0].get_ylim()
 
     for value, start in ((0.8, 0.5), (0.3, 0.3)):
-        low, high = ends(value)
+        low, high = find_ends(value)
         assert start - 0.05 < low < start
         assert 1 < high < 1.05
 
 
 def test_a_difference_is_marked_only_when_it_is_shown_after_holm(tmp_path):
     figure = plot.comparison(
-        comparison_of(
+        build_comparison(
             "muslim",
             bpsn_auc={"value": 0.101, "low": 0.05, "high": 0.15, "p_holm": 0.01},
             bnsp_auc={"value": 0.102, "low": 0.01, "high": 0.19, "p_holm": 0.2},
@@ -243,7 +248,7 @@ def test_a_difference_is_marked_only_when_it_is_shown_after_holm(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "p_holm", "shown"),
+    ("low", "high", "p_holm", "is_marked"),
     [
         (0.01, 0.2, 0.05, True),
         (0.01, 0.2, 0.0501, False),
@@ -253,15 +258,17 @@ def test_a_difference_is_marked_only_when_it_is_shown_after_holm(tmp_path):
         (-0.2, -0.01, 0.01, True),
     ],
 )
-def test_a_difference_is_shown_at_the_level_itself_and_not_if_0_is_an_end(low, high, p_holm, shown):
-    one = {"value": (low + high) / 2, "low": low, "high": high, "p_holm": p_holm}
-    figure = plot.comparison(comparison_of("gay", bpsn_auc=one))
-    assert any(text.startswith("● ") and "[" in text for text in texts(figure)) == shown
+def test_a_difference_is_shown_at_the_level_itself_and_not_if_0_is_an_end(
+    low, high, p_holm, is_marked
+):
+    difference = {"value": (low + high) / 2, "low": low, "high": high, "p_holm": p_holm}
+    figure = plot.comparison(build_comparison("gay", bpsn_auc=difference))
+    assert any(text.startswith("● ") and "[" in text for text in texts(figure)) == is_marked
     assert "● bold: shown at 95% after Holm's adjustment" in texts(figure)
 
 
 def test_the_colour_bars_stand_side_by_side_below_the_grid(tmp_path):
-    figure = plot.comparison(comparison_of("gay", "muslim"))
+    figure = plot.comparison(build_comparison("gay", "muslim"))
     assert written(figure, tmp_path)
     bars = {
         axes.get_xlabel().partition(" ")[0]: axes
@@ -275,60 +282,67 @@ def test_the_colour_bars_stand_side_by_side_below_the_grid(tmp_path):
         assert bar.get_window_extent().y1 < figure.axes[0].get_window_extent().y0
 
 
-@pytest.mark.parametrize("known", [{"low": 0.3}, {"high": 0.5}])
-def test_one_end_alone_is_no_interval(known):
-    half = cell(0.4) | known
+@pytest.mark.parametrize("end", [{"low": 0.3}, {"high": 0.5}])
+def test_one_end_alone_is_no_interval(end):
+    half = build_cell(0.4) | end
     cells = {"n": 5} | dict.fromkeys(SUBGROUP_METRICS, half)
-    found = texts(plot.heatmap(report_of({"gay": cells})))
-    assert {"0.400\nno interval", "gay  (n=5)"} <= set(found)
-    assert "0.400  no interval" in texts(plot.intervals(report_of({"gay": cells}), "bpsn_auc"))
-    assert "+0.400\nno interval" in texts(plot.comparison(comparison_of("gay", bpsn_auc=half)))
+    drawn_texts = texts(plot.heatmap(build_report({"gay": cells})))
+    assert {"0.400\nno interval", "gay  (n=5)"} <= set(drawn_texts)
+    assert "0.400  no interval" in texts(plot.intervals(build_report({"gay": cells}), "bpsn_auc"))
+    assert "+0.400\nno interval" in texts(plot.comparison(build_comparison("gay", bpsn_auc=half)))
 
 
 def test_a_published_value_has_its_own_decimals():
-    cells = {"n": None} | dict.fromkeys(SUBGROUP_METRICS, cell(0.4) | {"digits": 2})
-    found = set(texts(plot.heatmap(report_of({"gay": cells}), intervals=False)))
-    assert {"0.40", "+0.40"} <= found
+    cells = {"n": None} | dict.fromkeys(SUBGROUP_METRICS, build_cell(0.4) | {"digits": 2})
+    drawn_texts = set(texts(plot.heatmap(build_report({"gay": cells}), intervals=False)))
+    assert {"0.40", "+0.40"} <= drawn_texts
 
 
 def test_words_are_white_on_dark_cells_and_black_on_light_ones():
-    def ink(value):
-        cells = {"n": None} | dict.fromkeys(SUBGROUP_METRICS, cell(value, value, value))
-        [text] = plot.heatmap(report_of({"gay": cells})).findobj(
-            lambda one: (
-                isinstance(one, Text) and one.get_position() == (0.5, 0.5) and one.get_text()
+    def find_ink(value):
+        cells = {"n": None} | dict.fromkeys(SUBGROUP_METRICS, build_cell(value, value, value))
+        [text] = plot.heatmap(build_report({"gay": cells})).findobj(
+            lambda artist: (
+                isinstance(artist, Text)
+                and artist.get_position() == (0.5, 0.5)
+                and artist.get_text()
             )
         )
         return text.get_color()
 
-    assert (ink(0.5), ink(1.0)) == ("white", "black")
+    assert (find_ink(0.5), find_ink(1.0)) == ("white", "black")
 
 
 def test_a_difference_without_interval_or_value_is_grey():
     figure = plot.comparison(
-        comparison_of("sikh", subgroup_auc=cell(None), bpsn_auc=cell(0.15)), first="a", second="b"
+        build_comparison("sikh", subgroup_auc=build_cell(None), bpsn_auc=build_cell(0.15)),
+        first="a",
+        second="b",
     )
     assert [colour == GREY for colour in colours(figure)] == [True, True, False, False, False]
     assert {"no evidence", "+0.150\nno interval"} <= set(texts(figure))
 
 
 def test_the_colour_of_a_difference_depends_on_nothing_else_and_stops_at_the_ends():
-    def drawn(value):
-        one = {"value": value, "low": value, "high": value, "p_holm": 1.0}
-        comparison = comparison_of("a", bpsn_auc=one, negative_aeg=one)
+    def draw_difference(value):
+        difference = {"value": value, "low": value, "high": value, "p_holm": 1.0}
+        comparison = build_comparison("a", bpsn_auc=difference, negative_aeg=difference)
         return colours(plot.comparison(comparison, first="a", second="b"))
 
-    assert drawn(0.2) == drawn(0.9)
-    assert drawn(-0.2) == drawn(-0.9)
-    assert len({tuple(drawn(value)) for value in (-0.2, -0.1, 0.0, 0.1, 0.2)}) == 5
-    assert drawn(0.1)[1] != drawn(0.1)[4]  # an AEG is no AUC
+    assert draw_difference(0.2) == draw_difference(0.9)
+    assert draw_difference(-0.2) == draw_difference(-0.9)
+    assert len({tuple(draw_difference(value)) for value in (-0.2, -0.1, 0.0, 0.1, 0.2)}) == 5
+    assert draw_difference(0.1)[1] != draw_difference(0.1)[4]  # an AEG is no AUC
 
 
 def test_terms_stand_by_the_first_models_mean_and_every_training_is_a_point(tmp_path):
     figure = plot.per_term_scatter(
         {
-            "old": [run_of(0.2, gay=0.3, sikh=0.5, deaf=None), run_of(0.4, gay=0.9, sikh=0.5)],
-            "new": [run_of(0.1, gay=0.1, sikh=0.2, deaf=None)],
+            "old": [
+                build_run(0.2, gay=0.3, sikh=0.5, deaf=None),
+                build_run(0.4, gay=0.9, sikh=0.5),
+            ],
+            "new": [build_run(0.1, gay=0.1, sikh=0.2, deaf=None)],
         },
         metric="false positive rate",
     )
@@ -337,7 +351,14 @@ def test_terms_stand_by_the_first_models_mean_and_every_training_is_a_point(tmp_
     assert [label.get_text() for label in axes.get_xticklabels()] == ["gay", "sikh", "deaf"]
     old, new = (np.asarray(points.get_offsets()).T.tolist() for points in axes.collections)
     assert (old[1], new[1]) == ([0.3, 0.9, 0.5, 0.5], [0.1, 0.2])
-    assert [round(at) for at in (*old[0], *new[0])] == [0, 0, 1, 1, 0, 1]  # at their own terms
+    assert [round(position) for position in (*old[0], *new[0])] == [
+        0,
+        0,
+        1,
+        1,
+        0,
+        1,
+    ]  # at their own terms
     assert max(old[0][:2]) < new[0][0]  # beside each other
     assert np.array(old[0]) == pytest.approx(np.array([0, 0, 1, 1]) - 0.16)
     assert np.array(new[0]) == pytest.approx(np.array([0, 1]) + 0.16)
@@ -359,7 +380,7 @@ def test_terms_stand_by_the_first_models_mean_and_every_training_is_a_point(tmp_
     ]
 
 
-@pytest.mark.parametrize("models", [{}, {name: [run_of(0.1)] for name in "abc"}])
+@pytest.mark.parametrize("models", [{}, {name: [build_run(0.1)] for name in "abc"}])
 def test_terms_of_no_model_or_three_are_refused(models):
     with pytest.raises(ValueError, match=f"must have one or two entries; got {len(models)}"):
         plot.per_term_scatter(models, metric="rate")
@@ -379,7 +400,7 @@ def test_the_labels_of_a_square_alone_stand_beside_its_axes():
     assert to_hex(axes.get_facecolor()) == GREY
     for axis in (axes.xaxis, axes.yaxis):
         assert axis.get_ticklocs().tolist() == [0, 0.5, 1]
-        assert [one.get_text() for one in axis.get_ticklabels()] == ["0", "½", "1"]
+        assert [tick_label.get_text() for tick_label in axis.get_ticklabels()] == ["0", "½", "1"]
     assert axes.get_aspect() == 1
 
 
@@ -395,7 +416,7 @@ def test_reports_and_comparisons_of_the_library_are_drawn_as_they_are(tmp_path):
         | {metric: number.to_dict(interval=True) for metric, number in cells.items()}
         for name, cells in report.subgroups.items()
     }
-    assert texts(plot.heatmap(report)) == texts(plot.heatmap(report_of(plain)))
+    assert texts(plot.heatmap(report)) == texts(plot.heatmap(build_report(plain)))
     comparison = compare_bias(y_true, first, second, groups)
     figure = plot.comparison(comparison, first="sharp", second="blunt")
     assert written(figure, tmp_path)
@@ -428,7 +449,7 @@ def test_distributions_of_rows_have_the_background_of_the_report(background):
     y_true, y_score = np.zeros(4, bool), np.array([0.1, 0.2, 0.9, 0.95])
     groups = {"gay": [1, 0, 0, 0], "muslim": [0, 1, 0, 0]}
     figure = plot.score_distributions(y_true, y_score, groups, background=background)
-    [outline] = [one for one in figure.axes[0].patches if isinstance(one, Polygon)]
+    [outline] = [patch for patch in figure.axes[0].patches if isinstance(patch, Polygon)]
     heights = outline.get_xy()[:, 1]
     n_steps = np.sum((heights[1:] > 0) & (heights[:-1] == 0))
     assert n_steps == {"outside_subgroup": 3, "no_identity": 2}[background]
@@ -477,8 +498,8 @@ def test_a_picture_shows_itself_in_a_notebook_without_pyplot():
 
 
 def test_a_value_without_an_interval_is_grey_unless_intervals_are_not_wanted():
-    cells = dict.fromkeys(SUBGROUP_METRICS, cell(0.4))
-    report = report_of({"gay": {"n": None} | cells})
+    cells = dict.fromkeys(SUBGROUP_METRICS, build_cell(0.4))
+    report = build_report({"gay": {"n": None} | cells})
     figure = plot.heatmap(report)
     assert colours(figure) == [GREY] * 5
     assert "0.400\nno interval" in texts(figure)
@@ -488,7 +509,7 @@ def test_a_value_without_an_interval_is_grey_unless_intervals_are_not_wanted():
 
 
 def test_terms_without_a_value_over_all_rows_have_no_line():
-    figure = plot.per_term_scatter({"m": [run_of(None, gay=0.5)]}, metric="rate")
+    figure = plot.per_term_scatter({"m": [build_run(None, gay=0.5)]}, metric="rate")
     assert len(figure.axes[0].lines) == 0
     [points] = figure.axes[0].collections
     low, high = figure.axes[0].get_xlim()

@@ -13,27 +13,29 @@ REPORT = calibration_report(
 )
 
 
-def lines(axes):
-    return [np.array(one.get_xydata()).tolist() for one in axes.lines]
+def list_lines(axes):
+    return [np.array(line.get_xydata()).tolist() for line in axes.lines]
 
 
-def points(calibrated):
-    return [[one.mean_score, one.share_positive] for one in calibrated.reliability]
+def list_points(calibrated):
+    return [
+        [score_bin.mean_score, score_bin.share_positive] for score_bin in calibrated.reliability
+    ]
 
 
 def test_one_curve_lies_over_that_of_all_rows_and_the_diagonal():
     figure = plot.reliability(REPORT.subgroups["$gay$"], overall=REPORT.overall, name="$gay$")
     [axes] = figure.axes
-    diagonal, behind, own = lines(axes)
+    diagonal, behind, own = list_lines(axes)
     assert diagonal == [[0, 0], [1, 1]]
-    assert behind == points(REPORT.overall)
-    assert own == points(REPORT.subgroups["$gay$"])
+    assert behind == list_points(REPORT.overall)
+    assert own == list_points(REPORT.subgroups["$gay$"])
     bias = REPORT.subgroups["$gay$"].bias.value
     assert axes.get_title() == f"$gay$\nmean score {bias:+.3f} off"
     band = axes.collections[0].get_paths()[0].vertices
-    for one in REPORT.subgroups["$gay$"].reliability:
-        assert [one.mean_score, one.low] in band.tolist()
-        assert [one.mean_score, one.high] in band.tolist()
+    for score_bin in REPORT.subgroups["$gay$"].reliability:
+        assert [score_bin.mean_score, score_bin.low] in band.tolist()
+        assert [score_bin.mean_score, score_bin.high] in band.tolist()
     assert (axes.get_xlim(), axes.get_ylim()) == ((0, 1), (0, 1))
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("mean score", "share of positives")
 
@@ -42,22 +44,25 @@ def test_one_curve_may_stand_alone_on_own_axes():
     own = plot.reliability(REPORT.overall).axes[0]
     again = plot.reliability(REPORT.overall.to_dict(), ax=own)
     assert again is own.figure
-    assert len(lines(own)) == 4
+    assert len(list_lines(own)) == 4
 
 
 def test_panels_show_every_identity_and_say_who_has_no_evidence():
-    found = REPORT.to_dict()
+    content = REPORT.to_dict()
     figure = plot.reliability_panels(
-        found["subgroups"], overall=found["overall"], title="file on rows"
+        content["subgroups"], overall=content["overall"], title="file on rows"
     )
-    shown = [axes for axes in figure.axes if axes.axison]
-    assert [axes.get_title().split("\n")[0] for axes in shown] == ["$gay$", "nobody"]
-    assert [one.get_text() for one in shown[1].texts] == ["no evidence"]
+    visible = [axes for axes in figure.axes if axes.axison]
+    assert [axes.get_title().split("\n")[0] for axes in visible] == ["$gay$", "nobody"]
+    assert [text.get_text() for text in visible[1].texts] == ["no evidence"]
     assert figure.get_suptitle() == "file on rows"
     assert figure.get_supxlabel() == "mean score"
     assert figure.get_supylabel() == "share of positives"
-    assert lines(shown[0])[1:] == [points(REPORT.overall), points(REPORT.subgroups["$gay$"])]
-    assert len(lines(shown[1])) == 1
+    assert list_lines(visible[0])[1:] == [
+        list_points(REPORT.overall),
+        list_points(REPORT.subgroups["$gay$"]),
+    ]
+    assert len(list_lines(visible[1])) == 1
 
 
 def test_many_panels_take_several_rows():

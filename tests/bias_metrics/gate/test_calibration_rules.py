@@ -18,52 +18,52 @@ MASKS = {"gay": RNG.random(N) < 0.3, "muslim": RNG.random(N) < 0.3}
 OFF = np.clip(CHANCE + 0.15 * MASKS["gay"], 0, 1)
 
 
-def by_key(gaps):
+def group_results(gaps):
     return {Key(CALIBRATION_GAP, name): gap for name, gap in gaps.items()}
 
 
-def judge(rule, y_score, champion=None):
+def judge_gap(rule, y_score, champion=None):
     rows, options = Rows(Y_TRUE, MASKS), {"confidence": rule.level}
     gaps = calibration_report(rows, y_score, **options).gaps
-    table = evaluate_bias(rows, y_score, **options).with_numbers(by_key(gaps))
+    table = evaluate_bias(rows, y_score, **options).with_numbers(group_results(gaps))
     if champion is not None:
         change = compare_calibration(rows, y_score, champion, **options).subgroups
-        changes = by_key({name: cells[CALIBRATION_GAP] for name, cells in change.items()})
+        changes = group_results({name: cells[CALIBRATION_GAP] for name, cells in change.items()})
         compared = compare_bias(rows, y_score, champion, **options).with_numbers(changes)
         table = table.with_numbers(compared, against="champion")
     verdict = decide(dict.fromkeys(evidence_needed([rule]), Evidence(table)), [rule])
-    return {one.group: one for one in verdict.results}
+    return {result.group: result for result in verdict.results}
 
 
 def test_a_ceiling_on_the_calibration_gap():
     rule = Rule(metric="calibration_gap", scope="each", ceiling=0.08)
-    found = judge(rule, OFF)
-    assert (found["gay"].outcome, found["muslim"].outcome) == ("fail", "pass")
-    assert found["gay"].reason == "not_met"
-    assert 0.08 < found["gay"].bound < found["gay"].value  # scores of mentions are too high
-    assert judge(rule, CHANCE)["gay"].outcome == "pass"
+    results = judge_gap(rule, OFF)
+    assert (results["gay"].outcome, results["muslim"].outcome) == ("fail", "pass")
+    assert results["gay"].reason == "not_met"
+    assert 0.08 < results["gay"].bound < results["gay"].value  # scores of mentions are too high
+    assert judge_gap(rule, CHANCE)["gay"].outcome == "pass"
 
 
 def test_the_worst_of_all():
-    found = judge(Rule(metric="calibration_gap", scope="worst", ceiling=0.08), OFF)
-    assert [(one.group, one.outcome) for one in found.values()] == [("gay", "fail")]
+    results = judge_gap(Rule(metric="calibration_gap", scope="worst", ceiling=0.08), OFF)
+    assert [(result.group, result.outcome) for result in results.values()] == [("gay", "fail")]
 
 
 def test_a_margin_against_the_champion():
     rule = Rule(metric="calibration_gap", scope="each", margin=0.4)
-    assert {one.outcome for one in judge(rule, CHANCE, CHANCE).values()} == {"pass"}
-    assert judge(rule, OFF, CHANCE)["muslim"].outcome == "pass"
+    assert {result.outcome for result in judge_gap(rule, CHANCE, CHANCE).values()} == {"pass"}
+    assert judge_gap(rule, OFF, CHANCE)["muslim"].outcome == "pass"
     strict = Rule(metric="calibration_gap", scope="each", margin=0.05)
-    worse = judge(strict, OFF, CHANCE)["gay"]
+    worse = judge_gap(strict, OFF, CHANCE)["gay"]
     assert (worse.outcome, worse.reason) == ("fail", "not_met")
     assert 0.05 < worse.bound < abs(worse.value) - abs(worse.rival)
-    assert judge(strict, CHANCE, OFF)["gay"].outcome == "pass"
+    assert judge_gap(strict, CHANCE, OFF)["gay"].outcome == "pass"
 
 
 def test_scores_that_are_no_probabilities_are_an_error():
-    found = judge(Rule(metric="calibration_gap", scope="each", ceiling=0.1), CHANCE * 2 - 1)
-    assert (found["gay"].outcome, found["gay"].reason) == ("error", "undefined")
-    assert "scores are not probabilities" in found["gay"].why
+    results = judge_gap(Rule(metric="calibration_gap", scope="each", ceiling=0.1), CHANCE * 2 - 1)
+    assert (results["gay"].outcome, results["gay"].reason) == ("error", "undefined")
+    assert "scores are not probabilities" in results["gay"].why
 
 
 def test_evidence_without_calibration_is_refused():

@@ -22,18 +22,18 @@ LIMIT = 0.3
 SCOPES = ("overall", "aggregate", "each", "worst", "muslim")
 
 
-def judge(rules, report, champion=None, reference=None, **options):
+def judge_report(rules, report, champion=None, reference=None, **options):
     """Decide with the same evidence for every slice and confidence."""
-    found = evidence_of(report, champion, reference)
-    evidence = dict.fromkeys(evidence_needed(rules), found)
+    content = evidence_of(report, champion, reference)
+    evidence = dict.fromkeys(evidence_needed(rules), content)
     return decide(evidence, rules, **options)
 
 
-def rules_of_every_kind(**limits):
+def list_rules(**limits):
     """One rule for each metric and scope; the limits are those that the metric takes."""
     for scope in SCOPES:
-        known = {"overall": OVERALL_METRICS, "aggregate": AGGREGATE_METRICS}
-        for metric in known.get(scope, SUBGROUP_METRICS):
+        metrics = {"overall": OVERALL_METRICS, "aggregate": AGGREGATE_METRICS}
+        for metric in metrics.get(scope, SUBGROUP_METRICS):
             yield metric, scope, limits
 
 
@@ -50,7 +50,7 @@ SIDES = [
 ]
 
 
-@pytest.mark.parametrize(("metric", "scope"), [one[:2] for one in rules_of_every_kind()])
+@pytest.mark.parametrize(("metric", "scope"), [rule_kind[:2] for rule_kind in list_rules()])
 @pytest.mark.parametrize("side", SIDES, ids=str)
 @pytest.mark.parametrize("mode", ["proven", "estimate"])
 def test_a_floor_or_ceiling_is_held_against_the_bound_or_the_value(metric, scope, side, mode):
@@ -58,7 +58,7 @@ def test_a_floor_or_ceiling_is_held_against_the_bound_or_the_value(metric, scope
     gap = metric in GAPS
     limit = {"ceiling" if gap else "floor": LIMIT}
     rule = Rule(metric, scope, mode=mode, **limit)
-    verdict = judge([rule], content(cell(value, low, high)))
+    verdict = judge_report([rule], content(cell(value, low, high)))
     (result,) = verdict.results
     if mode == "estimate":
         met = value <= LIMIT if gap else value >= LIMIT
@@ -82,10 +82,12 @@ def test_a_floor_or_ceiling_is_held_against_the_bound_or_the_value(metric, scope
     ],
 )
 def test_a_ceiling_limits_a_gap_in_both_directions(metric, value, low, high, outcome):
-    verdict = judge([Rule(metric, "each", ceiling=LIMIT)], content(cell(value, low, high)))
+    verdict = judge_report([Rule(metric, "each", ceiling=LIMIT)], content(cell(value, low, high)))
     assert verdict.outcome == outcome
     assert (
-        judge([Rule(metric, "each", ceiling=LIMIT)], content(cell(-value, -high, -low))).outcome
+        judge_report(
+            [Rule(metric, "each", ceiling=LIMIT)], content(cell(-value, -high, -low))
+        ).outcome
         == outcome
     )
 
@@ -105,7 +107,7 @@ CHANGES = [
 
 
 @pytest.mark.parametrize("rival", ["champion", "reference"])
-@pytest.mark.parametrize(("metric", "scope"), [one[:2] for one in rules_of_every_kind()])
+@pytest.mark.parametrize(("metric", "scope"), [rule_kind[:2] for rule_kind in list_rules()])
 @pytest.mark.parametrize("worse", CHANGES, ids=str)
 @pytest.mark.parametrize("mode", ["proven", "estimate"])
 def test_a_margin_is_held_against_the_change_from_the_rival(rival, metric, scope, worse, mode):
@@ -117,7 +119,7 @@ def test_a_margin_is_held_against_the_change_from_the_rival(rival, metric, scope
         compared = change(0.7 - estimate, 0.7, -worse_end, -better_end)
     option = "margin" if rival == "champion" else "reference_margin"
     rule = Rule(metric, scope, mode=mode, **{option: MARGIN})
-    verdict = judge([rule], content(cell(0.9, 0.8, 0.95)), **{rival: content(compared)})
+    verdict = judge_report([rule], content(cell(0.9, 0.8, 0.95)), **{rival: content(compared)})
     if mode == "estimate":
         outcome = "pass" if estimate < MARGIN else "fail"
     (result,) = verdict.results
@@ -128,8 +130,8 @@ def test_a_margin_is_held_against_the_change_from_the_rival(rival, metric, scope
 def test_a_rule_with_limit_and_margins_gives_one_result_for_each():
     rule = Rule("bpsn_auc", "each", floor=0.8, margin=0.02, reference_margin=0.05)
     same = content(change(0.9, 0.9, 0.0, 0.0))
-    verdict = judge([rule], content(cell(0.9, 0.85, 0.95)), same, same)
-    kinds = [(one.kind, one.outcome) for one in verdict.results]
+    verdict = judge_report([rule], content(cell(0.9, 0.85, 0.95)), same, same)
+    kinds = [(result.kind, result.outcome) for result in verdict.results]
     assert kinds == [("floor", "pass"), ("champion", "pass"), ("reference", "pass")]
 
 
@@ -137,7 +139,7 @@ def test_a_rule_with_limit_and_margins_gives_one_result_for_each():
 @pytest.mark.parametrize("value", [0.9, 0.1, None])
 def test_too_few_rows_are_insufficient_whatever_the_value(value, mode):
     rule = Rule("subgroup_auc", "each", floor=0.8, min_positives=101, mode=mode)
-    verdict = judge([rule], content(cell(value, value, value)))
+    verdict = judge_report([rule], content(cell(value, value, value)))
     assert verdict.outcome == "insufficient"
     (result,) = verdict.results
     assert (result.reason, result.lack) == ("few_rows", Lack("positive", 100, 101))
@@ -146,8 +148,8 @@ def test_too_few_rows_are_insufficient_whatever_the_value(value, mode):
 def test_too_few_clusters_are_insufficient():
     rules = [Rule("bpsn_auc", "each", floor=0.5, mode="estimate")]
     few, enough = (content(cell(0.9, 0.8, 0.95, n_clusters=n)) for n in (19, 20))
-    assert judge(rules, enough).outcome == "pass"
-    verdict = judge(rules, few)
+    assert judge_report(rules, enough).outcome == "pass"
+    verdict = judge_report(rules, few)
     assert verdict.outcome == "insufficient"
     (result,) = verdict.results
     assert (result.reason, result.lack) == ("few_rows", Lack("cluster", 19, 20))
@@ -158,9 +160,11 @@ def test_without_an_interval_nothing_is_proven():
     report = content(cell(0.95))
     for ends in ((None, None), (None, 0.99), (0.9, None)):
         lacking = content(cell(0.95) | dict(zip(("low", "high"), ends, strict=True)))
-        assert judge([Rule("bpsn_auc", "each", floor=0.5)], lacking).outcome == "insufficient"
+        assert (
+            judge_report([Rule("bpsn_auc", "each", floor=0.5)], lacking).outcome == "insufficient"
+        )
     estimate = Rule("bpsn_auc", "each", floor=0.5, mode="estimate")
-    assert judge([estimate], report).outcome == "pass"
+    assert judge_report([estimate], report).outcome == "pass"
 
 
 @pytest.mark.parametrize(
@@ -177,14 +181,14 @@ def test_without_an_interval_nothing_is_proven():
 def test_support_is_asked_of_the_classes_that_a_metric_compares(metric, insufficient, scope):
     limit = {"ceiling": 0.5} if metric in GAPS else {"floor": 0.1}
     rule = Rule(metric, scope, min_positives=10, **limit)
-    verdict = judge([rule], content(cell(0.3, 0.25, 0.35), n_positive=5))
+    verdict = judge_report([rule], content(cell(0.3, 0.25, 0.35), n_positive=5))
     assert (verdict.outcome == "insufficient") is insufficient
 
 
 def test_support_is_asked_of_the_background_too():
     everyone = content(cell(0.9, 0.85, 0.95), n=999, n_positive=499)
     rule = Rule("bpsn_auc", "each", floor=0.8)
-    (result,) = judge([rule], everyone).results
+    (result,) = judge_report([rule], everyone).results
     assert (result.outcome, result.reason) == ("insufficient", "few_rows")
     assert result.lack == Lack("positive", 1, 2, side="background")
 
@@ -195,15 +199,15 @@ def test_support_in_a_background_that_all_share_is_its_own_count():
     key = evidence_needed([rule])[0]
     for positives, outcome in ((40, "pass"), (39, "insufficient")):
         shared = {"positive": positives, "negative": 500}
-        found = decide({key: evidence_of(report, background=shared)}, [rule])
-        assert found.outcome == outcome
+        verdict = decide({key: evidence_of(report, background=shared)}, [rule])
+        assert verdict.outcome == outcome
 
 
 @pytest.mark.parametrize("value", [None, float("nan"), float("inf")])
 @pytest.mark.parametrize("scope", ["each", "worst"])
 def test_a_number_that_is_missing_despite_its_rows_is_an_error(value, scope):
     report = content({"value": value, "low": 0.8, "high": 0.9, "reason": "lost"})
-    verdict = judge([Rule("bpsn_auc", scope, floor=0.8)], report)
+    verdict = judge_report([Rule("bpsn_auc", scope, floor=0.8)], report)
     assert verdict.outcome == "error"
     (result,) = verdict.results
     assert result.reason == ("undefined" if value is None else "no_interval")
@@ -217,19 +221,19 @@ def test_a_good_subgroup_never_hides_one_that_is_no_number(metric, lost):
         report = content(cell(0.15, 0.1, 0.2), groups=names)
         report["subgroups"]["b"] = report["subgroups"]["a"] | {metric: lost}
         limit = {"ceiling": 0.5} if metric in GAPS else {"floor": 0.01}
-        verdict = judge([Rule(metric, "worst", **limit)], report)
+        verdict = judge_report([Rule(metric, "worst", **limit)], report)
         assert (verdict.outcome, verdict.results[0].group) == ("error", "b")
 
 
 @pytest.mark.parametrize("end", [float("nan"), float("-inf")])
 def test_a_bound_that_is_no_number_is_an_error(end):
-    verdict = judge([Rule("bpsn_auc", "each", floor=0.8)], content(cell(0.9, end, 0.95)))
+    verdict = judge_report([Rule("bpsn_auc", "each", floor=0.8)], content(cell(0.9, end, 0.95)))
     assert verdict.outcome == "error"
 
 
 def test_an_undefined_aggregate_is_insufficient():
     rule = Rule("final_score", "aggregate", floor=0.8)
-    assert judge([rule], content(cell(None))).outcome == "insufficient"
+    assert judge_report([rule], content(cell(None))).outcome == "insufficient"
 
 
 @pytest.mark.parametrize(
@@ -240,12 +244,12 @@ def test_an_aggregate_needs_support_in_every_subgroup_that_it_covers(metric, lac
     report = content(cell(0.99, 0.98, 0.995), groups=("muslim", "gay"))
     report["subgroups"]["gay"] = report["subgroups"]["gay"] | {"n": 203, "n_positive": 3}
     rule = Rule(metric, "aggregate", floor=0.8, min_positives=25, min_negatives=25)
-    (result,) = judge([rule], report).results
+    (result,) = judge_report([rule], report).results
     lack = Lack("positive", 3, 25, group="gay") if lacks else None
     assert (result.reason, result.lack) == ("few_rows" if lacks else "met", lack)
     assert result.outcome == ("insufficient" if lacks else "pass")
     report["power_mean"]["groups"] = ["muslim"]
-    assert judge([rule], report).outcome == "pass"
+    assert judge_report([rule], report).outcome == "pass"
 
 
 # How many times as far two intervals of 90 % reach where both hold: 1.960 / 1.645.
@@ -255,7 +259,7 @@ BOTH = 1.959964 / 1.644854
 def test_the_worst_subgroup_is_bounded_by_every_subgroups_bounds():
     report = content(cell(0.9, 0.85, 0.95), groups=("a", "b"))
     report["subgroups"]["b"] = report["subgroups"]["a"] | {"bpsn_auc": cell(0.92, 0.7, 0.99)}
-    (result,) = judge([Rule("bpsn_auc", "worst", floor=0.8)], report).results
+    (result,) = judge_report([Rule("bpsn_auc", "worst", floor=0.8)], report).results
     assert (result.group, result.value, result.outcome) == ("a", 0.9, "insufficient")
     assert (result.low, result.bound) == (0.7, 0.7)
     assert result.high == pytest.approx(0.9 + BOTH * 0.05, rel=1e-6)
@@ -265,7 +269,7 @@ def test_the_worst_gap_is_the_widest_in_either_direction():
     report = content(cell(0.1, 0.05, 0.15), groups=("a", "b"))
     wide = cell(-0.2, -0.32, -0.1)
     report["subgroups"]["b"] = report["subgroups"]["a"] | {"negative_aeg": wide}
-    (result,) = judge([Rule("negative_aeg", "worst", ceiling=0.3)], report).results
+    (result,) = judge_report([Rule("negative_aeg", "worst", ceiling=0.3)], report).results
     assert (result.group, result.value, result.high) == ("b", -0.2, 0.32)
     assert result.outcome == "insufficient"
 
@@ -274,7 +278,7 @@ def test_a_worst_subgroup_without_evidence_anywhere_is_insufficient():
     report = content(cell(0.9, 0.85, 0.95), groups=("a", "b"))
     few = {"n": 3, "n_positive": 1, "n_negative": 2, "subgroup_auc": cell(1.0)}
     report["subgroups"]["b"] = report["subgroups"]["b"] | few
-    verdict = judge([Rule("subgroup_auc", "worst", floor=0.5, min_positives=2)], report)
+    verdict = judge_report([Rule("subgroup_auc", "worst", floor=0.5, min_positives=2)], report)
     assert verdict.outcome == "insufficient"
     (result,) = verdict.results
     assert (result.reason, result.lack) == ("few_rows", Lack("positive", 1, 2, group="b"))
@@ -282,9 +286,9 @@ def test_a_worst_subgroup_without_evidence_anywhere_is_insufficient():
 
 def test_a_warning_never_counts_for_the_verdict():
     rules = [Rule("auc", "overall", floor=0.1), Rule("bpsn_auc", "each", floor=0.9, action="warn")]
-    verdict = judge(rules, content(cell(0.5, 0.4, 0.6)))
+    verdict = judge_report(rules, content(cell(0.5, 0.4, 0.6)))
     assert verdict.outcome == "pass"
-    assert [one.outcome for one in verdict.results] == ["pass", "fail"]
+    assert [result.outcome for result in verdict.results] == ["pass", "fail"]
 
 
 def test_the_worst_blocking_outcome_wins():
@@ -298,7 +302,7 @@ def test_a_blocking_rule_over_no_subgroups_is_not_a_pass():
     empty = content(cell(0.9, 0.85, 0.95), groups=())
     for scope in ("each", "worst"):
         rules = [Rule("auc", "overall", floor=0.5), Rule("bpsn_auc", scope, floor=0.5)]
-        assert judge(rules, empty).outcome == "insufficient"
+        assert judge_report(rules, empty).outcome == "insufficient"
 
 
 # ------------------------------------------------------------------ no champion
@@ -307,21 +311,24 @@ def test_a_blocking_rule_over_no_subgroups_is_not_a_pass():
 def test_without_a_champion_margins_are_skipped_only_where_the_policy_allows_a_first():
     rules = [Rule("bpsn_auc", "each", floor=0.5, margin=0.02)]
     report = content(cell(0.9, 0.85, 0.95))
-    allowed = judge(rules, report, allow_first=True)
+    allowed = judge_report(rules, report, allow_first=True)
     assert allowed.outcome == "pass"
-    assert [one.outcome for one in allowed.results] == ["pass", "skipped"]
-    assert judge(rules, report).outcome == "insufficient"
+    assert [result.outcome for result in allowed.results] == ["pass", "skipped"]
+    assert judge_report(rules, report).outcome == "insufficient"
 
 
 def test_margins_alone_do_not_pass_a_first_candidate():
     rules = [Rule("bpsn_auc", "each", margin=0.02)]
-    assert judge(rules, content(cell(0.9, 0.8, 1.0)), allow_first=True).outcome == "insufficient"
+    assert (
+        judge_report(rules, content(cell(0.9, 0.8, 1.0)), allow_first=True).outcome
+        == "insufficient"
+    )
 
 
 def test_a_missing_reference_is_never_skipped():
     rules = [Rule("auc", "overall", floor=0.5), Rule("auc", "overall", reference_margin=0.02)]
     report = content(cell(0.9, 0.85, 0.95))
-    assert judge(rules, report, allow_first=True).outcome == "insufficient"
+    assert judge_report(rules, report, allow_first=True).outcome == "insufficient"
 
 
 # ------------------------------------------------------------------ rules
@@ -330,7 +337,7 @@ def test_a_missing_reference_is_never_skipped():
 @pytest.mark.parametrize("rules", [[], [Rule("auc", "overall", floor=0.5, action="warn")]])
 def test_a_gate_without_blocking_rules_is_refused(rules):
     with pytest.raises(ValueError, match="at least one blocking rule"):
-        judge(rules, content(cell(1.0, 0.9, 1.0)))
+        judge_report(rules, content(cell(1.0, 0.9, 1.0)))
 
 
 def test_evidence_of_every_slice_and_confidence_is_needed():
@@ -354,8 +361,8 @@ def test_a_slice_is_judged_by_its_own_evidence():
         keys[1]: evidence_of(content(cell(0.7, 0.65, 0.75))),
     }
     verdict = decide(evidence, rules)
-    assert [one.outcome for one in verdict.results] == ["pass", "fail"]
-    assert [(one.scope, one.slice, one.value) for one in verdict.results] == [
+    assert [result.outcome for result in verdict.results] == ["pass", "fail"]
+    assert [(result.scope, result.slice, result.value) for result in verdict.results] == [
         ("overall", None, 0.9),
         ("overall", "short", 0.7),
     ]
@@ -372,7 +379,7 @@ def test_several_candidates_on_one_set_share_the_error_rate():
 def test_an_unknown_subgroup_is_refused():
     rule = Rule("bpsn_auc", ("muslim", "martian"), floor=0.8)
     with pytest.raises(ValueError, match=r"'martian' \(known: muslim\)"):
-        judge([rule], content(cell(0.9, 0.85, 0.95)))
+        judge_report([rule], content(cell(0.9, 0.85, 0.95)))
 
 
 @pytest.mark.parametrize(
@@ -405,7 +412,7 @@ def test_a_rule_that_could_not_decide_is_refused(options, message):
 @pytest.mark.parametrize("value", [0.4, -0.4])
 def test_a_failed_gap_keeps_its_sign_beside_the_bounds_of_its_size(value):
     report = content(cell(value, value - 0.05, value + 0.05))
-    (result,) = judge([Rule("positive_aeg", "each", ceiling=LIMIT)], report).results
+    (result,) = judge_report([Rule("positive_aeg", "each", ceiling=LIMIT)], report).results
     assert (result.reason, result.kind, result.limit) == ("not_met", "ceiling", LIMIT)
     assert (result.value, result.confidence) == (value, 0.95)
     assert (result.low, result.high) == pytest.approx((0.35, 0.45))
@@ -414,7 +421,7 @@ def test_a_failed_gap_keeps_its_sign_beside_the_bounds_of_its_size(value):
 def test_by_estimate_the_values_are_what_decides():
     rule = Rule("bpsn_auc", "each", floor=0.8, margin=0.02, mode="estimate")
     same = content(change(0.9, 0.9, -0.01, 0.01))
-    floor, margin = judge([rule], content(cell(0.9, 0.85, 0.95)), same).results
+    floor, margin = judge_report([rule], content(cell(0.9, 0.85, 0.95)), same).results
     assert (floor.reason, floor.kind, floor.limit) == ("met", "floor", 0.8)
     assert (floor.mode, floor.value, floor.bound) == ("estimate", 0.9, 0.9)
     assert (margin.reason, margin.kind, margin.limit) == ("met", "champion", 0.02)
@@ -434,14 +441,14 @@ def test_by_estimate_the_values_are_what_decides():
 def test_a_change_has_both_values_and_the_bounds_of_how_much_worse(metric, values, ends, reason):
     compared = content(change(*values, *ends, gap=metric in GAPS))
     rule = Rule(metric, "each", margin=0.02)
-    (result,) = judge([rule], content(cell(0.1, 0.05, 0.15)), compared).results
+    (result,) = judge_report([rule], content(cell(0.1, 0.05, 0.15)), compared).results
     assert (result.reason, result.kind, result.limit) == (reason, "champion", 0.02)
     assert (result.metric, result.group) == (metric, "muslim")
     assert (result.value, result.rival) == values
     assert (result.low, result.high, result.confidence) == (*ends, 0.95)
 
 
-def two_models(shift):
+def draw_models(shift):
     """Labels, a subgroup, and the scores of two models, one with shifted mentions."""
     rng = np.random.default_rng(0)
     y_true, mask = rng.random(4000) < 0.5, rng.random(4000) < 0.3
@@ -450,7 +457,7 @@ def two_models(shift):
 
 
 def test_a_real_comparison_finds_the_group_that_got_worse():
-    y_true, groups, shifted, plain = two_models(0.6)
+    y_true, groups, shifted, plain = draw_models(0.6)
     rule = Rule("bpsn_auc", "each", floor=0.6, margin=0.02)
     compared = compare_bias(y_true, shifted, plain, groups, confidence=rule.level)
     bias = evaluate_bias(y_true, shifted, groups, confidence=rule.level)
@@ -464,33 +471,31 @@ def test_a_real_comparison_finds_the_group_that_got_worse():
 
 
 def test_a_verdict_is_plain_values():
-    verdict = judge([Rule("auc", "overall", floor=0.8)], content(cell(0.9, 0.85, 0.95)))
+    verdict = judge_report([Rule("auc", "overall", floor=0.8)], content(cell(0.9, 0.85, 0.95)))
     plain = verdict.to_dict()
     assert plain["outcome"] == "pass"
-    assert [one["rule"] for one in plain["results"]] == ["auc/overall"]
+    assert [record["rule"] for record in plain["results"]] == ["auc/overall"]
     assert plain["results"][0]["bound"] == 0.85
 
 
 @pytest.mark.parametrize("kind", ["each", "worst"])
 def test_a_gap_without_an_interval_is_not_proven_small(kind):
     report = content(cell(-0.1))
-    assert judge([Rule("negative_aeg", kind, ceiling=0.2)], report).outcome == "insufficient"
+    assert judge_report([Rule("negative_aeg", kind, ceiling=0.2)], report).outcome == "insufficient"
     estimate = Rule("negative_aeg", kind, ceiling=0.2, mode="estimate")
-    assert judge([estimate], report).outcome == "pass"
+    assert judge_report([estimate], report).outcome == "pass"
 
 
 def test_an_identical_candidate_passes_every_margin_that_its_rows_can_show():
-    y_true, groups, _, plain = two_models(0.0)
+    y_true, groups, _, plain = draw_models(0.0)
     rules = [
-        Rule(metric, scope, margin=0.1)
-        for metric, scope, _ in rules_of_every_kind()
-        if scope != "muslim"
+        Rule(metric, scope, margin=0.1) for metric, scope, _ in list_rules() if scope != "muslim"
     ]
     compared = compare_bias(y_true, plain, plain, groups, confidence=rules[0].level)
     report = evaluate_bias(y_true, plain, groups, confidence=rules[0].level)
     evidence = Evidence(report.with_numbers(compared, against="champion"))
     verdict = decide(dict.fromkeys(evidence_needed(rules), evidence), rules)
-    assert {one.outcome for one in verdict.results} == {"pass"}
+    assert {result.outcome for result in verdict.results} == {"pass"}
 
 
 def test_without_intervals_a_proven_rule_has_the_reason_that_none_were_asked_for():

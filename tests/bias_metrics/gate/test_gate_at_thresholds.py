@@ -16,34 +16,34 @@ LIMIT, MARGIN = 0.05, 0.02
 SCOPES = ("each", "worst", "muslim")
 
 
-def cell(value, low=None, high=None, **more):
+def build_cell(value, low=None, high=None, **more):
     return {"value": value, "std_error": 0.01, "low": low, "high": high} | more
 
 
-def change(first, second, low, high):
+def build_change(first, second, low, high):
     """A change of a gap; the bounds are those of its size."""
-    known = {"first": first, "second": second, "value": first - second}
-    return known | {"size_low": low, "size_high": high, "low": -1, "high": 1}
+    values = {"first": first, "second": second, "value": first - second}
+    return values | {"size_low": low, "size_high": high, "low": -1, "high": 1}
 
 
-def at(of, name="given", **numbers):
+def build_thresholds(gap, name="given", **numbers):
     """What was measured at a threshold."""
-    return {name: {"subgroups": {"muslim": dict.fromkeys(METRICS, of)}, **numbers}}
+    return {name: {"subgroups": {"muslim": dict.fromkeys(METRICS, gap)}, **numbers}}
 
 
-def report(of, *, n_positive=100, n=200, threshold="given"):
+def build_report(gap, *, n_positive=100, n=200, threshold="given"):
     """A report in which every gap has one value."""
     counts = {"n": n, "n_positive": n_positive, "n_negative": n - n_positive}
     return {
         "overall": {"n": 1000, "n_positive": 500},
         "subgroups": {"muslim": counts},
-        "thresholds": at(of, threshold, threshold=0.5),
+        "thresholds": build_thresholds(gap, threshold, threshold=0.5),
     }
 
 
-def judge(rule, content, **rivals):
-    found = evidence_of(content, **rivals)
-    return decide(dict.fromkeys(evidence_needed([rule]), found), [rule])
+def judge_report(rule, content, **rivals):
+    evidence = evidence_of(content, **rivals)
+    return decide(dict.fromkeys(evidence_needed([rule]), evidence), [rule])
 
 
 SIDES = [
@@ -66,10 +66,10 @@ SIDES = [
 def test_a_ceiling_limits_a_rate_gap_in_both_directions(metric, scope, threshold, side, sign):
     value, low, high, proven, by_value = side
     ends = (low, high) if sign == 1 else (-high, -low)
-    content = report(cell(sign * value, *ends), threshold=threshold)
+    content = build_report(build_cell(sign * value, *ends), threshold=threshold)
     for mode, outcome in (("proven", proven), ("estimate", by_value)):
         rule = Rule(metric, scope, ceiling=LIMIT, threshold=threshold, mode=mode)
-        verdict = judge(rule, content)
+        verdict = judge_report(rule, content)
         (result,) = verdict.results
         assert (verdict.outcome, result.value) == (outcome, sign * value)
         assert (result.threshold, result.at, result.rival_at) == (threshold, 0.5, None)
@@ -93,11 +93,15 @@ CHANGES = [
 def test_a_margin_is_held_against_how_much_wider_the_gap_is(rival, metric, scope, wider):
     estimate, low, high, outcome = wider
     option = "margin" if rival == "champion" else "reference_margin"
-    compared = {"thresholds": at(change(-(0.1 + estimate), 0.1, low, high), thresholds=[0.5, 0.7])}
-    content = report(cell(0.1, 0.0, 0.2))
+    compared = {
+        "thresholds": build_thresholds(
+            build_change(-(0.1 + estimate), 0.1, low, high), thresholds=[0.5, 0.7]
+        )
+    }
+    content = build_report(build_cell(0.1, 0.0, 0.2))
     for mode in ("proven", "estimate"):
         rule = Rule(metric, scope, threshold="given", mode=mode, **{option: MARGIN})
-        verdict = judge(rule, content, **{rival: compared})
+        verdict = judge_report(rule, content, **{rival: compared})
         by_value = "pass" if estimate < MARGIN else "fail"
         (result,) = verdict.results
         assert verdict.outcome == (outcome if mode == "proven" else by_value)
@@ -115,7 +119,7 @@ def test_a_margin_is_held_against_how_much_wider_the_gap_is(rival, metric, scope
 def test_support_is_asked_of_the_class_whose_errors_are_counted(metric, n_positive, lack):
     options = {"min_positives": 10, "min_negatives": 10, "threshold": "given"}
     rule = Rule(metric, "each", ceiling=LIMIT, **options)
-    verdict = judge(rule, report(cell(0.0, -0.01, 0.01), n_positive=n_positive))
+    verdict = judge_report(rule, build_report(build_cell(0.0, -0.01, 0.01), n_positive=n_positive))
     assert verdict.outcome == ("pass" if lack is None else "insufficient")
     (result,) = verdict.results
     assert (result.reason, result.lack) == ("met" if lack is None else "few_rows", lack)
@@ -123,19 +127,19 @@ def test_support_is_asked_of_the_class_whose_errors_are_counted(metric, n_positi
 
 def test_too_few_clusters_are_insufficient():
     rule = Rule("fpr_gap", "each", ceiling=LIMIT, threshold="given", mode="estimate")
-    few = cell(0.0, reason="19 clusters where 20 are needed", n_clusters=19)
-    assert judge(rule, report(few)).outcome == "insufficient"
+    few = build_cell(0.0, reason="19 clusters where 20 are needed", n_clusters=19)
+    assert judge_report(rule, build_report(few)).outcome == "insufficient"
 
 
 def test_a_gap_without_a_number_is_an_error():
     rule = Rule("fpr_gap", "each", ceiling=LIMIT, threshold="given")
-    verdict = judge(rule, report({"value": None, "reason": "no background negatives"}))
+    verdict = judge_report(rule, build_report({"value": None, "reason": "no background negatives"}))
     assert verdict.outcome == "error"
 
 
 def test_without_a_champion_its_margin_is_not_proven():
     rule = Rule("fpr_gap", "each", margin=MARGIN, threshold="given")
-    verdict = judge(rule, report(cell(0.0, -0.01, 0.01)))
+    verdict = judge_report(rule, build_report(build_cell(0.0, -0.01, 0.01)))
     assert verdict.outcome == "insufficient"
     (result,) = verdict.results
     assert (result.reason, result.kind) == ("no_rival", "champion")
@@ -147,8 +151,8 @@ def test_without_a_champion_its_margin_is_not_proven():
 )
 def test_a_failed_gap_keeps_its_sign_and_its_threshold(metric, value):
     rule = Rule(metric, "each", ceiling=LIMIT, threshold="equal_errors")
-    content = report(cell(value, value - 0.01, value + 0.01), threshold="equal_errors")
-    (result,) = judge(rule, content).results
+    content = build_report(build_cell(value, value - 0.01, value + 0.01), threshold="equal_errors")
+    (result,) = judge_report(rule, content).results
     assert (result.reason, result.kind, result.value) == ("not_met", "ceiling", value)
     assert (result.metric, result.group, result.threshold) == (metric, "muslim", "equal_errors")
 
@@ -209,20 +213,23 @@ def test_thresholds_are_needed_of_those_whom_rules_compare():
 
 def test_evidence_at_the_threshold_of_every_rule_is_needed():
     rule = Rule("fpr_gap", "each", ceiling=LIMIT, margin=MARGIN, threshold="equal_errors")
-    content = report(cell(0.0, -0.01, 0.01))
+    content = build_report(build_cell(0.0, -0.01, 0.01))
     message = "must be measured at threshold 'equal_errors' for fpr_gap/each/equal_errors"
     with pytest.raises(ValueError, match=message):
-        judge(rule, content)
-    own = report(cell(0.0, -0.01, 0.01), threshold="equal_errors")
+        judge_report(rule, content)
+    own = build_report(build_cell(0.0, -0.01, 0.01), threshold="equal_errors")
     with pytest.raises(ValueError, match=message):
-        judge(rule, own, champion={"thresholds": {}})
+        judge_report(rule, own, champion={"thresholds": {}})
 
 
 def test_a_verdict_names_thresholds_only_where_there_are_any():
     rule = Rule("fpr_gap", "each", ceiling=LIMIT, threshold="given")
-    (found,) = judge(rule, report(cell(0.0, -0.01, 0.01))).to_dict()["results"]
-    assert (found["threshold"], found["at"]) == ("given", 0.5)
+    (record,) = judge_report(rule, build_report(build_cell(0.0, -0.01, 0.01))).to_dict()["results"]
+    assert (record["threshold"], record["at"]) == ("given", 0.5)
     other = Rule("auc", "overall", floor=0.5)
-    content = {"overall": {"n": 10, "n_positive": 5, "auc": cell(0.9, 0.8, 0.95)}, "subgroups": {}}
-    (plain,) = judge(other, content).to_dict()["results"]
+    content = {
+        "overall": {"n": 10, "n_positive": 5, "auc": build_cell(0.9, 0.8, 0.95)},
+        "subgroups": {},
+    }
+    (plain,) = judge_report(other, content).to_dict()["results"]
     assert not {"threshold", "at", "rival_at"} & plain.keys()

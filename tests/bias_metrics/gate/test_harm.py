@@ -14,7 +14,7 @@ CELL = {"value": 0.9, "low": 0.85, "high": 0.95}
 FOUND = evidence_of(content(CELL, groups=("gay", "jewish", "muslim")))
 
 
-def loss(group, metric="bpsn_auc", *, by=0.1, at_least=0.05, without=(), **more):
+def build_loss(group, metric="bpsn_auc", *, by=0.1, at_least=0.05, without=(), **more):
     sign = 1 if metric.endswith(("_aeg", "_gap")) else -1
     first, second = (0.3, 0.3 - by) if sign > 0 else (0.9 - by, 0.9)
     low, high = sorted((sign * at_least, sign * (2 * by - at_least)))
@@ -32,20 +32,20 @@ def loss(group, metric="bpsn_auc", *, by=0.1, at_least=0.05, without=(), **more)
     )
 
 
-def judged(*cells, limit=HarmLimit(), rival="champion", found=FOUND):  # noqa: B008 - frozen
-    return judge_harm({rival: Losses(tuple(cells), 15, 0.99)}, limit, found)
+def judge_losses(*cells, limit=HarmLimit(), rival="champion", evidence=FOUND):  # noqa: B008 - frozen
+    return judge_harm({rival: Losses(tuple(cells), 15, 0.99)}, limit, evidence)
 
 
 def test_where_nothing_is_shown_the_rule_passes_and_has_the_number_of_its_bounds():
-    [result] = judged()
+    [result] = judge_losses()
     assert (result.outcome, result.group, result.rule) == ("pass", None, "shown_harm")
     assert (result.reason, result.kind, result.limit) == ("no_loss", "champion", 0.0)
     assert (result.n_bounds, result.confidence, result.on_these_rows) == (15, 0.95, False)
 
 
 def test_each_shown_loss_fails_the_largest_first_and_names_its_numbers():
-    first, second = judged(loss("muslim"), loss("gay", at_least=0.01))
-    assert [(one.group, one.outcome, one.action) for one in (first, second)] == [
+    first, second = judge_losses(build_loss("muslim"), build_loss("gay", at_least=0.01))
+    assert [(check.group, check.outcome, check.action) for check in (first, second)] == [
         ("muslim", "fail", "block"),
         ("gay", "fail", "block"),
     ]
@@ -57,47 +57,50 @@ def test_each_shown_loss_fails_the_largest_first_and_names_its_numbers():
 
 @pytest.mark.parametrize("metric", ["positive_aeg", "negative_aeg", "fpr_gap", "fnr_gap"])
 def test_of_a_gap_the_growth_of_its_size_counts_and_twice_the_tolerance(metric):
-    at = {"threshold": "given"} if metric.endswith("_gap") else {}
-    cell = loss("gay", metric, at_least=0.05, **at)
-    [result] = judged(cell, limit=HarmLimit(0.024))
+    threshold = {"threshold": "given"} if metric.endswith("_gap") else {}
+    cell = build_loss("gay", metric, at_least=0.05, **threshold)
+    [result] = judge_losses(cell, limit=HarmLimit(0.024))
     assert (result.outcome, result.limit, result.bound) == ("fail", 0.048, 0.05)
     assert (result.reason, result.metric) == ("loss", metric)
-    assert result.threshold == at.get("threshold")
+    assert result.threshold == threshold.get("threshold")
     assert abs(result.value) - abs(result.rival) == pytest.approx(0.1)
-    assert [one.outcome for one in judged(cell, limit=HarmLimit(0.025))] == ["pass"]
+    assert [check.outcome for check in judge_losses(cell, limit=HarmLimit(0.025))] == ["pass"]
 
 
 def test_a_loss_within_the_tolerance_passes_and_the_result_has_the_tolerance():
-    [result] = judged(loss("gay", at_least=0.02), limit=HarmLimit(0.02))
+    [result] = judge_losses(build_loss("gay", at_least=0.02), limit=HarmLimit(0.02))
     assert (result.outcome, result.reason) == ("pass", "no_loss")
     assert (result.kind, result.limit) == ("champion", 0.02)
 
 
 def test_of_a_whole_list_the_values_count():
     listed = replace(FOUND, is_sample=False)
-    [failed], [passed] = judged(loss("gay"), found=listed), judged(found=listed)
+    [failed], [passed] = (
+        judge_losses(build_loss("gay"), evidence=listed),
+        judge_losses(evidence=listed),
+    )
     assert (failed.reason, passed.reason) == ("loss", "no_loss")
     assert (failed.value, failed.rival, failed.bound) == (pytest.approx(0.8), 0.9, -0.05)
-    for one in (failed, passed):
-        assert (one.kind, one.n_bounds) == ("champion", 15)
-        assert (one.mode, one.on_these_rows) == ("estimate", True)
+    for outcome in (failed, passed):
+        assert (outcome.kind, outcome.n_bounds) == ("champion", 15)
+        assert (outcome.mode, outcome.on_these_rows) == ("estimate", True)
 
 
 def test_the_result_points_at_the_cause():
-    [result] = judged(loss("jewish", without=("muslim", "gay")))
+    [result] = judge_losses(build_loss("jewish", without=("muslim", "gay")))
     assert (result.outcome, result.without) == ("fail", ("muslim", "gay"))
 
 
 def test_without_rows_the_cause_is_unknown_if_several_lose():
     for cells, rows in ((("gay", "muslim"), False), (("gay",), False), (("gay", "muslim"), True)):
-        losses = {"champion": Losses(tuple(map(loss, cells)), 15, 0.99, by_rows=rows)}
-        found = [*judge_harm(losses, HarmLimit(), FOUND), *unruled_harm(losses, None)]
-        assert len(found) == 2 * len(cells)
-        assert {one.may_be_shared for one in found} == {len(cells) > 1 and not rows}
+        losses = {"champion": Losses(tuple(map(build_loss, cells)), 15, 0.99, by_rows=rows)}
+        results = [*judge_harm(losses, HarmLimit(), FOUND), *unruled_harm(losses, None)]
+        assert len(results) == 2 * len(cells)
+        assert {item.may_be_shared for item in results} == {len(cells) > 1 and not rows}
 
 
 def test_a_rule_that_warns_does_not_count_and_each_rival_is_named():
-    [result] = judged(loss("gay"), limit=HarmLimit(action="warn"), rival="reference")
+    [result] = judge_losses(build_loss("gay"), limit=HarmLimit(action="warn"), rival="reference")
     assert not result.counts
     assert (result.reason, result.kind, result.rival) == ("loss", "reference", 0.9)
 
@@ -113,7 +116,7 @@ def test_a_tolerance_that_means_nothing_is_refused(tolerance):
         HarmLimit(tolerance)
 
 
-def unruled(*cells, limit=None):
+def list_unblocked(*cells, limit=None):
     return unruled_harm({"champion": Losses(tuple(cells), 15, 0.99)}, limit)
 
 
@@ -122,25 +125,33 @@ def unruled(*cells, limit=None):
     [(None, "no_rule"), (HarmLimit(action="warn"), "warning"), (HarmLimit(0.05), 0.05)],
 )
 def test_who_is_shown_to_be_worse_without_blocking_is_named_with_the_reason(limit, allowed_by):
-    found = unruled(loss("muslim"), loss("gay", at_least=0.04), loss("muslim", "auc"), limit=limit)
-    assert [(one.group, one.why, one.n_checks) for one in found] == [
+    exceptions = list_unblocked(
+        build_loss("muslim"),
+        build_loss("gay", at_least=0.04),
+        build_loss("muslim", "auc"),
+        limit=limit,
+    )
+    assert [(exception.group, exception.why, exception.n_checks) for exception in exceptions] == [
         ("muslim", "shown_worse", 2),
         ("gay", "shown_worse", 1),
     ]
-    assert [one.loss for one in found] == [loss("muslim"), loss("gay", at_least=0.04)]
-    assert {one.allowed_by for one in found} == {allowed_by}
+    assert [exception.loss for exception in exceptions] == [
+        build_loss("muslim"),
+        build_loss("gay", at_least=0.04),
+    ]
+    assert {exception.allowed_by for exception in exceptions} == {allowed_by}
 
 
 def test_what_blocks_or_is_the_loss_of_others_needs_no_such_word():
-    assert unruled(loss("muslim", at_least=0.051), limit=HarmLimit(0.05)) == []
-    assert unruled(loss("muslim", without=("gay",))) == []
-    assert unruled_harm({"reference": Losses((loss("muslim"),), 15, 0.99)}, None) == []
-    gap = unruled(loss("muslim", "negative_aeg", at_least=0.1), limit=HarmLimit(0.05))
-    assert [one.allowed_by for one in gap] == [0.1]
+    assert list_unblocked(build_loss("muslim", at_least=0.051), limit=HarmLimit(0.05)) == []
+    assert list_unblocked(build_loss("muslim", without=("gay",))) == []
+    assert unruled_harm({"reference": Losses((build_loss("muslim"),), 15, 0.99)}, None) == []
+    gap = list_unblocked(build_loss("muslim", "negative_aeg", at_least=0.1), limit=HarmLimit(0.05))
+    assert [exception.allowed_by for exception in gap] == [0.1]
 
 
 def test_the_rows_of_the_group_or_of_all_are_those_of_the_result():
-    [failed], [passed] = judged(loss("gay")), judged()
+    [failed], [passed] = judge_losses(build_loss("gay")), judge_losses()
     assert (failed.n_positive, failed.n_negative) == (100, 100)  # of 200 comments
     assert (passed.n_positive, passed.n_negative) == (500, 500)  # of 1,000
 
@@ -148,8 +159,8 @@ def test_the_rows_of_the_group_or_of_all_are_those_of_the_result():
 GROUPS = ("gay", "hindu", "muslim")
 
 
-def result(group, outcome="pass", **more):
-    known = {
+def build_result(group, outcome="pass", **more):
+    content = {
         "rule": "bpsn_auc/each",
         "kind": "champion",
         "metric": "bpsn_auc",
@@ -163,7 +174,7 @@ def result(group, outcome="pass", **more):
         "action": "block",
         "reason": "met",
     }
-    return RuleResult(group=group, outcome=outcome, **known | more)
+    return RuleResult(group=group, outcome=outcome, **content | more)
 
 
 SMALL = {
@@ -176,34 +187,38 @@ SMALL = {
 }
 
 
-def extent(*results, groups=GROUPS):
+def find_extent(*results, groups=GROUPS):
     return extent_of(results, groups)
 
 
 def test_a_pass_of_every_identity_on_its_own_rows_has_no_exception():
-    found = extent(*map(result, GROUPS))
-    assert (found.groups, found.of, found.exceptions) == (GROUPS, 3, ())
+    pass_extent = find_extent(*map(build_result, GROUPS))
+    assert (pass_extent.groups, pass_extent.of, pass_extent.exceptions) == (GROUPS, 3, ())
 
 
 def test_an_estimate_that_passed_proves_nothing_and_is_an_exception():
-    guessed = replace(result("gay"), mode="estimate")
-    found = extent(guessed, result("hindu"), replace(result("hindu"), mode="estimate"))
-    assert found.groups == ("hindu",)
-    entry, without_rule = found.exceptions
+    guessed = replace(build_result("gay"), mode="estimate")
+    pass_extent = find_extent(
+        guessed, build_result("hindu"), replace(build_result("hindu"), mode="estimate")
+    )
+    assert pass_extent.groups == ("hindu",)
+    entry, without_rule = pass_extent.exceptions
     assert (entry.group, entry.why, entry.n_checks) == (None, "estimate", 2)
     assert without_rule.why == "no_rule"
-    [alone, _] = extent(guessed).exceptions
-    assert (alone.group, alone.why, alone.n_checks) == (None, "estimate", 1)
+    [estimated, _] = find_extent(guessed).exceptions
+    assert (estimated.group, estimated.why, estimated.n_checks) == (None, "estimate", 1)
 
 
 def test_a_group_judged_in_a_category_is_an_exception_with_its_own_numbers():
-    known = result("hindu", "skipped", **SMALL)
-    less = replace(known, metric="bnsp_auc", not_excluded=0.06)
-    found = extent(result("gay"), result("hindu"), known, less, result("muslim"))
-    assert found.groups == ("gay", "muslim")
-    [entry] = found.exceptions
+    small = build_result("hindu", "skipped", **SMALL)
+    less = replace(small, metric="bnsp_auc", not_excluded=0.06)
+    pass_extent = find_extent(
+        build_result("gay"), build_result("hindu"), small, less, build_result("muslim")
+    )
+    assert pass_extent.groups == ("gay", "muslim")
+    [entry] = pass_extent.exceptions
     assert (entry.group, entry.why, entry.n_checks) == ("hindu", "category", 2)
-    assert (entry.check, entry.n_unbounded, entry.reason) == (known, 0, None)
+    assert (entry.check, entry.n_unbounded, entry.reason) == (small, 0, None)
 
 
 @pytest.mark.parametrize(
@@ -220,70 +235,74 @@ def test_a_group_judged_in_a_category_is_an_exception_with_its_own_numbers():
     ],
 )
 def test_what_stands_for_a_small_group_is_its_exception(more, why):
-    small = result("hindu", "skipped", **SMALL | more)
-    [entry] = extent(result("gay"), small, result("muslim")).exceptions
+    small = build_result("hindu", "skipped", **SMALL | more)
+    [entry] = find_extent(build_result("gay"), small, build_result("muslim")).exceptions
     assert (entry.why, entry.group, entry.n_checks) == (why, "hindu", 1)
     assert (entry.check, entry.n_unbounded, entry.reason) == (small, 0, None)
 
 
 def test_the_check_that_leaves_most_open_is_that_of_the_exception():
-    wide = result("hindu", "skipped", **SMALL | {"metric": "bnsp_auc", "not_excluded": 0.2})
+    wide = build_result("hindu", "skipped", **SMALL | {"metric": "bnsp_auc", "not_excluded": 0.2})
     no_bound = replace(wide, metric="subgroup_auc", not_excluded=None)
-    known = result("hindu", "skipped", **SMALL)
+    small = build_result("hindu", "skipped", **SMALL)
     for checks, worst, n_unbounded in (
-        ((known, wide), wide, 0),
-        ((known, no_bound, wide), wide, 1),
+        ((small, wide), wide, 0),
+        ((small, no_bound, wide), wide, 1),
         ((no_bound,), no_bound, 0),  # the check itself has no bound
     ):
-        entry = extent(*checks).exceptions[0]
+        entry = find_extent(*checks).exceptions[0]
         assert (entry.check, entry.n_unbounded) == (worst, n_unbounded)
         assert entry.n_checks == len(checks)
 
 
 def test_an_identity_that_the_set_cannot_measure_is_an_exception_with_the_policys_reason():
-    found = extent(
-        result("gay", "skipped", not_measured="no labels yet"), result("hindu"), result("muslim")
+    pass_extent = find_extent(
+        build_result("gay", "skipped", not_measured="no labels yet"),
+        build_result("hindu"),
+        build_result("muslim"),
     )
-    [entry] = found.exceptions
+    [entry] = pass_extent.exceptions
     assert (entry.group, entry.why, entry.reason) == ("gay", "not_measured", "no labels yet")
 
 
 @pytest.mark.parametrize("n", [1, 2])
 def test_checks_without_a_champion_are_one_exception_and_no_identity_s(n):
-    floors = [result(name, kind="floor") for name in GROUPS]
-    found = extent(*floors, *[result(name, "skipped") for name in GROUPS[:n]])
-    assert found.groups == GROUPS
-    [entry] = found.exceptions
+    floors = [build_result(name, kind="floor") for name in GROUPS]
+    pass_extent = find_extent(*floors, *[build_result(name, "skipped") for name in GROUPS[:n]])
+    assert pass_extent.groups == GROUPS
+    [entry] = pass_extent.exceptions
     assert (entry.group, entry.why) == (None, "no_rival")
     assert (entry.kind, entry.n_checks) == ("champion", n)
 
 
 def test_identities_that_no_blocking_rule_is_about_are_named():
-    warned = result("muslim", action="warn")
-    [some] = extent(result("gay"), warned).exceptions
+    warned = build_result("muslim", action="warn")
+    [some] = find_extent(build_result("gay"), warned).exceptions
     assert (some.why, some.groups) == ("no_rule", ("hindu", "muslim"))
-    nobody = extent(result(None))
-    assert (nobody.groups, nobody.of) == ((), 3)
-    [every] = nobody.exceptions
+    unruled = find_extent(build_result(None))
+    assert (unruled.groups, unruled.of) == ((), 3)
+    [every] = unruled.exceptions
     assert (every.why, every.groups) == ("no_rule", None)
 
 
 def test_the_worst_of_all_speaks_for_everybody_but_the_small():
-    worst = result("gay", scope="worst", instead_of=("hindu",))
-    found = extent(worst, result("hindu", "skipped", **SMALL))
-    assert found.groups == ("gay", "muslim")
+    worst = build_result("gay", scope="worst", instead_of=("hindu",))
+    pass_extent = find_extent(worst, build_result("hindu", "skipped", **SMALL))
+    assert pass_extent.groups == ("gay", "muslim")
 
 
 def test_a_group_of_which_any_check_did_not_pass_is_not_proven():
-    found = extent(result("gay"), result("gay", "fail", metric="auc"), result("hindu"))
-    assert found.groups == ("hindu",)
-    worst = result("gay", "insufficient", scope="worst")
-    assert extent(result("hindu"), worst, result("muslim")).groups == ()
+    pass_extent = find_extent(
+        build_result("gay"), build_result("gay", "fail", metric="auc"), build_result("hindu")
+    )
+    assert pass_extent.groups == ("hindu",)
+    worst = build_result("gay", "insufficient", scope="worst")
+    assert find_extent(build_result("hindu"), worst, build_result("muslim")).groups == ()
 
 
 def test_a_group_that_failed_is_neither_proven_nor_an_exception():
-    found = extent(result("hindu", "fail", **SMALL), groups=("hindu",))
-    assert (found.groups, found.exceptions) == ((), ())
+    pass_extent = find_extent(build_result("hindu", "fail", **SMALL), groups=("hindu",))
+    assert (pass_extent.groups, pass_extent.exceptions) == ((), ())
 
 
 # ------------------------------------------------------------------ bounds that were looked at
@@ -292,14 +311,16 @@ def test_a_group_that_failed_is_neither_proven_nor_an_exception():
 THRESHOLDS = {"candidate": 0.5, "champion": 0.4, "reference": 0.6}
 
 
-def looked_at(results=(), losses=None, *, is_sample=True, **thresholds):
-    found = {role: Losses((), n, 0.99) for role, n in (losses or {}).items()}
-    return bounds_looked_at(results, found, 0.05, THRESHOLDS | thresholds, is_sample=is_sample)
+def count_all_bounds(results=(), losses=None, *, is_sample=True, **thresholds):
+    losses_by_role = {role: Losses((), n, 0.99) for role, n in (losses or {}).items()}
+    return bounds_looked_at(
+        results, losses_by_role, 0.05, THRESHOLDS | thresholds, is_sample=is_sample
+    )
 
 
 def test_bounds_of_rules_err_apart_and_those_of_losses_together():
     """Each of two one-sided 95 % bounds and one of 99 % may err: .05 + .05 + .01 on average."""
-    bound = result("gay", bound=0.9)
+    bound = build_result("gay", bound=0.9)
     results = [
         bound,
         replace(bound, group="hindu"),
@@ -308,27 +329,27 @@ def test_bounds_of_rules_err_apart_and_those_of_losses_together():
         replace(bound, mode="estimate"),
         replace(bound, rule="shown_harm"),
     ]
-    found = looked_at(results, {"champion": 1000, "reference": 15})
-    assert (found.separately, found.jointly) == (3, 1015)
-    assert found.expected_wrong == pytest.approx(0.11)
-    assert (found.alpha, found.without_threshold) == (0.05, ())
+    bounds = count_all_bounds(results, {"champion": 1000, "reference": 15})
+    assert (bounds.separately, bounds.jointly) == (3, 1015)
+    assert bounds.expected_wrong == pytest.approx(0.11)
+    assert (bounds.alpha, bounds.without_threshold) == (0.05, ())
 
 
 def test_where_no_bound_was_looked_at_none_may_be_wrong():
-    found = looked_at()
-    assert (found.separately, found.expected_wrong, found.jointly) == (0, 0, 0)
-    assert found.alpha == 0.05
-    assert looked_at([result("gay", bound=0.9)]).separately == 1
+    bounds = count_all_bounds()
+    assert (bounds.separately, bounds.expected_wrong, bounds.jointly) == (0, 0, 0)
+    assert bounds.alpha == 0.05
+    assert count_all_bounds([build_result("gay", bound=0.9)]).separately == 1
 
 
 def test_of_a_whole_list_no_bound_is_looked_at():
-    found = looked_at([result("gay", bound=0.9)], {"champion": 15}, is_sample=False)
-    assert (found.separately, found.expected_wrong, found.jointly) == (0, 0, 0)
-    assert (found.alpha, found.without_threshold) == (0, ())
+    bounds = count_all_bounds([build_result("gay", bound=0.9)], {"champion": 15}, is_sample=False)
+    assert (bounds.separately, bounds.expected_wrong, bounds.jointly) == (0, 0, 0)
+    assert (bounds.alpha, bounds.without_threshold) == (0, ())
 
 
 @pytest.mark.parametrize(
-    ("unknown", "named"),
+    ("unknown", "expected"),
     [
         ({"champion": None}, ("champion",)),
         ({"reference": None}, ("reference",)),
@@ -338,10 +359,10 @@ def test_of_a_whole_list_no_bound_is_looked_at():
         ({"candidate": None, "champion": None}, ()),
     ],
 )
-def test_rivals_without_a_threshold_are_named(unknown, named):
+def test_rivals_without_a_threshold_are_named(unknown, expected):
     """Losses in error rates are not tested against them."""
-    found = looked_at(losses={"champion": 15, "reference": 15}, **unknown)
-    assert (found.without_threshold, found.jointly) == (named, 30)
+    bounds = count_all_bounds(losses={"champion": 15, "reference": 15}, **unknown)
+    assert (bounds.without_threshold, bounds.jointly) == (expected, 30)
 
 
 @pytest.mark.parametrize(
@@ -356,10 +377,10 @@ def test_rivals_without_a_threshold_are_named(unknown, named):
     ],
 )
 def test_what_is_open_is_counted_from_the_limit_of_its_kind(kind, metric, less, more):
-    known = SMALL | {"kind": kind, "metric": metric, "not_excluded": 0.6}
+    common = SMALL | {"kind": kind, "metric": metric, "not_excluded": 0.6}
     small, large = (
-        result("hindu", "skipped", **known | one | {"value": value})
-        for one, value in ((less, 0.11), (more, 0.22))
+        build_result("hindu", "skipped", **common | changed | {"value": value})
+        for changed, value in ((less, 0.11), (more, 0.22))
     )
     for order in ((small, large), (large, small)):
-        assert extent(*order).exceptions[0].check == large
+        assert find_extent(*order).exceptions[0].check == large

@@ -10,18 +10,18 @@ from bias_metrics.gate.targets import without_sampling_error
 
 
 def test_a_number_of_a_list_has_no_error_and_an_undefined_one_stays_undefined():
-    found = without_sampling_error(MetricValue(0.9, None, 0.05, 0.8, 0.95, 0.1, 3))
-    assert found == MetricValue(0.9, std_error=0.0, low=0.9, high=0.9)
+    exact = without_sampling_error(MetricValue(0.9, None, 0.05, 0.8, 0.95, 0.1, 3))
+    assert exact == MetricValue(0.9, std_error=0.0, low=0.9, high=0.9)
     undefined = MetricValue(None, "no positives")
     assert without_sampling_error(undefined) == undefined
 
 
 def test_a_difference_on_a_list_has_the_exact_change_of_its_size():
     drawn = number(change(-0.3, 0.1, -0.5, 0.2, gap=True) | {"p_value": 0.1}, "champion")
-    found = without_sampling_error(drawn)
-    assert (found.low, found.high) == (-0.4, -0.4)
-    assert found.size_low == found.size_high == pytest.approx(0.2)
-    assert found.p_value is None
+    exact = without_sampling_error(drawn)
+    assert (exact.low, exact.high) == (-0.4, -0.4)
+    assert exact.size_low == exact.size_high == pytest.approx(0.2)
+    assert exact.p_value is None
 
 
 @pytest.mark.parametrize(("value", "outcome"), [(0.8, "pass"), (0.7999, "fail")])
@@ -42,8 +42,8 @@ def test_on_a_list_the_value_decides_however_few_its_clusters(value, outcome):
 def test_on_a_list_no_number_of_rows_is_too_few_but_an_undefined_number_is_an_error():
     rule = Rule("bpsn_auc", "each", floor=0.8, min_negatives=500)
     key = evidence_needed([rule])[0]
-    for found, outcome in ((cell(0.9), "pass"), ({"value": None, "reason": "none"}, "error")):
-        evidence = {key: evidence_of(content(found), is_sample=False)}
+    for exact, outcome in ((cell(0.9), "pass"), ({"value": None, "reason": "none"}, "error")):
+        evidence = {key: evidence_of(content(exact), is_sample=False)}
         assert decide(evidence, [rule]).outcome == outcome
 
 

@@ -20,7 +20,8 @@ def found(n_missing_gay, n_missing_others, n_gay=400, **options):
 
 def outcomes(content, limits, **options):
     return {
-        (one.metric, one.group): one.outcome for one in judge_missing(content, limits, **options)
+        (result.metric, result.group): result.outcome
+        for result in judge_missing(content, limits, **options)
     }
 
 
@@ -58,8 +59,8 @@ def test_where_nothing_can_lack_scores_nothing_is_said():
 )
 def test_the_upper_bound_must_be_within_the_limit(n_gay, n_others, outcome):
     limits = ShareLimits(overall=0.03, each=0.03)
-    judged = outcomes(found(n_gay, n_others), limits)
-    assert judged == {OVERALL: outcome, RATE_OF_GAY: outcome}
+    results = outcomes(found(n_gay, n_others), limits)
+    assert results == {OVERALL: outcome, RATE_OF_GAY: outcome}
 
 
 @pytest.mark.parametrize(("n_gay", "outcome"), [(12, "pass"), (13, "fail")])
@@ -129,7 +130,7 @@ def test_limits_that_decide_nothing_are_refused(limits, message):
 
 
 def test_a_one_sided_bound_is_an_end_of_a_wider_two_sided_interval():
-    levels = [ShareLimits(each=0.5, confidence=one).level for one in (0.95, 0.975)]
+    levels = [ShareLimits(each=0.5, confidence=confidence).level for confidence in (0.95, 0.975)]
     assert levels == pytest.approx([0.90, 0.95])
 
 
@@ -155,8 +156,12 @@ def test_a_bound_that_is_the_limit_is_within_it(ends, outcome):
     assert (result.reason, result.limit, result.value) == ("share", 0.03, 0.02)
     assert (result.low, result.high, result.confidence) == (*ends, 0.95)
     assert (result.n_marked, result.n_rows) == (8, 400)
-    [one] = judge_missing(share(0.02, *ends, n_marked=1), ShareLimits(overall=0.03))
-    assert (one.outcome, one.reason, one.n_marked) == (outcome, "share", 1)
+    [judged_share] = judge_missing(share(0.02, *ends, n_marked=1), ShareLimits(overall=0.03))
+    assert (judged_share.outcome, judged_share.reason, judged_share.n_marked) == (
+        outcome,
+        "share",
+        1,
+    )
 
 
 @pytest.mark.parametrize(("low", "high"), [(None, 0.01), (0.01, None)])
@@ -183,17 +188,17 @@ def test_without_limits_the_share_is_that_of_all_comments():
 def test_truncated_comments_are_limited_as_those_without_a_score_are():
     limits = ShareLimits(overall=0.03, each=0.03, gap=0.03)
     content = found(60, 2)
-    judged = judge_truncated(content, limits)
-    assert [(one.metric, one.group, one.outcome) for one in judged] == [
+    results = judge_truncated(content, limits)
+    assert [(result.metric, result.group, result.outcome) for result in results] == [
         ("truncated_rate", None, "fail"),
         ("truncated_rate", "gay", "fail"),
         ("truncated_gap", "gay", "fail"),
     ]
-    for one, other in zip(judged, judge_missing(content, limits), strict=True):
-        named = {"rule": "max_truncated", "metric": one.metric}
-        assert one.to_dict() == other.to_dict() | named
+    for result, other in zip(results, judge_missing(content, limits), strict=True):
+        renamed = {"rule": "max_truncated", "metric": result.metric}
+        assert result.to_dict() == other.to_dict() | renamed
     phrases = judge_truncated(found(12, 0), ShareLimits(each=0.03), is_sample=False)
-    assert [one.outcome for one in phrases] == ["pass"]
+    assert [result.outcome for result in phrases] == ["pass"]
 
 
 def test_truncated_comments_without_limits_are_not_judged():

@@ -19,45 +19,49 @@ def compared():
     return compare_bias(Y_TRUE, GOOD, BAD, GROUPS, confidence=0.9)
 
 
-def against_champion(compared):
+def build_evidence(compared):
     return Evidence(evaluate_bias(Y_TRUE, GOOD, GROUPS).with_numbers(compared, against="champion"))
 
 
 @pytest.mark.parametrize("metric", OBJECTIVES)
 def test_the_objective_is_the_paired_difference_of_the_comparison(compared, metric):
-    found = measure_objective(metric, against_champion(compared), 0.95)
+    objective = measure_objective(metric, build_evidence(compared), 0.95)
     expected = compared[Key(metric)]
-    assert (found.value, found.rival) == (expected.first, expected.second)
-    assert (found.change, found.low, found.high) == (expected.value, expected.low, expected.high)
-    assert (found.is_higher, found.is_lower) == (True, False)
+    assert (objective.value, objective.rival) == (expected.first, expected.second)
+    assert (objective.change, objective.low, objective.high) == (
+        expected.value,
+        expected.low,
+        expected.high,
+    )
+    assert (objective.is_higher, objective.is_lower) == (True, False)
 
 
 def test_the_other_way_round_it_is_shown_to_be_lower():
     turned = compare_bias(Y_TRUE, BAD, GOOD, GROUPS, confidence=0.9)
-    found = measure_objective("auc", against_champion(turned), 0.95)
-    assert (found.is_higher, found.is_lower) == (False, True)
-    assert -0.1 < found.change < found.high < 0
+    objective = measure_objective("auc", build_evidence(turned), 0.95)
+    assert (objective.is_higher, objective.is_lower) == (False, True)
+    assert -0.1 < objective.change < objective.high < 0
 
 
 @pytest.mark.parametrize("metric", OBJECTIVES)
 def test_without_a_champion_there_is_a_value_alone(metric):
     report = evaluate_bias(Y_TRUE, GOOD, GROUPS)
-    found = measure_objective(metric, Evidence(report), 0.95)
-    assert (found.value, found.change) == (report.overall[metric], None)
-    assert (found.is_higher, found.is_lower) == (False, False)
+    objective = measure_objective(metric, Evidence(report), 0.95)
+    assert (objective.value, objective.change) == (report.overall[metric], None)
+    assert (objective.is_higher, objective.is_lower) == (False, False)
 
 
 def test_an_undefined_objective_says_why():
     groups = GROUPS | {"deaf": np.zeros(400, dtype=bool)}
     compared = compare_bias(Y_TRUE, GOOD, BAD, groups, confidence=0.9)
-    found = measure_objective("final_score", against_champion(compared), 0.95)
-    assert (found.metric, found.change) == ("final_score", None)
-    assert "deaf" in found.reason
+    objective = measure_objective("final_score", build_evidence(compared), 0.95)
+    assert (objective.metric, objective.change) == ("final_score", None)
+    assert "deaf" in objective.reason
 
 
 def test_it_is_ready_for_json():
-    found = Objective("auc", 0.95, 0.9).to_dict()
-    assert (found["metric"], found["confidence"], found["value"]) == ("auc", 0.95, 0.9)
+    content = Objective("auc", 0.95, 0.9).to_dict()
+    assert (content["metric"], content["confidence"], content["value"]) == ("auc", 0.95, 0.9)
 
 
 def test_another_metric_is_refused():

@@ -7,11 +7,13 @@ pytestmark = pytest.mark.slow
 DRAWS = 300  # the documentation shows the shares of more
 
 
-@pytest.mark.parametrize("situation", list(operating.situations()), ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "situation", list(operating.situations()), ids=lambda situation: situation.name
+)
 def test_the_gate_passes_as_often_as_it_says(situation):
-    found = operating.simulate(situation, DRAWS)
-    passes = found["pass"] / DRAWS
+    rates = operating.simulate(situation, DRAWS)
+    passes = rates["pass"] / DRAWS
     most, least = situation.most_passes, situation.least_passes
     assert passes <= most + operating.allowed_error(most, DRAWS)
     assert passes >= least - operating.allowed_error(least, DRAWS)
-    assert set(found) <= situation.outcomes_allowed
+    assert set(rates) <= situation.outcomes_allowed

@@ -23,7 +23,7 @@ from bias_metrics.metrics import AEGS
 N_OWN, N_OUTSIDE, ALIKE = (60, 120), (900, 7000), 0.9
 
 
-def drawn(rng, distance):
+def draw_scores(rng, distance):
     """Two models' scores."""
     labels = np.repeat([1, 0, 1, 0], [*N_OWN, *N_OUTSIDE]).astype(bool)
     inside = np.arange(labels.size) < sum(N_OWN)
@@ -33,48 +33,49 @@ def drawn(rng, distance):
     return labels, first, second, inside
 
 
-def reaches(metric, auc, counts):
+def plan_reaches(metric, auc, counts):
     value = Guess(auc=auc).get_value(metric)
     return _compute_reaches(metric, 0.9, value, standard_error(metric, value, counts), counts)
 
 
 @functools.cache
-def compared():
+def compare_draws():
     """Return the metrics of `few` and their changes, of 60 draws at an AUC of .85."""
     rng = np.random.default_rng(5)
     distance = math.sqrt(2) * 1.036433  # the normal quantile at .85
-    found = []
+    pairs = []
     for _ in range(60):
-        labels, first, second, inside = drawn(rng, distance)
+        labels, first, second, inside = draw_scores(rng, distance)
         groups = {"few": inside}
         report = evaluate_bias(labels, first, groups, confidence=0.9, intervals="cells")
         pair = compare_bias(labels, first, second, groups, confidence=0.9)
-        found.append([report["few"], pair["few"]])
-    return found
+        pairs.append([report["few"], pair["few"]])
+    return pairs
 
 
 @pytest.mark.parametrize("metric", ["subgroup_auc", "bpsn_auc", "bnsp_auc", "negative_aeg"])
 def test_a_reach_that_is_planned_is_that_of_drawn_comments(metric):
-    both, own, values = [], [], []
-    for first, found in compared():
-        cell, change = first[metric], found[metric]
+    differences, own, values = [], [], []
+    for first, changes in compare_draws():
+        cell, change = first[metric], changes[metric]
         own.append(cell.high - cell.low)
-        both.append(change.high - change.low)
+        differences.append(change.high - change.low)
         values.append((cell.std_error, change.std_error))
-    error, apart = np.mean(values, axis=0)
-    correlation = 1 - (apart / error) ** 2 / 2
-    down, up = reaches(metric, 0.85, Counts(*N_OWN, *N_OUTSIDE))
+    error, change_error = np.mean(values, axis=0)
+    correlation = 1 - (change_error / error) ** 2 / 2
+    down, up = plan_reaches(metric, 0.85, Counts(*N_OWN, *N_OUTSIDE))
     assert down + up == pytest.approx(np.mean(own), rel=0.06)
     n = 120 if metric in {"bpsn_auc", "negative_aeg"} else 60
     reach = compute_paired_reach(down, up, correlation) * (_GAPS_AGREE if metric in AEGS else 1)
-    reach = max(reach, unseen_reach(0.5 if metric in AEGS else 0.85 - 0.5, apart, n, 0.9))
-    assert reach == pytest.approx(np.mean(both) / 2, rel=0.15)
+    reach = max(reach, unseen_reach(0.5 if metric in AEGS else 0.85 - 0.5, change_error, n, 0.9))
+    assert reach == pytest.approx(np.mean(differences) / 2, rel=0.15)
 
 
 def test_bounds_reach_farther_at_a_low_auc_than_at_a_high_one():
     counts = Counts(50, 50, 10**6, 10**6)
     wide, middle, narrow = (
-        compute_paired_reach(*reaches("bnsp_auc", auc, counts), 0.8) for auc in (0.80, 0.87, 0.95)
+        compute_paired_reach(*plan_reaches("bnsp_auc", auc, counts), 0.8)
+        for auc in (0.80, 0.87, 0.95)
     )
     assert wide > middle > narrow
 
@@ -83,8 +84,8 @@ def test_bounds_reach_farther_at_a_low_auc_than_at_a_high_one():
 def test_the_spread_of_normal_scores_is_that_of_three_normal_draws(auc):
     """Two lower draws are below one upper: two normal variables with a correlation of a half."""
     stats, z = pytest.importorskip("scipy.stats"), NormalDist().inv_cdf(auc)
-    both = stats.multivariate_normal.cdf([z, z], cov=[[1, 0.5], [0.5, 1]], abseps=1e-9)
-    assert _placement_variance(auc) == pytest.approx(both - auc**2, abs=1e-6)
+    joint_probability = stats.multivariate_normal.cdf([z, z], cov=[[1, 0.5], [0.5, 1]], abseps=1e-9)
+    assert _placement_variance(auc) == pytest.approx(joint_probability - auc**2, abs=1e-6)
 
 
 @pytest.mark.parametrize("auc", [0.0, 1.0])

@@ -41,12 +41,12 @@ BY_SIXTY = Counts(400, 400, 1200, 1200)
 GAP_REACH = WIDER / Z * unseen_reach(0.5, _GAPS_AGREE / 120, 400, 0.9)
 
 
-def within(size):
+def compute_coverage(size):
     """The chance that a standard normal number is within a size."""
     return 2 * NORMAL.cdf(size) - 1
 
 
-def group_rule(metric="bpsn_auc", **limits):
+def build_rule(metric="bpsn_auc", **limits):
     return Rule(metric, "each", **(limits or {"margin": 0.05}))
 
 
@@ -62,10 +62,11 @@ def test_a_plan_with_a_measured_auc_without_any_error_has_a_chance(value):
 def test_the_chance_grows_with_rows_and_falls_with_what_is_asked(metric):
     limit = {"ceiling": 0.1} if metric.endswith("aeg") else {"floor": 0.85}
     rule, strict = (
-        group_rule(metric, margin=0.05, confidence=one, **limit) for one in (0.95, 0.99)
+        build_rule(metric, margin=0.05, confidence=confidence, **limit)
+        for confidence in (0.95, 0.99)
     )
     few, many = (Counts(n, n, 5000, 40000) for n in (160, 400))
-    chances = [chance_of_group([rule], Guess(), one) for one in (few, many)]
+    chances = [chance_of_group([rule], Guess(), confidence) for confidence in (few, many)]
     assert chances[0] < chances[1]
     assert chance_of_group([strict], Guess(), few) < chances[0]
     assert chance_of_group([rule], Guess(inflation=3.0), few) < chances[0]
@@ -74,17 +75,17 @@ def test_the_chance_grows_with_rows_and_falls_with_what_is_asked(metric):
 
 def test_the_chance_of_a_group_counts_rules_on_the_same_rows_once():
     counts = Counts(60, 6000, 5000, 40000)
-    subgroup, bnsp = group_rule("subgroup_auc"), group_rule("bnsp_auc")
-    alone = [chance_of_group([one], Guess(), counts) for one in (subgroup, bnsp)]
-    both = chance_of_group([subgroup, bnsp], Guess(), counts)
-    assert np.prod(alone) < both <= min(alone)
+    subgroup, bnsp = build_rule("subgroup_auc"), build_rule("bnsp_auc")
+    separate = [chance_of_group([rule], Guess(), counts) for rule in (subgroup, bnsp)]
+    joint = chance_of_group([subgroup, bnsp], Guess(), counts)
+    assert np.prod(separate) < joint <= min(separate)
 
 
 def test_without_support_nothing_passes():
     counts = Counts(60, 60, 5000, 40000)
     for least in ({"min_negatives": 61}, {"min_positives": 5001}):
-        assert chance_of_group([replace(group_rule(), **least)], Guess(), counts) == 0
-    inside = replace(group_rule("subgroup_auc"), min_positives=61)
+        assert chance_of_group([replace(build_rule(), **least)], Guess(), counts) == 0
+    inside = replace(build_rule("subgroup_auc"), min_positives=61)
     assert chance_of_group([inside], Guess(), counts) == 0
     overall = Rule("auc", "overall", floor=0.8, min_positives=10)
     assert chance_of_auc(overall, 0.9, Guess(), 9, 100) == 0
@@ -112,7 +113,7 @@ def test_the_least_rows_are_where_the_chance_is_reached_or_none():
 
 
 @pytest.mark.parametrize(
-    ("metric", "given", "value"),
+    ("metric", "values", "value"),
     [
         ("bpsn_auc", {}, 0.7),
         ("negative_aeg", {}, 0.0),
@@ -125,8 +126,8 @@ def test_the_least_rows_are_where_the_chance_is_reached_or_none():
         ("negative_aeg", {"negative_aeg": -0.2}, -0.2),
     ],
 )
-def test_a_cell_that_is_not_named_is_even_and_none_is_quite_without_errors(metric, given, value):
-    assert Guess(given, auc=0.7).get_value(metric) == pytest.approx(value, abs=1e-12)
+def test_a_cell_that_is_not_named_is_even_and_none_is_quite_without_errors(metric, values, value):
+    assert Guess(values, auc=0.7).get_value(metric) == pytest.approx(value, abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -215,23 +216,30 @@ def test_the_overall_auc_has_a_chance_with_just_the_rows_that_a_rule_asks_for():
         ("bpsn_auc", {"floor": 0.53}, {}, NORMAL.cdf(-0.03 * 60 - Z)),
         ("bpsn_auc", {"margin": 0.02}, {}, NORMAL.cdf(0.02 * 120 - Z)),
         ("bpsn_auc", {"reference_margin": 0.01}, {}, NORMAL.cdf(0.01 * 120 - Z)),
-        ("positive_aeg", {"ceiling": 0.05}, {}, within(0.05 * 60 - Z)),
+        ("positive_aeg", {"ceiling": 0.05}, {}, compute_coverage(0.05 * 60 - Z)),
         (
             "negative_aeg",
             {"ceiling": 0.05},
             {"negative_aeg": -0.03},
             NORMAL.cdf(0.08 * 60 - Z) - NORMAL.cdf(Z - 0.02 * 60),
         ),
-        ("negative_aeg", {"margin": 0.025}, {}, within((0.025 - GAP_REACH) * 120 / _GAPS_AGREE)),
+        (
+            "negative_aeg",
+            {"margin": 0.025},
+            {},
+            compute_coverage((0.025 - GAP_REACH) * 120 / _GAPS_AGREE),
+        ),
     ],
 )
 def test_the_chance_of_a_group_is_that_of_its_normal_error(metric, limits, values, chance):
     rule = Rule(metric, "each", **limits)
-    found = chance_of_group([rule], replace(EVEN, values=values), BY_SIXTY)
-    assert found == pytest.approx(chance, abs=0.025)  # of 4,000 draws
+    actual = chance_of_group([rule], replace(EVEN, values=values), BY_SIXTY)
+    assert actual == pytest.approx(chance, abs=0.025)  # of 4,000 draws
     four_times = Counts(1600, 1600, 4800, 4800)
     again = chance_of_group([rule], replace(EVEN, values=values, inflation=4.0), four_times)
-    assert again == pytest.approx(found, abs=1e-3)  # a design effect of 4 takes four times the rows
+    assert again == pytest.approx(
+        actual, abs=1e-3
+    )  # a design effect of 4 takes four times the rows
 
 
 def test_with_few_errors_a_bound_reaches_farther():
@@ -241,8 +249,8 @@ def test_with_few_errors_a_bound_reaches_farther():
     reach = max(
         _FEW * compute_paired_reach(*ends, guess.correlation), unseen_reach(0.4, error, 60, 0.9)
     )
-    found = chance_of_group([Rule("bnsp_auc", "each", margin=0.03)], guess, counts)
-    assert found == pytest.approx(NORMAL.cdf((0.03 - reach) / error), abs=0.025)
+    actual = chance_of_group([Rule("bnsp_auc", "each", margin=0.03)], guess, counts)
+    assert actual == pytest.approx(NORMAL.cdf((0.03 - reach) / error), abs=0.025)
 
 
 def test_a_floor_that_no_bound_reaches_has_no_chance():
@@ -256,26 +264,26 @@ def test_a_value_and_its_difference_from_a_rival_vary_apart():
         chance_of_group([Rule("bnsp_auc", "each", **limits)], EVEN, BY_SIXTY)
         for limits in (floor, margin)
     ]
-    both = chance_of_group([Rule("bnsp_auc", "each", **floor, **margin)], EVEN, BY_SIXTY)
-    assert both == pytest.approx(math.prod(each), abs=0.03)
+    joint = chance_of_group([Rule("bnsp_auc", "each", **floor, **margin)], EVEN, BY_SIXTY)
+    assert joint == pytest.approx(math.prod(each), abs=0.03)
 
 
 def test_cells_of_a_group_vary_together_as_those_of_drawn_scores():
     rng, draws = np.random.default_rng(11), 800
     distance = math.sqrt(2) * NORMAL.inv_cdf(0.9)
     n = Counts(40, 50, 400, 400)
-    found = np.empty((draws, len(SUBGROUP_METRICS)))
-    for at in range(draws):
+    aucs = np.empty((draws, len(SUBGROUP_METRICS)))
+    for index in range(draws):
         drawn = {name: rng.standard_normal(size) for name, size in vars(n).items()}
         drawn["positive"] += distance
         drawn["outside_positive"] += distance
         for to, metric in enumerate(SUBGROUP_METRICS):
             high, low = COMPARED[metric]
-            found[at, to] = np.mean(drawn[high][:, None] > drawn[low])
+            aucs[index, to] = np.mean(drawn[high][:, None] > drawn[low])
     weights = np.zeros((len(SUBGROUP_METRICS), 6))
     for metric, row in zip(SUBGROUP_METRICS, weights, strict=True):
-        for at, weight in _compute_effects(metric, Guess().get_value(metric), n):
-            row[at] = weight
+        for index, weight in _compute_effects(metric, Guess().get_value(metric), n):
+            row[index] = weight
     for deviates in _draw_deviates():
         planned = np.corrcoef(weights @ deviates.T)
-        assert planned == pytest.approx(np.corrcoef(found.T), abs=0.1)
+        assert planned == pytest.approx(np.corrcoef(aucs.T), abs=0.1)

@@ -88,13 +88,13 @@ def test_a_margin_is_shown_by_just_the_rows_that_it_needs(margin, confidence, is
     assert rows_for_margin(margin, confidence, is_gap=is_gap, auc=auc) == rows
     level = 2 * confidence - 1
 
-    def compared(n):
+    def compare_counts(n):
         same = MetricValue(0.0 if is_gap else auc, std_error=0.01, low=-1.0, high=1.0)
-        apart = Apart(Joint(1e-4, (0, 0, 0, 0)), small=False, n_drawn=n)
-        return apart.difference(same, same, level, is_gap=is_gap)
+        errors = Apart(Joint(1e-4, (0, 0, 0, 0)), small=False, n_drawn=n)
+        return errors.difference(same, same, level, is_gap=is_gap)
 
-    for n, shown in ((rows, True), (rows - 1, None)):
-        assert compared(n).not_worse_by(margin) is shown
+    for n, outcome in ((rows, True), (rows - 1, None)):
+        assert compare_counts(n).not_worse_by(margin) is outcome
 
 
 def test_an_auc_of_chance_needs_few_rows_and_no_margin_is_refused():
@@ -103,8 +103,8 @@ def test_an_auc_of_chance_needs_few_rows_and_no_margin_is_refused():
         rows_for_margin(0.0, 0.95, is_gap=False)
 
 
-@pytest.mark.parametrize(("n", "told"), [(30, True), (600, False)])
-def test_a_result_has_the_rows_that_a_margin_needs_if_there_are_fewer(n, told):
+@pytest.mark.parametrize(("n", "is_needed"), [(30, True), (600, False)])
+def test_a_result_has_the_rows_that_a_margin_needs_if_there_are_fewer(n, is_needed):
     rng = np.random.default_rng(0)
     y_true = np.arange(8 * n) % 2 == 1
     groups = {"gay": np.arange(8 * n) < 2 * n}
@@ -117,5 +117,7 @@ def test_a_result_has_the_rows_that_a_margin_needs_if_there_are_fewer(n, told):
     [result] = decide({(None, rule.level): evidence}, [rule]).results
     assert (result.outcome, result.reason) == ("insufficient", "undecided")
     needed = rows_for_margin(rule.margin, rule.confidence, is_gap=False, auc=result.value)
-    assert (needed > n) is told
-    assert (result.rows_for_margin, result.n_compared) == ((needed, n) if told else (None, None))
+    assert (needed > n) is is_needed
+    assert (result.rows_for_margin, result.n_compared) == (
+        (needed, n) if is_needed else (None, None)
+    )

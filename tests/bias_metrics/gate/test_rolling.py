@@ -19,80 +19,82 @@ UNDEFINED = {"value": None, "reason": "no negatives"}
 POWER = 1 + 0.8416212 / 1.6448536  # times a bound's distance: the loss that 80 % would show
 
 
-def report(categories=(), **subgroups):
+def build_report(categories=(), **subgroups):
     """A report of groups, each with its cell and its number of rows of each class."""
-    found = content(GOOD, groups=())
+    tables = content(GOOD, groups=())
     for key, cells in (("subgroups", subgroups), ("categories", dict(categories))):
-        found[key] = {
+        tables[key] = {
             name: {"n": 2 * n, "n_positive": n}
-            | dict.fromkeys(("bpsn_auc", "subgroup_auc", *GAPS), one)
-            for name, (one, n) in cells.items()
+            | dict.fromkeys(("bpsn_auc", "subgroup_auc", *GAPS), cells_of_group)
+            for name, (cells_of_group, n) in cells.items()
         }
-    return found
+    return tables
 
 
-def judged(found, rule=FLOOR, **options):
+def judge_rule(evidence, rule=FLOOR, **options):
     key = evidence_needed([rule])[0]
-    small = replace(found.small, hierarchy=RELIGIONS)
-    return decide({key: replace(found, small=small)}, [rule], **options)
+    small = replace(evidence.small, hierarchy=RELIGIONS)
+    return decide({key: replace(evidence, small=small)}, [rule], **options)
 
 
-def by_group(verdict):
-    return {one.group: one for one in verdict.results}
+def group_results(verdict):
+    return {result.group: result for result in verdict.results}
 
 
 CATEGORIES = {"religion": (GOOD, 100), "any": (GOOD, 400)}
 
 
 def test_a_small_group_is_judged_in_its_category_and_both_are_named():
-    verdict = judged(evidence_of(report(CATEGORIES, hindu=(UNCLEAR, 5), muslim=(GOOD, 95))))
-    found = by_group(verdict)
+    verdict = judge_rule(
+        evidence_of(build_report(CATEGORIES, hindu=(UNCLEAR, 5), muslim=(GOOD, 95)))
+    )
+    results = group_results(verdict)
     assert verdict.outcome == "pass"
-    assert {name: (one.scope, one.outcome) for name, one in found.items()} == {
+    assert {name: (result.scope, result.outcome) for name, result in results.items()} == {
         "religion": ("category", "pass"),
         "muslim": ("subgroup", "pass"),
         "hindu": ("subgroup", "skipped"),
     }
-    assert found["religion"].instead_of == ("hindu",)
-    assert found["hindu"].judged_in == "religion"
-    hindu = found["hindu"]
+    assert results["religion"].instead_of == ("hindu",)
+    assert results["hindu"].judged_in == "religion"
+    hindu = results["hindu"]
     assert (hindu.reason, hindu.lack) == ("small_group", Lack("negative", 5, 25))
     assert (hindu.kind, hindu.limit, hindu.confidence) == ("floor", 0.8, 0.95)
     assert (hindu.value, hindu.not_excluded) == (0.6, 0.3)
     assert hindu.visible == pytest.approx(0.35 * POWER)
     assert hindu.rows_needed == {"negative": 20}
-    assert found["hindu"].to_dict()["judged_in"] == "religion"
-    assert found["religion"].to_dict()["instead_of"] == ["hindu"]
-    assert not {"judged_in", "instead_of"} & set(found["muslim"].to_dict())
+    assert results["hindu"].to_dict()["judged_in"] == "religion"
+    assert results["religion"].to_dict()["instead_of"] == ["hindu"]
+    assert not {"judged_in", "instead_of"} & set(results["muslim"].to_dict())
 
 
 def test_what_few_rows_would_show_may_be_beyond_every_value():
-    found = evidence_of(report(CATEGORIES, hindu=(UNCLEAR, 5), muslim=(GOOD, 95)))
-    hindu = by_group(judged(found, replace(FLOOR, floor=0.25)))["hindu"]
+    evidence = evidence_of(build_report(CATEGORIES, hindu=(UNCLEAR, 5), muslim=(GOOD, 95)))
+    hindu = group_results(judge_rule(evidence, replace(FLOOR, floor=0.25)))["hindu"]
     assert hindu.visible == pytest.approx(0.35 * POWER)
     assert hindu.limit - hindu.visible < 0
     ceiling = Rule("negative_aeg", "each", ceiling=0.1, min_negatives=25)
-    wide = report(CATEGORIES, hindu=(cell(0.2, -0.1, 0.5), 5), muslim=(GOOD, 95))
-    hindu = by_group(judged(evidence_of(wide), ceiling))["hindu"]
+    wide = build_report(CATEGORIES, hindu=(cell(0.2, -0.1, 0.5), 5), muslim=(GOOD, 95))
+    hindu = group_results(judge_rule(evidence_of(wide), ceiling))["hindu"]
     assert hindu.visible == pytest.approx(0.3 * POWER)
     assert hindu.limit + hindu.visible > METRICS["negative_aeg"].largest
 
 
 def test_without_categories_a_small_group_is_insufficient():
-    found = evidence_of(report(hindu=(GOOD, 5), muslim=(GOOD, 95)))
+    evidence = evidence_of(build_report(hindu=(GOOD, 5), muslim=(GOOD, 95)))
     key = evidence_needed([FLOOR])[0]
-    assert decide({key: found}, [FLOOR]).outcome == "insufficient"
+    assert decide({key: evidence}, [FLOOR]).outcome == "insufficient"
 
 
 @pytest.mark.parametrize("outcome", ["fail", "insufficient"])
 def test_the_category_is_judged_like_any_group(outcome):
     bad = {"religion": (BAD if outcome == "fail" else UNCLEAR, 100)}
-    assert judged(evidence_of(report(bad, hindu=(GOOD, 5)))).outcome == outcome
+    assert judge_rule(evidence_of(build_report(bad, hindu=(GOOD, 5)))).outcome == outcome
 
 
 def test_a_small_group_that_is_shown_to_be_worse_fails_though_its_category_passes():
-    verdict = judged(evidence_of(report(CATEGORIES, hindu=(BAD, 5))))
-    hindu = by_group(verdict)["hindu"]
+    verdict = judge_rule(evidence_of(build_report(CATEGORIES, hindu=(BAD, 5))))
+    hindu = group_results(verdict)["hindu"]
     assert (verdict.outcome, hindu.outcome, hindu.judged_in) == ("fail", "fail", "religion")
     assert (hindu.reason, hindu.kind, hindu.limit) == ("small_group", "floor", 0.8)
     assert hindu.bound == 0.7
@@ -100,13 +102,16 @@ def test_a_small_group_that_is_shown_to_be_worse_fails_though_its_category_passe
 
 def test_the_value_of_a_small_group_never_decides():
     rule = replace(FLOOR, mode="estimate")
-    assert judged(evidence_of(report(CATEGORIES, hindu=(UNCLEAR, 5))), rule).outcome == "pass"
+    assert (
+        judge_rule(evidence_of(build_report(CATEGORIES, hindu=(UNCLEAR, 5))), rule).outcome
+        == "pass"
+    )
 
 
 def test_alone_the_bounds_that_hold_together_decide():
-    found = report(CATEGORIES, hindu=(BAD, 5))
-    wider = evidence_of(report(hindu=(UNCLEAR, 5)))
-    assert judged(evidence_of(found, alone=wider)).outcome == "pass"
+    evidence = build_report(CATEGORIES, hindu=(BAD, 5))
+    wider = evidence_of(build_report(hindu=(UNCLEAR, 5)))
+    assert judge_rule(evidence_of(evidence, alone=wider)).outcome == "pass"
 
 
 @pytest.mark.parametrize(
@@ -120,9 +125,9 @@ def test_against_the_champion_alone_any_loss_that_is_shown_fails(metric, low, hi
     equal = change(0.2, 0.2, -0.01, 0.01, gap=gap)
     small = change(0.3, 0.2, *ends, gap=gap) if gap else change(0.7, 0.9, *ends)
     rule = Rule(metric, "each", margin=0.5, min_negatives=25)
-    champion = report({"religion": (equal, 100)}, hindu=(small, 12))
-    found = evidence_of(report({"religion": (GOOD, 100)}, hindu=(GOOD, 12)), champion)
-    hindu = by_group(judged(found, rule))["hindu"]
+    champion = build_report({"religion": (equal, 100)}, hindu=(small, 12))
+    evidence = evidence_of(build_report({"religion": (GOOD, 100)}, hindu=(GOOD, 12)), champion)
+    hindu = group_results(judge_rule(evidence, rule))["hindu"]
     assert (hindu.outcome, hindu.reason) == (outcome, "small_group")
     assert (hindu.kind, hindu.confidence) == ("champion", 0.95)
     assert hindu.bound == (ends[0] if gap else ends[1])
@@ -131,14 +136,14 @@ def test_against_the_champion_alone_any_loss_that_is_shown_fails(metric, low, hi
 
 @pytest.mark.parametrize(("n", "outcome"), [(9, "insufficient"), (10, "skipped")])
 def test_a_bound_of_fewer_than_ten_rows_excludes_no_loss_against_the_champion(n, outcome):
-    whole, hindu = against_champion(-0.01, 0.01, n=n)
+    whole, hindu = judge_change(-0.01, 0.01, n=n)
     assert (hindu.outcome, hindu.not_excluded is None) == (outcome, outcome == "insufficient")
     assert whole == ("pass" if outcome == "skipped" else outcome)
 
 
 def test_a_group_that_its_rows_say_nothing_about_lacks_evidence_though_its_category_passes():
-    verdict = judged(evidence_of(report(CATEGORIES, hindu=(UNDEFINED, 0))))
-    hindu = by_group(verdict)["hindu"]
+    verdict = judge_rule(evidence_of(build_report(CATEGORIES, hindu=(UNDEFINED, 0))))
+    hindu = group_results(verdict)["hindu"]
     assert (verdict.outcome, hindu.outcome, hindu.judged_in) == (
         "insufficient",
         "insufficient",
@@ -149,15 +154,17 @@ def test_a_group_that_its_rows_say_nothing_about_lacks_evidence_though_its_categ
     assert "not_excluded" not in hindu.to_dict()
 
 
-def named(*names):
+def list_unmeasured(*names):
     return SmallGroups(not_measured=dict.fromkeys(names, "no such comments; until 2026-12-31"))
 
 
 @pytest.mark.parametrize("small", [(UNDEFINED, 0), (UNCLEAR, 5)])
 def test_a_group_that_is_known_not_to_be_measured_does_not_block(small):
-    found = evidence_of(report(hindu=small, muslim=(GOOD, 95)), small=named("hindu"))
-    verdict = decide({evidence_needed([FLOOR])[0]: found}, [FLOOR])
-    hindu = by_group(verdict)["hindu"]
+    evidence = evidence_of(
+        build_report(hindu=small, muslim=(GOOD, 95)), small=list_unmeasured("hindu")
+    )
+    verdict = decide({evidence_needed([FLOOR])[0]: evidence}, [FLOOR])
+    hindu = group_results(verdict)["hindu"]
     assert (verdict.outcome, hindu.outcome) == ("pass", "skipped")
     assert hindu.not_measured == "no such comments; until 2026-12-31"
     assert (hindu.reason, hindu.judged_in) == ("small_group", None)
@@ -167,22 +174,24 @@ def test_a_hint_is_given_where_a_group_lacks_evidence_and_only_there():
     hint = "Its entry ended on 2026-11-01."
     for own, lacks in (((UNDEFINED, 0), True), ((UNCLEAR, 5), False)):
         small = SmallGroups(hints={"hindu": hint})
-        hindu = by_group(judged(evidence_of(report(CATEGORIES, hindu=own), small=small)))["hindu"]
+        hindu = group_results(
+            judge_rule(evidence_of(build_report(CATEGORIES, hindu=own), small=small))
+        )["hindu"]
         assert (hindu.outcome, hindu.hint) == (
             ("insufficient", hint) if lacks else ("skipped", None)
         )
 
 
 def test_rows_that_are_worth_less_than_one_say_nothing_of_how_many_more_it_takes():
-    rows = report(CATEGORIES, hindu=(cell(0.9, 0.6, 0.95), 3))
+    rows = build_report(CATEGORIES, hindu=(cell(0.9, 0.6, 0.95), 3))
     worth = {"positive": 3.0, "negative": 0.9, "background_positive": 90, "background_negative": 90}
     rows["subgroups"]["hindu"] = rows["subgroups"]["hindu"] | {"effective": worth}
-    assert by_group(judged(evidence_of(rows)))["hindu"].rows_needed == {"negative": 25}
+    assert group_results(judge_rule(evidence_of(rows)))["hindu"].rows_needed == {"negative": 25}
 
 
 def test_a_group_on_that_list_that_its_category_stands_for_has_both():
-    groups = report(CATEGORIES, hindu=(UNCLEAR, 5), muslim=(GOOD, 95))
-    hindu = by_group(judged(evidence_of(groups, small=named("hindu"))))["hindu"]
+    groups = build_report(CATEGORIES, hindu=(UNCLEAR, 5), muslim=(GOOD, 95))
+    hindu = group_results(judge_rule(evidence_of(groups, small=list_unmeasured("hindu"))))["hindu"]
     assert (hindu.reason, hindu.judged_in) == ("small_group", "religion")
     assert hindu.not_measured == "no such comments; until 2026-12-31"
 
@@ -191,48 +200,56 @@ def test_only_a_group_that_lacks_rows_for_the_rule_is_said_to():
     """Whoever has enough is judged all the same, so naming it as not measured would not help."""
     few = Rule("bpsn_auc", "each", floor=0.8, min_positives=1, min_negatives=5)
     for n, lacks in ((4, True), (5, False)):
-        [hindu] = judged(evidence_of(report(hindu=(UNCLEAR, n))), few).results
+        [hindu] = judge_rule(evidence_of(build_report(hindu=(UNCLEAR, n))), few).results
         assert (hindu.outcome, hindu.lacks_rows) == ("insufficient", lacks)
-        both = report(hindu=(UNCLEAR, n), muslim=(GOOD, 95))
-        again = judged(evidence_of(both, small=named("hindu")), few)
+        tables = build_report(hindu=(UNCLEAR, n), muslim=(GOOD, 95))
+        again = judge_rule(evidence_of(tables, small=list_unmeasured("hindu")), few)
         assert again.outcome == ("pass" if lacks else "insufficient")
-    alone = by_group(judged(evidence_of(report(CATEGORIES, hindu=(UNDEFINED, 0)))))["hindu"]
-    assert alone.lacks_rows
+    hindu_result = group_results(
+        judge_rule(evidence_of(build_report(CATEGORIES, hindu=(UNDEFINED, 0))))
+    )["hindu"]
+    assert hindu_result.lacks_rows
 
 
 def test_a_group_on_that_list_that_has_enough_rows_is_judged_all_the_same():
-    found = evidence_of(report(CATEGORIES, muslim=(BAD, 95)), small=named("muslim"))
-    assert judged(found).outcome == "fail"
+    evidence = evidence_of(
+        build_report(CATEGORIES, muslim=(BAD, 95)), small=list_unmeasured("muslim")
+    )
+    assert judge_rule(evidence).outcome == "fail"
 
 
 def test_a_group_on_that_list_is_neither_the_worst_nor_in_an_aggregate():
     rule = replace(FLOOR, scope="worst")
-    found = evidence_of(report(hindu=(UNDEFINED, 0), muslim=(GOOD, 95)), small=named("hindu"))
-    worst, hindu = decide({evidence_needed([rule])[0]: found}, [rule]).results
+    evidence = evidence_of(
+        build_report(hindu=(UNDEFINED, 0), muslim=(GOOD, 95)), small=list_unmeasured("hindu")
+    )
+    worst, hindu = decide({evidence_needed([rule])[0]: evidence}, [rule]).results
     assert (worst.group, worst.outcome, hindu.outcome) == ("muslim", "pass", "skipped")
-    assert covered_groups(rule, found, ["hindu", "muslim"]) == ("muslim",)
+    assert covered_groups(rule, evidence, ["hindu", "muslim"]) == ("muslim",)
 
 
 def test_where_everybody_is_on_that_list_nothing_passes():
     rule = replace(FLOOR, scope="worst")
-    found = evidence_of(report(hindu=(UNDEFINED, 0)), small=named("hindu"))
-    verdict = decide({evidence_needed([rule])[0]: found}, [rule])
+    evidence = evidence_of(build_report(hindu=(UNDEFINED, 0)), small=list_unmeasured("hindu"))
+    verdict = decide({evidence_needed([rule])[0]: evidence}, [rule])
     assert verdict.outcome == "insufficient"
 
 
-def against_champion(low, high, *, n=12, metric="bpsn_auc", categories=("religion",), **small):
+def judge_change(low, high, *, n=12, metric="bpsn_auc", categories=("religion",), **small):
     """A small group beside its categories: its change against the champion, and the outcome."""
     gap = metric in GAPS
     equal = change(0.2, 0.2, -0.01, 0.01, gap=gap)
     own = change(0.3, 0.2, low, high, gap=gap) if gap else change(0.8, 0.8, low, high)
-    champion = report(dict.fromkeys(categories, (equal, 100)), hindu=(own, n), gay=(equal, 99))
-    known = evidence_of(
-        report(dict.fromkeys(categories, (GOOD, 100)), hindu=(GOOD, n), gay=(GOOD, 99)),
+    champion = build_report(
+        dict.fromkeys(categories, (equal, 100)), hindu=(own, n), gay=(equal, 99)
+    )
+    evidence = evidence_of(
+        build_report(dict.fromkeys(categories, (GOOD, 100)), hindu=(GOOD, n), gay=(GOOD, 99)),
         champion,
         small=SmallGroups(**small),
     )
-    verdict = judged(known, Rule(metric, "each", margin=0.05, min_negatives=25))
-    return verdict.outcome, by_group(verdict)["hindu"]
+    verdict = judge_rule(evidence, Rule(metric, "each", margin=0.05, min_negatives=25))
+    return verdict.outcome, group_results(verdict)["hindu"]
 
 
 @pytest.mark.parametrize(
@@ -245,7 +262,7 @@ def against_champion(low, high, *, n=12, metric="bpsn_auc", categories=("religio
     ],
 )
 def test_a_loss_that_stays_open_beyond_the_blind_margin_is_missing_evidence(metric, ends, outcome):
-    whole, hindu = against_champion(*ends, metric=metric, blind=(0.15, 0.3))
+    whole, hindu = judge_change(*ends, metric=metric, blind=(0.15, 0.3))
     assert hindu.outcome == outcome
     assert whole == ("pass" if outcome == "skipped" else outcome)
     assert hindu.reason == "small_group"
@@ -254,21 +271,21 @@ def test_a_loss_that_stays_open_beyond_the_blind_margin_is_missing_evidence(metr
 
 
 def test_a_category_of_categories_passes_nobody():
-    outcome, hindu = against_champion(-0.1, 0.1, categories=("any",))
+    outcome, hindu = judge_change(-0.1, 0.1, categories=("any",))
     assert (outcome, hindu.outcome, hindu.judged_in) == ("insufficient", "insufficient", None)
     assert (hindu.reason, hindu.lack) == ("small_group", Lack("negative", 12, 25))
 
 
 def test_without_a_category_the_blind_margin_judges_by_the_few_rows():
-    outcome, hindu = against_champion(-0.1, 0.1, categories=("any",), blind=(0.15, 0.3))
+    outcome, hindu = judge_change(-0.1, 0.1, categories=("any",), blind=(0.15, 0.3))
     assert (outcome, hindu.outcome, hindu.judged_in) == ("pass", "skipped", None)
     assert (hindu.reason, hindu.blind) == ("small_group", 0.15)
-    outcome, hindu = against_champion(-0.2, 0.1, categories=("any",), blind=(0.15, 0.3))
+    outcome, hindu = judge_change(-0.2, 0.1, categories=("any",), blind=(0.15, 0.3))
     assert (outcome, hindu.outcome) == ("insufficient", "insufficient")
 
 
 def test_what_is_left_open_what_would_be_seen_and_what_is_missing_by_hand():
-    _, hindu = against_champion(-0.1, 0.1, n=20)
+    _, hindu = judge_change(-0.1, 0.1, n=20)
     # A bound .10 away: 80 % see .10 (1 + .8416 / 1.6449), and .05 needs four times the rows.
     assert hindu.not_excluded == pytest.approx(0.1)
     assert hindu.visible == pytest.approx(0.1 * POWER)
@@ -289,8 +306,8 @@ def test_what_is_left_open_what_would_be_seen_and_what_is_missing_by_hand():
     ],
 )
 def test_the_rows_that_a_limit_needs_by_hand(rule, own, more):
-    found = evidence_of(report(CATEGORIES, hindu=(own, 5), muslim=(GOOD, 95)))
-    hindu = by_group(judged(found, rule))["hindu"]
+    evidence = evidence_of(build_report(CATEGORIES, hindu=(own, 5), muslim=(GOOD, 95)))
+    hindu = group_results(judge_rule(evidence, rule))["hindu"]
     assert hindu.rows_needed == {"negative": more}
 
 
@@ -298,7 +315,7 @@ def test_the_rows_that_a_limit_needs_by_hand(rule, own, more):
     ("metric", "values"), [("bpsn_auc", (0.8, 0.8)), ("negative_aeg", (0.3, 0.2))]
 )
 def test_alone_the_change_has_both_values_and_what_it_leaves_open(metric, values):
-    _, hindu = against_champion(*((-0.05, 0.1) if metric in GAPS else (-0.1, 0.05)), metric=metric)
+    _, hindu = judge_change(*((-0.05, 0.1) if metric in GAPS else (-0.1, 0.05)), metric=metric)
     assert (hindu.reason, hindu.metric, hindu.kind) == ("small_group", metric, "champion")
     assert (hindu.value, hindu.rival) == values
     assert (hindu.not_excluded, hindu.limit) == (0.1, 0.05)
@@ -307,29 +324,34 @@ def test_alone_the_change_has_both_values_and_what_it_leaves_open(metric, values
 
 def test_near_the_best_value_the_wider_side_decides_what_would_be_seen():
     perfect = cell(1.0, 0.67, 1.0)
-    hindu = by_group(judged(evidence_of(report(CATEGORIES, hindu=(perfect, 5)))))["hindu"]
+    hindu = group_results(judge_rule(evidence_of(build_report(CATEGORIES, hindu=(perfect, 5)))))[
+        "hindu"
+    ]
     assert hindu.visible == pytest.approx(0.33 * POWER)
 
 
 def test_of_a_better_group_no_loss_is_left_open():
     for low in (0.02, 0.0):
-        _, hindu = against_champion(low, 0.1)
+        _, hindu = judge_change(low, 0.1)
         assert (hindu.reason, hindu.not_excluded) == ("small_group", -low)
 
 
 def test_a_number_that_is_not_finite_is_an_error_alone_too():
     infinite = cell(float("inf"), 0.5, 0.9)
-    verdict = judged(evidence_of(report(CATEGORIES, hindu=(infinite, 5))))
+    verdict = judge_rule(evidence_of(build_report(CATEGORIES, hindu=(infinite, 5))))
     assert verdict.outcome == "error"
-    assert by_group(verdict)["hindu"].reason == "not_finite"
+    assert group_results(verdict)["hindu"].reason == "not_finite"
 
 
 def test_a_category_without_support_leads_to_the_one_above_but_not_to_the_top():
     tree = Hierarchy({"religion": ("hindu",), "belief": ("religion",), "any": ("belief",)})
-    rule, found = FLOOR, report({"religion": (GOOD, 10), "belief": (GOOD, 40)}, hindu=(GOOD, 5))
+    rule, evidence = (
+        FLOOR,
+        build_report({"religion": (GOOD, 10), "belief": (GOOD, 40)}, hindu=(GOOD, 5)),
+    )
     key = evidence_needed([rule])[0]
-    verdict = decide({key: evidence_of(found, small=SmallGroups(tree))}, [rule])
-    assert by_group(verdict)["hindu"].judged_in == "belief"
+    verdict = decide({key: evidence_of(evidence, small=SmallGroups(tree))}, [rule])
+    assert group_results(verdict)["hindu"].judged_in == "belief"
     assert list(tree.above("hindu")) == ["religion", "belief", "any"]
     assert list(tree.list_substitutes("hindu")) == ["religion", "belief"]
     assert list(RELIGIONS.list_substitutes("gay")) == [
@@ -339,19 +361,24 @@ def test_a_category_without_support_leads_to_the_one_above_but_not_to_the_top():
 
 def test_where_no_category_has_support_the_group_is_insufficient_with_what_they_lack():
     few = {"religion": (GOOD, 10), "any": (GOOD, 400)}
-    verdict = judged(evidence_of(report(few, hindu=(GOOD, 5), other=(GOOD, 5))))
-    found = by_group(verdict)
+    verdict = judge_rule(evidence_of(build_report(few, hindu=(GOOD, 5), other=(GOOD, 5))))
+    results = group_results(verdict)
     assert verdict.outcome == "insufficient"
     of_religion = Lack("negative", 10, 25, group="religion")
-    assert found["hindu"].lack == Lack("negative", 5, 25, categories=(of_religion,))
-    assert (found["hindu"].reason, found["hindu"].judged_in) == ("small_group", None)
-    assert (found["other"].reason, found["other"].lack) == ("few_rows", Lack("negative", 5, 25))
+    assert results["hindu"].lack == Lack("negative", 5, 25, categories=(of_religion,))
+    assert (results["hindu"].reason, results["hindu"].judged_in) == ("small_group", None)
+    assert (results["other"].reason, results["other"].lack) == (
+        "few_rows",
+        Lack("negative", 5, 25),
+    )
 
 
 def test_the_worst_is_sought_among_large_groups_and_categories():
     rule = replace(FLOOR, scope="worst")
-    found = evidence_of(report(CATEGORIES, hindu=(UNCLEAR, 5), muslim=(cell(0.85, 0.81, 0.9), 95)))
-    worst, hindu = judged(found, rule).results
+    evidence = evidence_of(
+        build_report(CATEGORIES, hindu=(UNCLEAR, 5), muslim=(cell(0.85, 0.81, 0.9), 95))
+    )
+    worst, hindu = judge_rule(evidence, rule).results
     assert (worst.scope, worst.group, worst.outcome) == ("worst", "muslim", "pass")
     assert worst.instead_of == ("hindu",)
     assert (hindu.group, hindu.judged_in, hindu.outcome) == ("hindu", "religion", "skipped")
@@ -359,33 +386,35 @@ def test_the_worst_is_sought_among_large_groups_and_categories():
 
 def test_an_aggregate_covers_categories_instead_of_small_groups():
     rule = Rule("final_score", "aggregate", floor=0.8, min_positives=25, min_negatives=25)
-    plain = report(CATEGORIES, hindu=(GOOD, 5), muslim=(GOOD, 95))
-    found = evidence_of(plain, small=SmallGroups(RELIGIONS))
-    assert covered_groups(rule, found, ["hindu", "muslim"]) == ("religion", "muslim")
-    few = report({"religion": (GOOD, 10), "any": (GOOD, 400)}, hindu=(GOOD, 5), muslim=(GOOD, 95))
+    plain = build_report(CATEGORIES, hindu=(GOOD, 5), muslim=(GOOD, 95))
+    evidence = evidence_of(plain, small=SmallGroups(RELIGIONS))
+    assert covered_groups(rule, evidence, ["hindu", "muslim"]) == ("religion", "muslim")
+    few = build_report(
+        {"religion": (GOOD, 10), "any": (GOOD, 400)}, hindu=(GOOD, 5), muslim=(GOOD, 95)
+    )
     # The top may stand for somebody in what joins everybody.
-    whole = replace(found, table=evidence_of(few).table)
+    whole = replace(evidence, table=evidence_of(few).table)
     assert covered_groups(rule, whole, ["hindu", "muslim"]) == ("any", "muslim")
     plain["power_mean"] = plain["power_mean"] | {"groups": ["hindu", "muslim"]}
-    found = evidence_of(plain, small=SmallGroups(RELIGIONS))
-    [lacking] = judged(found, rule).results
+    evidence = evidence_of(plain, small=SmallGroups(RELIGIONS))
+    [lacking] = judge_rule(evidence, rule).results
     assert (lacking.reason, lacking.n_categories) == ("few_rows", 0)
     assert lacking.lack == Lack("positive", 5, 25, group="hindu")
     own = plain | {"power_mean": plain["power_mean"] | {"groups": ["religion", "muslim"]}}
     rolled = {rule.name: Rolled(("religion", "muslim"), evidence_of(own))}
-    result = judged(replace(found, rolled=rolled), rule).results[0]
+    result = judge_rule(replace(evidence, rolled=rolled), rule).results[0]
     assert (result.outcome, result.instead_of) == ("pass", ("religion", "muslim"))
     assert (result.scope, result.metric, result.n_categories) == ("aggregate", "final_score", 1)
 
 
 def test_small_groups_are_those_of_any_rule_and_limit():
-    found = evidence_of(
-        report(CATEGORIES, hindu=(GOOD, 5), muslim=(GOOD, 30), gay=(GOOD, 95)),
+    evidence = evidence_of(
+        build_report(CATEGORIES, hindu=(GOOD, 5), muslim=(GOOD, 30), gay=(GOOD, 95)),
         small=SmallGroups(RELIGIONS),
     )
     more = Rule("bpsn_auc", "worst", floor=0.8, margin=0.1, min_negatives=50)
-    assert small_groups([FLOOR], found) == ["hindu"]
-    assert small_groups([FLOOR, more], found) == ["hindu", "muslim"]
+    assert small_groups([FLOOR], evidence) == ["hindu"]
+    assert small_groups([FLOOR, more], evidence) == ["hindu", "muslim"]
 
 
 @pytest.mark.parametrize(
@@ -416,5 +445,8 @@ def test_the_identities_of_civil_comments_are_in_five_categories_and_in_one():
 
 def test_a_small_group_that_is_shown_to_be_bad_fails_alone():
     assert (
-        by_group(judged(evidence_of(report(CATEGORIES, hindu=(BAD, 5)))))["hindu"].outcome == "fail"
+        group_results(judge_rule(evidence_of(build_report(CATEGORIES, hindu=(BAD, 5)))))[
+            "hindu"
+        ].outcome
+        == "fail"
     )

@@ -22,9 +22,9 @@ def test_a_candidate_made_of_all_earlier_ones_by_their_luck_is_flattered_by_the_
     rng = np.random.default_rng(4)
     luck = rng.standard_normal((5000, 40))
     combined = (np.sign(luck) * luck).sum(axis=1) / math.sqrt(40)
-    found = selection_flattery(1.0, 41, adaptive=True)
-    assert found == pytest.approx(combined.mean(), rel=0.01)
-    assert found > selection_flattery(1.0, 41)
+    optimism = selection_flattery(1.0, 41, adaptive=True)
+    assert optimism == pytest.approx(combined.mean(), rel=0.01)
+    assert optimism > selection_flattery(1.0, 41)
 
 
 @pytest.mark.parametrize(("z", "least", "most"), [(0.0, 0.98, 1.02), (1.6448536, 0.0, 0.3)])

@@ -8,7 +8,7 @@ import pytest
 from bias_metrics import error_rates, fned, fped, threshold_report
 
 
-def drawn(seed, n=3000, n_groups=3):
+def draw_rows(seed, n=3000, n_groups=3):
     rng = np.random.default_rng(seed)
     y_true = rng.random(n) < 0.3
     groups = {f"g{i}": rng.random(n) < 0.05 + 0.05 * (i % 5) for i in range(n_groups)}
@@ -16,7 +16,7 @@ def drawn(seed, n=3000, n_groups=3):
     return y_true, np.round(rng.normal(0.3 + 0.3 * y_true + 0.2 * groups["g0"], 0.2), 2), groups
 
 
-def measure(rows, threshold=0.5, **options):
+def measure_report(rows, threshold=0.5, **options):
     return threshold_report(*rows, threshold=threshold, **options)
 
 
@@ -28,13 +28,13 @@ def test_the_report_of_ten_rows_is_that_counted_by_hand():
     y_true = [0, 0, 0, 0, 0, 0, 1, 1, 1, 1]
     y_score = [0.1, 0.2, 0.3, 0.5, 0.8, 0.9, 0.4, 0.6, 0.7, 0.9]
     gay = [0, 0, 1, 1, 1, 1, 1, 1, 0, 0]
-    found = measure((y_true, y_score, {"gay": gay}))
-    of_gay = found.subgroups["gay"]
-    assert (found.overall.n_false_positive, found.overall.n_false_negative) == (3, 1)
+    report = measure_report((y_true, y_score, {"gay": gay}))
+    of_gay = report.subgroups["gay"]
+    assert (report.overall.n_false_positive, report.overall.n_false_negative) == (3, 1)
     assert (of_gay.n_false_positive, of_gay.n_true_negative) == (3, 1)
     assert (of_gay.n_false_negative, of_gay.n_true_positive) == (1, 1)
-    assert found.fped.value == 3 / 4 - 1 / 2
-    assert found.fned.value == 1 / 2 - 1 / 4
+    assert report.fped.value == 3 / 4 - 1 / 2
+    assert report.fned.value == 1 / 2 - 1 / 4
 
 
 # Each metric alone.
@@ -42,26 +42,26 @@ def test_the_report_of_ten_rows_is_that_counted_by_hand():
 
 @pytest.mark.parametrize("threshold", [0.5, 0.31, -1.0, 2.0])
 def test_the_values_are_those_of_each_metric_alone(threshold):
-    y_true, y_score, groups = drawn(1)
-    found = measure((y_true, y_score, groups), threshold)
-    assert found.overall == error_rates(y_true, y_score, threshold=threshold)
+    y_true, y_score, groups = draw_rows(1)
+    report = measure_report((y_true, y_score, groups), threshold)
+    assert report.overall == error_rates(y_true, y_score, threshold=threshold)
     for name, mask in groups.items():
-        alone = error_rates(y_true[mask], y_score[mask], threshold=threshold)
-        assert found.subgroups[name] == alone
+        expected = error_rates(y_true[mask], y_score[mask], threshold=threshold)
+        assert report.subgroups[name] == expected
     for metric in (fped, fned):
-        alone = metric(y_true, y_score, groups, threshold=threshold).value
-        assert getattr(found, metric.__name__) == alone
+        expected = metric(y_true, y_score, groups, threshold=threshold).value
+        assert getattr(report, metric.__name__) == expected
 
 
 def test_the_sums_cover_the_groups_named():
-    y_true, y_score, groups = drawn(3)
+    y_true, y_score, groups = draw_rows(3)
     groups["nobody"] = np.zeros(y_true.size, dtype=bool)
-    everyone = measure((y_true, y_score, groups))
+    everyone = measure_report((y_true, y_score, groups))
     assert everyone.fped.value is None
     assert "undefined for nobody" in everyone.fped.reason
-    named = measure((y_true, y_score, groups), groups=["g1"])
-    assert named.fped == fped(y_true, y_score, {"g1": groups["g1"]}, threshold=0.5).value
-    assert named.to_dict()["groups"] == ["g1"]
+    subset = measure_report((y_true, y_score, groups), groups=["g1"])
+    assert subset.fped == fped(y_true, y_score, {"g1": groups["g1"]}, threshold=0.5).value
+    assert subset.to_dict()["groups"] == ["g1"]
 
 
 @pytest.mark.parametrize(
@@ -74,4 +74,4 @@ def test_the_sums_cover_the_groups_named():
 )
 def test_a_wrong_option_is_refused(options, message):
     with pytest.raises(ValueError, match=message):
-        measure(drawn(5, n=20), **options)
+        measure_report(draw_rows(5, n=20), **options)

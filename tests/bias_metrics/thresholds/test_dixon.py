@@ -36,9 +36,9 @@ def test_both_differences_of_ten_rows_are_those_counted_by_hand():
 @every_metric
 def test_the_threshold_comes_from_the_general_set_and_else_from_the_measured_rows(metric):
     general = [0, 0, 1, 1], [0.1, 0.3, 0.35, 0.9]
-    found = metric(*BY_HAND, threshold_set=general)
-    assert found.threshold == 0.35
-    assert found.to_dict() == metric(*BY_HAND, threshold=0.35).to_dict()
+    difference = metric(*BY_HAND, threshold_set=general)
+    assert difference.threshold == 0.35
+    assert difference.to_dict() == metric(*BY_HAND, threshold=0.35).to_dict()
     own = metric(*BY_HAND)
     assert own.threshold == equal_error_rate(*BY_HAND[:2]).threshold
     assert own.to_dict() == metric(*BY_HAND, threshold=own.threshold).to_dict()
@@ -51,8 +51,8 @@ def test_a_sum_over_terms_and_models_is_as_many_times_a_sum_over_terms():
     # Table 5 of Dixon et al. prints 74.13 for 50 terms and 10 models; a model's value is 7.41.
     y_true, y_score, groups = BY_HAND
     models = {f"{name} {model}": mask for name, mask in groups.items() for model in range(10)}
-    one = fped(y_true, y_score, groups, threshold=0.5).value.value
-    assert fped(y_true, y_score, models, threshold=0.5).value.value == pytest.approx(10 * one)
+    single = fped(y_true, y_score, groups, threshold=0.5).value.value
+    assert fped(y_true, y_score, models, threshold=0.5).value.value == pytest.approx(10 * single)
 
 
 def test_shifted_groups_have_the_rates_of_their_normal_distributions():
@@ -70,14 +70,14 @@ def test_shifted_groups_have_the_rates_of_their_normal_distributions():
     for metric, rates in [(fped, fpr), (fned, fnr)]:
         mean = sum(rates.values()) / 3
         expected = sum(abs(mean - rate) for rate in rates.values())
-        found = metric(y_true, scores, groups, threshold=t)
-        assert found.value.value == pytest.approx(expected, abs=3 / n)
+        difference = metric(y_true, scores, groups, threshold=t)
+        assert difference.value.value == pytest.approx(expected, abs=3 / n)
 
 
 # Oracles.
 
 
-def some_rows(seed, dtype):
+def draw_rows(seed, dtype):
     rng = np.random.default_rng(seed)
     y_true = rng.random(300) < 0.4
     scores = ((rng.integers(0, 8, 300) + 2 * y_true) / 10).astype(dtype)
@@ -88,34 +88,34 @@ def some_rows(seed, dtype):
 @pytest.mark.parametrize("seed", range(3))
 @every_metric
 def test_it_equals_a_loop_over_subgroups_and_rows(metric, seed, dtype):
-    y_true, y_score, groups = some_rows(seed, dtype)
+    y_true, y_score, groups = draw_rows(seed, dtype)
     label = metric is fned
 
-    def rate(rows):
+    def compute_rate(rows):
         of_class = [i for i in range(300) if rows[i] and y_true[i] == label]
         return sum((y_score[i] >= dtype(0.7)) != label for i in of_class) / len(of_class)
 
-    overall = rate([True] * 300)
-    expected = sum(abs(overall - rate(mask)) for mask in groups.values())
-    found = metric(y_true, y_score, groups, threshold=0.7)
-    assert found.value.value == pytest.approx(expected, abs=1e-12)
+    overall = compute_rate([True] * 300)
+    expected = sum(abs(overall - compute_rate(mask)) for mask in groups.values())
+    difference = metric(y_true, y_score, groups, threshold=0.7)
+    assert difference.value.value == pytest.approx(expected, abs=1e-12)
 
 
 @every_metric
 def test_it_equals_the_confusion_matrices_of_scikit_learn(metric):
     metrics = pytest.importorskip("sklearn.metrics")
-    y_true, y_score, groups = some_rows(4, np.float64)
-    found = metric(y_true, y_score, groups)
+    y_true, y_score, groups = draw_rows(4, np.float64)
+    difference = metric(y_true, y_score, groups)
 
-    def rate(rows):
-        flags = y_score[rows] >= found.threshold
+    def compute_rate(rows):
+        flags = y_score[rows] >= difference.threshold
         matrix = metrics.confusion_matrix(y_true[rows], flags, normalize="true")
         return matrix[0, 1] if metric is fped else matrix[1, 0]
 
-    overall = rate(np.ones(300, dtype=bool))
-    assert found.overall.value == pytest.approx(overall, abs=1e-12)
-    expected = sum(abs(overall - rate(mask)) for mask in groups.values())
-    assert found.value.value == pytest.approx(expected, abs=1e-12)
+    overall = compute_rate(np.ones(300, dtype=bool))
+    assert difference.overall.value == pytest.approx(overall, abs=1e-12)
+    expected = sum(abs(overall - compute_rate(mask)) for mask in groups.values())
+    assert difference.value.value == pytest.approx(expected, abs=1e-12)
 
 
 # Undefined.
@@ -123,11 +123,11 @@ def test_it_equals_the_confusion_matrices_of_scikit_learn(metric):
 
 def test_a_subgroup_without_the_class_makes_the_sum_undefined_and_is_named():
     groups = {"gay": [1, 1, 0], "other_gender": [0, 0, 0], "tall": [0, 1, 1]}
-    found = fped([0, 0, 1], [0.1, 0.9, 0.8], groups, threshold=0.5)
-    assert found.value.value is None
-    assert found.value.reason == "undefined for other_gender (no negatives)"
-    assert found.terms["gay"].value == 0
-    plain = found.to_dict()
+    difference = fped([0, 0, 1], [0.1, 0.9, 0.8], groups, threshold=0.5)
+    assert difference.value.value is None
+    assert difference.value.reason == "undefined for other_gender (no negatives)"
+    assert difference.terms["gay"].value == 0
+    plain = difference.to_dict()
     assert plain["terms"]["other_gender"] == {"value": None, "reason": "no negatives"}
     reason = "undefined for other_gender (no positives)"
     assert fned([1, 0, 1], [0.1, 0.9, 0.8], groups, threshold=0.5).value.reason == reason
@@ -138,8 +138,13 @@ def test_a_subgroup_without_the_class_makes_the_sum_undefined_and_is_named():
     [(fped, [1, 1], "no negatives"), (fned, [0, 0], "no positives")],
 )
 def test_without_the_class_at_all_everything_is_undefined(metric, y_true, reason):
-    found = metric(y_true, [0.1, 0.9], {"gay": [1, 0]}, threshold=0.5)
-    assert found.value.reason == found.overall.reason == found.terms["gay"].reason == reason
+    difference = metric(y_true, [0.1, 0.9], {"gay": [1, 0]}, threshold=0.5)
+    assert (
+        difference.value.reason
+        == difference.overall.reason
+        == difference.terms["gay"].reason
+        == reason
+    )
 
 
 @every_metric
@@ -149,10 +154,10 @@ def test_without_subgroups_there_is_no_sum(metric):
 
 @every_metric
 def test_a_threshold_set_of_one_class_sets_no_threshold(metric):
-    found = metric(*BY_HAND, threshold_set=([1, 1], [0.1, 0.2]))
-    assert found.threshold is None
-    assert found.value.reason == "no threshold of equal errors: no negatives"
-    assert found.terms["gay"].reason == found.value.reason
+    difference = metric(*BY_HAND, threshold_set=([1, 1], [0.1, 0.2]))
+    assert difference.threshold is None
+    assert difference.value.reason == "no threshold of equal errors: no negatives"
+    assert difference.terms["gay"].reason == difference.value.reason
 
 
 # Refusals.

@@ -15,25 +15,25 @@ DEAF = [0, 0, 1, 1, 0, 0, 0, 0]
 
 
 def test_the_shares_of_eight_rows_are_those_counted_by_hand():
-    found = marked_rows(MISSING, {"gay": GAY, "deaf": DEAF})
-    gay, deaf = found.subgroups["gay"], found.subgroups["deaf"]
-    assert (found.overall.n, found.overall.n_marked) == (8, 3)
-    assert found.overall.rate.value == 3 / 8
-    assert found.overall.gap is None
+    marked = marked_rows(MISSING, {"gay": GAY, "deaf": DEAF})
+    gay, deaf = marked.subgroups["gay"], marked.subgroups["deaf"]
+    assert (marked.overall.n, marked.overall.n_marked) == (8, 3)
+    assert marked.overall.rate.value == 3 / 8
+    assert marked.overall.gap is None
     assert (gay.n, gay.n_marked, gay.rate.value) == (3, 2, 2 / 3)
     assert gay.gap.value == pytest.approx(2 / 3 - 1 / 5)
     assert deaf.gap.value == pytest.approx(0 - 3 / 6)
 
 
 def test_without_identities_as_background_only_such_rows_are_compared():
-    found = marked_rows(MISSING, {"gay": GAY, "deaf": DEAF}, background="no_identity")
-    assert found.subgroups["gay"].gap.value == pytest.approx(2 / 3 - 1 / 4)
+    marked = marked_rows(MISSING, {"gay": GAY, "deaf": DEAF}, background="no_identity")
+    assert marked.subgroups["gay"].gap.value == pytest.approx(2 / 3 - 1 / 4)
 
 
 def test_the_interval_of_a_share_is_wilsons():
     # Wilson (1927) with z = 1.959964: 3 of 8, solved by hand from |p - 3/8| = z sqrt(p (1-p) / 8).
-    found = marked_rows(MISSING, {"gay": GAY}).overall.rate
-    for end in (found.low, found.high):
+    marked = marked_rows(MISSING, {"gay": GAY}).overall.rate
+    for end in (marked.low, marked.high):
         reach = 1.959963984540054 * math.sqrt(end * (1 - end) / 8)
         assert abs(end - 3 / 8) == pytest.approx(reach)
 
@@ -42,16 +42,16 @@ def test_the_interval_of_a_share_is_wilsons():
 def test_a_naive_loop_counts_the_same(seed, n):
     rng = np.random.default_rng(seed)
     missing, gay = rng.random(n) < 0.3, rng.random(n) < 0.5
-    found = marked_rows(missing, {"gay": gay}).subgroups["gay"]
+    share = marked_rows(missing, {"gay": gay}).subgroups["gay"]
     own = sum(1 for a, b in zip(missing, gay, strict=True) if a and b)
     others = sum(1 for a, b in zip(missing, gay, strict=True) if a and not b)
     n_own = sum(gay)
-    assert (found.n, found.n_marked) == (n_own, own)
+    assert (share.n, share.n_marked) == (n_own, own)
     if n_own == 0:
-        assert found.rate.reason == "no rows"
-        assert found.gap.value is None
+        assert share.rate.reason == "no rows"
+        assert share.gap.value is None
     elif n_own < n:
-        assert found.gap.value == pytest.approx(own / n_own - others / (n - n_own))
+        assert share.gap.value == pytest.approx(own / n_own - others / (n - n_own))
 
 
 @given(seed=st.integers(0, 2**32))
@@ -61,40 +61,40 @@ def test_the_order_of_rows_does_not_matter(seed):
     order = rng.permutation(90)
     first = marked_rows(missing, {"gay": gay}, clusters=cluster).to_dict()
     second = marked_rows(missing[order], {"gay": gay[order]}, clusters=cluster[order]).to_dict()
-    for one, other in (
+    for turned, other in (
         (first["overall"], second["overall"]),
         (first["subgroups"]["gay"], second["subgroups"]["gay"]),
     ):
-        assert one["rate"] == pytest.approx(other["rate"])
+        assert turned["rate"] == pytest.approx(other["rate"])
 
 
 def test_the_gap_is_that_of_flagged_rows_where_a_missing_score_is_a_flag():
     rng = np.random.default_rng(0)
     missing, gay, cluster = rng.random(200) < 0.2, rng.random(200) < 0.4, rng.integers(0, 40, 200)
-    found = marked_rows(missing, {"gay": gay}, clusters=cluster).subgroups["gay"].gap
+    missing_gap = marked_rows(missing, {"gay": gay}, clusters=cluster).subgroups["gay"].gap
     # All rows harmless: a false positive is a flag.
     as_errors = rate_gaps(
         Rows(np.zeros(200), {"gay": gay}, clusters=cluster), missing.astype(float), threshold=0.5
     )
     gap = as_errors.subgroups["gay"]["fpr_gap"]
-    assert (found.value, found.low, found.high) == (gap.value, gap.low, gap.high)
+    assert (missing_gap.value, missing_gap.low, missing_gap.high) == (gap.value, gap.low, gap.high)
 
 
 def test_clusters_make_the_interval_wider_if_their_rows_go_together():
     cluster = np.repeat(np.arange(40), 10)
     missing = cluster % 4 == 0
-    alone = marked_rows(missing, {"gay": cluster < 20}).overall.rate
-    found = marked_rows(missing, {"gay": cluster < 20}, clusters=cluster).overall.rate
-    assert found.low < alone.low < alone.high < found.high
-    assert found.n_clusters == 40
+    by_row = marked_rows(missing, {"gay": cluster < 20}).overall.rate
+    by_cluster = marked_rows(missing, {"gay": cluster < 20}, clusters=cluster).overall.rate
+    assert by_cluster.low < by_row.low < by_row.high < by_cluster.high
+    assert by_cluster.n_clusters == 40
 
 
 def test_too_few_clusters_give_no_interval():
     cluster = np.arange(40) % 5
-    found = marked_rows(cluster == 0, {"gay": cluster < 3}, clusters=cluster).overall
-    assert found.rate.value == 0.2
-    assert (found.rate.low, found.rate.high) == (None, None)
-    assert "5 clusters where 20 are needed" in found.rate.reason
+    marked = marked_rows(cluster == 0, {"gay": cluster < 3}, clusters=cluster).overall
+    assert marked.rate.value == 0.2
+    assert (marked.rate.low, marked.rate.high) == (None, None)
+    assert "5 clusters where 20 are needed" in marked.rate.reason
 
 
 def test_a_share_of_0_or_1_has_an_interval_within_0_and_1():
@@ -106,9 +106,9 @@ def test_a_share_of_0_or_1_has_an_interval_within_0_and_1():
 
 
 def test_plain_values_and_records_say_the_same():
-    found = marked_rows(MISSING, {"gay": GAY})
-    plain = found.to_dict()
+    marked = marked_rows(MISSING, {"gay": GAY})
+    plain = marked.to_dict()
     assert plain["overall"].keys() == {"n", "n_marked", "rate"}
-    [row] = found.rows()
+    [row] = marked.rows()
     assert row["gap"] == plain["subgroups"]["gay"]["gap"]["value"]
     assert row["high"] == plain["subgroups"]["gay"]["rate"]["high"]

@@ -27,68 +27,68 @@ SCORES = [0.9, 0.5, 0.6, 0.1, 0.8, 0.2, 0.7, 0.1, 0.2, 0.3, 0.4, 0.9, 0.8, 0.3, 
 GROUP = {"gay": [1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0]}
 
 
-def draw(n=400, seed=0, shift=0.5):
+def draw_rows(n=400, seed=0, shift=0.5):
     rng = np.random.default_rng(seed)
     y_true, mask = rng.random(n) < 0.4, rng.random(n) < 0.3
     y_score = y_true + rng.normal(size=n) + shift * (mask & ~y_true)
     return y_true, y_score, mask, rng
 
 
-def only(found, metric="fpr_gap"):
+def select_cell(table, metric="fpr_gap"):
     """The cell of the only subgroup."""
-    (cells,) = found.subgroups.values()
+    (cells,) = table.subgroups.values()
     return cells[metric]
 
 
 def test_the_gaps_of_fifteen_rows_are_those_counted_by_hand():
-    found = rate_gaps(Rows(Y_TRUE, GROUP), SCORES, threshold=0.5)
+    table = rate_gaps(Rows(Y_TRUE, GROUP), SCORES, threshold=0.5)
     # .9, .5 and .6 of four harmless mentions are flagged; .7 of five others.
-    assert only(found).value == pytest.approx(Fraction(3, 4) - Fraction(1, 5))
+    assert select_cell(table).value == pytest.approx(Fraction(3, 4) - Fraction(1, 5))
     # .2 of two toxic mentions is missed; .3 of four others.
-    assert only(found, "fnr_gap").value == pytest.approx(Fraction(1, 2) - Fraction(1, 4))
+    assert select_cell(table, "fnr_gap").value == pytest.approx(Fraction(1, 2) - Fraction(1, 4))
 
 
 def test_the_interval_of_nine_rows_is_the_formula_worked_out():
-    found = only(rate_gaps(Rows(Y_TRUE, GROUP), SCORES, threshold=0.5, confidence=0.9))
+    gap = select_cell(rate_gaps(Rows(Y_TRUE, GROUP), SCORES, threshold=0.5, confidence=0.9))
 
-    def wilson(k, n):
+    def compute_wilson(k, n):
         centre = (k + Z * Z / 2) / (n + Z * Z)
         reach = Z / (n + Z * Z) * math.sqrt(k * (n - k) / n + Z * Z / 4)
         return centre - reach, centre + reach
 
-    (low, high), (other_low, other_high) = wilson(3, 4), wilson(1, 5)
+    (low, high), (other_low, other_high) = compute_wilson(3, 4), compute_wilson(1, 5)
     newcombe = 0.55 - math.hypot(0.75 - low, other_high - 0.2)
     caffo = 4 / 6 - 2 / 7 - Z * math.sqrt(4 / 6 * 2 / 6 / 6 + 2 / 7 * 5 / 7 / 7)
-    assert found.low == pytest.approx(min(newcombe, caffo))
+    assert gap.low == pytest.approx(min(newcombe, caffo))
     newcombe = 0.55 + math.hypot(high - 0.75, 0.2 - other_low)
     caffo = 4 / 6 - 2 / 7 + Z * math.sqrt(4 / 6 * 2 / 6 / 6 + 2 / 7 * 5 / 7 / 7)
-    assert found.high == pytest.approx(max(newcombe, caffo))
-    assert found.std_error == pytest.approx(math.sqrt(0.75 * 0.25 / 3 + 0.2 * 0.8 / 4))
+    assert gap.high == pytest.approx(max(newcombe, caffo))
+    assert gap.std_error == pytest.approx(math.sqrt(0.75 * 0.25 / 3 + 0.2 * 0.8 / 4))
 
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("background", ["outside_subgroup", "no_identity"])
 def test_gaps_are_those_of_confusion_matrices(seed, background):
     metrics = pytest.importorskip("sklearn.metrics")
-    y_true, y_score, mask, rng = draw(seed=seed)
+    y_true, y_score, mask, rng = draw_rows(seed=seed)
     other = rng.random(y_true.size) < 0.2
-    found = rate_gaps(
+    table = rate_gaps(
         Rows(y_true, {"a": mask, "b": other}, background=background), y_score, threshold=0.7
     )
     outside = ~mask & ~other if background == "no_identity" else ~mask
 
-    def rates(rows):
+    def count_rates(rows):
         tn, fp, fn, tp = metrics.confusion_matrix(y_true[rows], y_score[rows] >= 0.7).ravel()
         return fp / (fp + tn), fn / (fn + tp)
 
-    for at, metric in enumerate(("fpr_gap", "fnr_gap")):
-        expected = rates(mask)[at] - rates(outside)[at]
-        assert found.subgroups["a"][metric].value == pytest.approx(expected)
+    for column, metric in enumerate(("fpr_gap", "fnr_gap")):
+        expected = count_rates(mask)[column] - count_rates(outside)[column]
+        assert table.subgroups["a"][metric].value == pytest.approx(expected)
 
 
 def test_a_score_at_the_threshold_is_flagged():
     below = rate_gaps(Rows(Y_TRUE, GROUP), SCORES, threshold=np.nextafter(0.5, 1))
-    assert only(below).value == pytest.approx(2 / 4 - 1 / 5)
+    assert select_cell(below).value == pytest.approx(2 / 4 - 1 / 5)
 
 
 @pytest.mark.parametrize(
@@ -100,16 +100,18 @@ def test_a_score_at_the_threshold_is_flagged():
     ],
 )
 def test_a_gap_without_its_rows_has_a_reason(labels, mask, metric, reason):
-    found = only(rate_gaps(Rows(labels, {"g": mask}), [0.1, 0.9, 0.2, 0.8], threshold=0.5), metric)
-    assert found.reason == reason
-    assert found.low is None
-    assert (found.value is None) is ("fewer" not in reason)
+    gap = select_cell(
+        rate_gaps(Rows(labels, {"g": mask}), [0.1, 0.9, 0.2, 0.8], threshold=0.5), metric
+    )
+    assert gap.reason == reason
+    assert gap.low is None
+    assert (gap.value is None) is ("fewer" not in reason)
 
 
 def test_no_errors_at_all_have_an_interval_all_the_same():
-    found = only(rate_gaps(Rows([0] * 80, {"g": [1, 0] * 40}), [0.1] * 80, threshold=0.5))
-    assert found.value == 0
-    assert found.low < -0.02 < 0.02 < found.high
+    gap = select_cell(rate_gaps(Rows([0] * 80, {"g": [1, 0] * 40}), [0.1] * 80, threshold=0.5))
+    assert gap.value == 0
+    assert gap.low < -0.02 < 0.02 < gap.high
 
 
 def test_the_interval_of_a_difference_of_shares_ends_at_1():
@@ -124,7 +126,7 @@ def test_bounds_miss_on_one_side_about_as_often_as_they_say():
     """Exact: sums over both binomials, of 25 rows against 100."""
     n, n_other = 25, 100
 
-    def chances(size, share):
+    def compute_chances(size, share):
         k = np.arange(size + 1)
         logs = np.array([math.lgamma(size + 1) - math.lgamma(i + 1) for i in k])
         logs -= np.array([math.lgamma(size - i + 1) for i in k])
@@ -134,7 +136,7 @@ def test_bounds_miss_on_one_side_about_as_often_as_they_say():
     for share, gap in itertools.product((0.02, 0.1, 0.3), (-0.2, -0.05, 0.0, 0.05, 0.2)):
         if share + gap <= 0:
             continue
-        own, other = chances(n, share + gap), chances(n_other, share)
+        own, other = compute_chances(n, share + gap), compute_chances(n_other, share)
         above = below = 0.0
         for k, k_other in itertools.product(range(n + 1), np.flatnonzero(other > 1e-5)):
             key = k, int(k_other)
@@ -150,11 +152,11 @@ def test_bounds_miss_on_one_side_about_as_often_as_they_say():
 
 
 def test_rows_that_come_in_copies_have_the_interval_of_one_copy_or_wider():
-    y_true, y_score, mask, _ = draw(n=300)
-    once = only(rate_gaps(Rows(y_true, {"g": mask}), y_score, threshold=0.7))
-    four = [np.tile(one, 4) for one in (y_true, y_score, mask)]
+    y_true, y_score, mask, _ = draw_rows(n=300)
+    once = select_cell(rate_gaps(Rows(y_true, {"g": mask}), y_score, threshold=0.7))
+    four = [np.tile(values, 4) for values in (y_true, y_score, mask)]
     rows = Rows(four[0], {"g": four[2]}, clusters=np.tile(np.arange(300), 4))
-    together = only(rate_gaps(rows, four[1], threshold=0.7))
+    together = select_cell(rate_gaps(rows, four[1], threshold=0.7))
     assert together.value == pytest.approx(once.value)
     assert together.std_error == pytest.approx(once.std_error, rel=0.02)
     assert together.row_std_error == pytest.approx(once.std_error / 2, rel=0.05)
@@ -165,47 +167,47 @@ def test_clusters_of_the_counted_class_are_counted_not_those_of_all_rows():
     y_true = np.array([True, False] * 200)
     clusters = np.where(y_true, np.arange(400), np.arange(400) // 2 % 10)
     mask = np.arange(400) < 200
-    found = rate_gaps(
+    table = rate_gaps(
         Rows(y_true, {"g": mask}, clusters=clusters), np.linspace(0, 1, 400), threshold=0.5
     ).subgroups["g"]
-    assert found["fpr_gap"].n_clusters == 10
-    assert found["fpr_gap"].reason == "10 clusters where 20 are needed"
-    assert found["fpr_gap"].low is None
-    assert found["fnr_gap"].n_clusters == 100
-    assert found["fnr_gap"].low is not None
+    assert table["fpr_gap"].n_clusters == 10
+    assert table["fpr_gap"].reason == "10 clusters where 20 are needed"
+    assert table["fpr_gap"].low is None
+    assert table["fnr_gap"].n_clusters == 100
+    assert table["fnr_gap"].low is not None
 
 
 @pytest.mark.parametrize("model", ["a", "b"])
 def test_a_cluster_for_each_row_changes_little_where_a_threshold_is_estimated(model):
-    y_true, first, mask, rng = draw(n=4000)
+    y_true, first, mask, rng = draw_rows(n=4000)
     second = first + 0.5 * rng.normal(size=4000)
 
-    def width(estimated=(0.7, 0.7), clusters=None):
+    def measure_width(estimated=(0.7, 0.7), clusters=None):
         options = {"threshold_a": 0.7, "threshold_b": 0.7}
         options |= dict.fromkeys(("threshold_range_a", "threshold_range_b"), (0.7, 0.7))
         options[f"threshold_range_{model}"] = estimated
         rows = Rows(y_true, {"g": mask}, clusters=clusters)
-        found = only(compare_rate_gaps(rows, first, second, **options))
-        return found.high - found.low
+        gap = select_cell(compare_rate_gaps(rows, first, second, **options))
+        return gap.high - gap.low
 
-    by_row = width((-0.5, 2.0))
-    assert by_row > 1.5 * width()
-    assert width((-0.5, 2.0), np.arange(4000)) == pytest.approx(by_row, rel=0.02)
+    by_row = measure_width((-0.5, 2.0))
+    assert by_row > 1.5 * measure_width()
+    assert measure_width((-0.5, 2.0), np.arange(4000)) == pytest.approx(by_row, rel=0.02)
 
 
 def test_a_change_by_cluster_is_at_least_as_wide_as_by_row():
-    y_true, first, mask, rng = draw(n=800)
+    y_true, first, mask, rng = draw_rows(n=800)
     second = first + 0.5 * rng.normal(size=800)
     options = {"threshold_a": 0.7, "threshold_b": 0.7}
-    by_row = only(compare_rate_gaps(Rows(y_true, {"g": mask}), first, second, **options))
+    by_row = select_cell(compare_rate_gaps(Rows(y_true, {"g": mask}), first, second, **options))
     clusters = np.arange(800) // 4
-    found = only(
+    gap = select_cell(
         compare_rate_gaps(Rows(y_true, {"g": mask}, clusters=clusters), first, second, **options)
     )
-    assert (found.value, found.n_clusters) == (by_row.value, found.n_clusters)
-    assert found.low <= by_row.low < by_row.high <= found.high
-    assert found.size_high >= by_row.size_high
-    few = only(
+    assert (gap.value, gap.n_clusters) == (by_row.value, gap.n_clusters)
+    assert gap.low <= by_row.low < by_row.high <= gap.high
+    assert gap.size_high >= by_row.size_high
+    few = select_cell(
         compare_rate_gaps(
             Rows(y_true, {"g": mask}, clusters=clusters % 9), first, second, **options
         )
@@ -217,54 +219,58 @@ def test_a_change_by_cluster_is_at_least_as_wide_as_by_row():
 
 
 def test_a_difference_is_that_of_the_two_gaps():
-    y_true, first, mask, rng = draw()
+    y_true, first, mask, rng = draw_rows()
     second = first + rng.normal(size=400)
-    found = compare_rate_gaps(
+    table = compare_rate_gaps(
         Rows(y_true, {"g": mask}), first, second, threshold_a=0.7, threshold_b=0.9
     )
     for metric in ("fpr_gap", "fnr_gap"):
-        a = only(rate_gaps(Rows(y_true, {"g": mask}), first, threshold=0.7), metric)
-        b = only(rate_gaps(Rows(y_true, {"g": mask}), second, threshold=0.9), metric)
-        one = only(found, metric)
-        assert (one.first, one.second) == (a.value, b.value)
-        assert one.value == pytest.approx(a.value - b.value)
-        assert one.low < one.value < one.high
-    assert found.thresholds == {("given", None): 0.7, ("given", "second"): 0.9}
+        a = select_cell(rate_gaps(Rows(y_true, {"g": mask}), first, threshold=0.7), metric)
+        b = select_cell(rate_gaps(Rows(y_true, {"g": mask}), second, threshold=0.9), metric)
+        difference = select_cell(table, metric)
+        assert (difference.first, difference.second) == (a.value, b.value)
+        assert difference.value == pytest.approx(a.value - b.value)
+        assert difference.low < difference.value < difference.high
+    assert table.thresholds == {("given", None): 0.7, ("given", "second"): 0.9}
 
 
 def test_models_that_decide_alike_may_differ_on_rows_that_were_not_drawn():
-    y_true, first, mask, _ = draw()
-    found = compare_rate_gaps(
+    y_true, first, mask, _ = draw_rows()
+    table = compare_rate_gaps(
         Rows(y_true, {"g": mask}), first, 2 * first, threshold_a=0.7, threshold_b=1.4
     )
-    one = only(found)
+    difference = select_cell(table)
     # Of n rows without a change, the share that changes may be 1 - .025 ** (1 / n), up or down.
     n = [int((~y_true & (mask == own)).sum()) for own in (1, 0)]
     reach = np.hypot(*(1 - 0.025 ** (1 / rows) for rows in n))
-    assert one.value == 0
-    assert (one.low, one.high) == pytest.approx((-reach, reach), rel=1e-6)
+    assert difference.value == 0
+    assert (difference.low, difference.high) == pytest.approx((-reach, reach), rel=1e-6)
 
 
 def test_swapped_models_have_the_opposite_difference():
-    y_true, first, mask, rng = draw()
+    y_true, first, mask, rng = draw_rows()
     second = first + rng.normal(size=400)
     options = {"threshold_a": 0.7, "threshold_b": 0.7}
-    one = only(compare_rate_gaps(Rows(y_true, {"g": mask}), first, second, **options))
-    other = only(compare_rate_gaps(Rows(y_true, {"g": mask}), second, first, **options))
-    assert (one.low, one.high) == pytest.approx((-other.high, -other.low))
+    difference = select_cell(compare_rate_gaps(Rows(y_true, {"g": mask}), first, second, **options))
+    other = select_cell(compare_rate_gaps(Rows(y_true, {"g": mask}), second, first, **options))
+    assert (difference.low, difference.high) == pytest.approx((-other.high, -other.low))
 
 
 def test_a_difference_without_rows_has_the_reason():
     rows, scores = Rows([0, 0, 1], {"g": [1, 1, 1]}), [0.1, 0.2, 0.3]
-    one = only(compare_rate_gaps(rows, scores, scores, threshold_a=0.1, threshold_b=0.1))
-    assert (one.value, one.reason) == (None, "no background negatives")
+    difference = select_cell(
+        compare_rate_gaps(rows, scores, scores, threshold_a=0.1, threshold_b=0.1)
+    )
+    assert (difference.value, difference.reason) == (None, "no background negatives")
 
 
 @pytest.mark.parametrize(("k", "n"), [(0, 10), (1, 10), (7, 30), (30, 30), (2, 5_000)])
 def test_an_exact_interval_is_that_of_scipy(k, n):
     stats = pytest.importorskip("scipy.stats")
-    known = stats.binomtest(k, n).proportion_ci(0.95, "exact")
-    assert clopper_pearson(k, n, quantile(0.95)) == pytest.approx(tuple(known), rel=1e-9, abs=1e-12)
+    interval = stats.binomtest(k, n).proportion_ci(0.95, "exact")
+    assert clopper_pearson(k, n, quantile(0.95)) == pytest.approx(
+        tuple(interval), rel=1e-9, abs=1e-12
+    )
 
 
 def test_a_change_is_made_from_the_exact_shares_of_the_two_disagreements():
@@ -279,18 +285,18 @@ def test_a_change_is_made_from_the_exact_shares_of_the_two_disagreements():
 
 @pytest.mark.parametrize("seed", range(2))
 def test_the_error_of_a_difference_is_the_spread_over_resampled_rows(seed):
-    y_true, first, mask, rng = draw(n=1500, seed=seed)
+    y_true, first, mask, rng = draw_rows(n=1500, seed=seed)
     second = first + 0.7 * rng.normal(size=1500)
     options = {"threshold_a": 0.7, "threshold_b": 0.7}
-    one = only(compare_rate_gaps(Rows(y_true, {"g": mask}), first, second, **options))
+    difference = select_cell(compare_rate_gaps(Rows(y_true, {"g": mask}), first, second, **options))
     drawn = []
     for _ in range(200):
         rows = rng.integers(1500, size=1500)
         again = compare_rate_gaps(
             Rows(y_true[rows], {"g": mask[rows]}), first[rows], second[rows], **options
         )
-        drawn.append(only(again).value)
-    assert one.std_error == pytest.approx(np.std(drawn), rel=0.2)
+        drawn.append(select_cell(again).value)
+    assert difference.std_error == pytest.approx(np.std(drawn), rel=0.2)
 
 
 # ------------------------------------------------------------------ estimated thresholds
@@ -298,52 +304,59 @@ def test_the_error_of_a_difference_is_the_spread_over_resampled_rows(seed):
 
 @pytest.mark.parametrize("most", [0.9, 99.0], ids=["some flagged", "none, so no gap"])
 def test_an_estimated_threshold_widens_the_interval_by_how_far_the_gap_moves(most):
-    y_true, y_score, mask, _ = draw(n=300)
-    at, span = 0.7, (0.5, most)
-    given, low_end, high_end = (
-        only(rate_gaps(Rows(y_true, {"g": mask}), y_score, threshold=one)) for one in (at, *span)
+    y_true, y_score, mask, _ = draw_rows(n=300)
+    estimate, span = 0.7, (0.5, most)
+    fixed, low_end, high_end = (
+        select_cell(rate_gaps(Rows(y_true, {"g": mask}), y_score, threshold=threshold))
+        for threshold in (estimate, *span)
     )
-    found = only(rate_gaps(Rows(y_true, {"g": mask}), y_score, threshold=at, threshold_range=span))
-    moved = max(abs(end.value - given.value) for end in (low_end, high_end))
+    gap = select_cell(
+        rate_gaps(Rows(y_true, {"g": mask}), y_score, threshold=estimate, threshold_range=span)
+    )
+    moved = max(abs(end.value - fixed.value) for end in (low_end, high_end))
     assert moved > 0.01
-    assert found.value == given.value
-    assert found.low == pytest.approx(found.value - math.hypot(given.value - given.low, moved))
-    assert found.high == pytest.approx(found.value + math.hypot(given.high - given.value, moved))
+    assert gap.value == fixed.value
+    assert gap.low == pytest.approx(gap.value - math.hypot(fixed.value - fixed.low, moved))
+    assert gap.high == pytest.approx(gap.value + math.hypot(fixed.high - fixed.value, moved))
 
 
 def test_the_change_between_estimated_thresholds_is_wider_than_between_given_ones():
-    y_true, first, mask, rng = draw(n=600)
+    y_true, first, mask, rng = draw_rows(n=600)
     second = first + rng.normal(size=600)
     options = {"threshold_a": 0.7, "threshold_b": 0.8}
-    given = only(compare_rate_gaps(Rows(y_true, {"g": mask}), first, second, **options))
+    fixed = select_cell(compare_rate_gaps(Rows(y_true, {"g": mask}), first, second, **options))
     spans = {"threshold_range_a": (0.5, 0.9), "threshold_range_b": (0.6, 1.0)}
-    found = only(compare_rate_gaps(Rows(y_true, {"g": mask}), first, second, **options, **spans))
-    assert found.low < given.low < given.high < found.high
+    gap = select_cell(
+        compare_rate_gaps(Rows(y_true, {"g": mask}), first, second, **options, **spans)
+    )
+    assert gap.low < fixed.low < fixed.high < gap.high
     same = {"threshold_range_a": (0.5, 0.9), "threshold_range_b": (0.5, 0.9)}
     options["threshold_b"] = 0.7
     # Alike at the threshold, but not where it might have been.
     nearly = np.where(np.abs(first - 0.7) < 0.3, 0.7 + (first - 0.7) / 10, first)
-    other = only(compare_rate_gaps(Rows(y_true, {"g": mask}), first, nearly, **options, **same))
+    other = select_cell(
+        compare_rate_gaps(Rows(y_true, {"g": mask}), first, nearly, **options, **same)
+    )
     assert other.value == 0
     assert other.low < 0 < other.high
 
 
 def test_the_range_of_a_threshold_holds_the_rates_apart_that_chance_explains():
-    y_true, y_score, _, _ = draw(n=2000)
+    y_true, y_score, _, _ = draw_rows(n=2000)
     low, high = equal_error_range(y_true, y_score, confidence=0.9)
     equal = equal_error_rate(y_true, y_score)
     assert low < equal.threshold < high
 
-    def apart(threshold):
+    def count_differences(threshold):
         flagged = y_score >= threshold
         return flagged[~y_true].mean() - (~flagged[y_true]).mean()
 
     wrong = (y_score >= equal.threshold) != y_true
-    counts = [(wrong[of].sum(), of.sum()) for of in (y_true, ~y_true)]
+    counts = [(wrong[mask].sum(), mask.sum()) for mask in (y_true, ~y_true)]
     shares = [((k + 1) / (n + 2), n) for k, n in counts]
     reach = Z * math.sqrt(sum(p * (1 - p) / n for p, n in shares))
-    assert apart(low) >= reach > apart(low + 0.02)
-    assert apart(high) <= -reach < apart(high - 0.02)
+    assert count_differences(low) >= reach > count_differences(low + 0.02)
+    assert count_differences(high) <= -reach < count_differences(high - 0.02)
 
 
 @pytest.mark.parametrize(
@@ -359,20 +372,20 @@ def test_the_range_of_a_threshold_holds_the_rates_apart_that_chance_explains():
 def test_how_far_two_rates_are_apart_by_chance_is_worked_out(clusters, variance, quantile):
     """Of 3 errors in 10 rows and none in 20; one more error and one more row without are added."""
     of_rows = (4 / 12) * (8 / 12) / 10 + (1 / 22) * (21 / 22) / 20
-    known = None
+    clustered = None
     if clusters is not None:
-        known = Number(0.0, clusters[0], 9.0, 10.0, (-1.0, 1.0)), clusters[1]
-    found = compute_rate_reach([(3, 10), (0, 20)], 0.9, known)
-    assert found == pytest.approx(quantile * math.sqrt(max(of_rows, variance)), rel=1e-6)
+        clustered = Number(0.0, clusters[0], 9.0, 10.0, (-1.0, 1.0)), clusters[1]
+    reach = compute_rate_reach([(3, 10), (0, 20)], 0.9, clustered)
+    assert reach == pytest.approx(quantile * math.sqrt(max(of_rows, variance)), rel=1e-6)
 
 
 def test_the_range_of_a_threshold_is_wider_where_rows_come_in_clusters():
-    y_true, y_score, _, _ = draw(n=400)
+    y_true, y_score, _, _ = draw_rows(n=400)
     once = equal_error_range(y_true, y_score)
     tiled = np.tile(y_true, 4), np.tile(y_score, 4)
-    alone = equal_error_range(*tiled)
+    by_row = equal_error_range(*tiled)
     together = equal_error_range(*tiled, clusters=np.tile(np.arange(400), 4))
-    assert together[1] - together[0] > 1.5 * (alone[1] - alone[0])
+    assert together[1] - together[0] > 1.5 * (by_row[1] - by_row[0])
     assert together == pytest.approx(once, abs=0.05)
 
 
@@ -396,7 +409,8 @@ def test_by_cluster_too_a_gap_is_within_1():
     most_of_them = (np.arange(50) < 23).astype(float)
     rows = Rows([0] * 50, {"g": mask}, clusters=np.arange(50) % 25)
     above, below = (
-        only(rate_gaps(rows, one, threshold=0.5)) for one in (most_of_them, 1 - most_of_them)
+        select_cell(rate_gaps(rows, y_score, threshold=0.5))
+        for y_score in (most_of_them, 1 - most_of_them)
     )
     assert (above.value, above.high) == (23 / 25, 1.0)
     assert (below.value, below.low) == (-23 / 25, -1.0)
@@ -405,77 +419,85 @@ def test_by_cluster_too_a_gap_is_within_1():
 
 
 def test_clusters_without_a_change_are_fewer_than_their_rows():
-    y_true, first, mask, _ = draw(n=600)
+    y_true, first, mask, _ = draw_rows(n=600)
     options = {"threshold_a": 0.7, "threshold_b": 0.7}
-    alone, clustered = (
-        only(
+    by_row, clustered = (
+        select_cell(
             compare_rate_gaps(Rows(y_true, {"g": mask}, clusters=clusters), first, first, **options)
         )
         for clusters in (None, np.arange(600) // 3)
     )
-    assert alone.value == clustered.value == 0
-    assert clustered.low < alone.low < 0 < alone.high < clustered.high
+    assert by_row.value == clustered.value == 0
+    assert clustered.low < by_row.low < 0 < by_row.high < clustered.high
 
 
 def test_by_cluster_too_the_change_allows_for_estimated_thresholds():
-    y_true, first, mask, rng = draw(n=600)
+    y_true, first, mask, rng = draw_rows(n=600)
     second = first + rng.normal(size=600)
     spans = {"threshold_range_a": (0.4, 1.0), "threshold_range_b": (0.4, 1.0)}
     options = {"threshold_a": 0.7, "threshold_b": 0.7}
     rows = Rows(y_true, {"g": mask}, clusters=np.arange(600) // 3)
-    given = only(compare_rate_gaps(rows, first, second, **options))
-    one = only(compare_rate_gaps(rows, first, second, **options, **spans))
-    assert one.low < given.low < given.high < one.high
+    fixed = select_cell(compare_rate_gaps(rows, first, second, **options))
+    difference = select_cell(compare_rate_gaps(rows, first, second, **options, **spans))
+    assert difference.low < fixed.low < fixed.high < difference.high
 
 
 def test_a_gap_without_rows_has_the_reason_whatever_the_range():
-    found = rate_gaps(
+    table = rate_gaps(
         Rows([0, 0, 1], {"g": [1, 1, 1]}),
         [0.1, 0.2, 0.3],
         threshold=0.2,
         threshold_range=(0.1, 0.3),
     )
-    assert only(found).reason == "no background negatives"
+    assert select_cell(table).reason == "no background negatives"
 
 
 # ------------------------------------------------------------------ what must not change them
 
 
-def everything(y_true, first, second, mask, at=0.7, end=0.9):
+def measure_all(y_true, first, second, mask, threshold=0.7, end=0.9):
     """Every number of this module, of two models."""
     span = equal_error_range(y_true, first)
-    spans = {"threshold_range_a": (at, end), "threshold_range_b": (at, end)}
-    found = compare_rate_gaps(
-        Rows(y_true, {"g": mask}), first, second, threshold_a=at, threshold_b=at, **spans
+    spans = {"threshold_range_a": (threshold, end), "threshold_range_b": (threshold, end)}
+    differences = compare_rate_gaps(
+        Rows(y_true, {"g": mask}),
+        first,
+        second,
+        threshold_a=threshold,
+        threshold_b=threshold,
+        **spans,
     )
-    alone = rate_gaps(
-        Rows(y_true, {"g": mask}), first, threshold=at, threshold_range=spans["threshold_range_a"]
+    gaps = rate_gaps(
+        Rows(y_true, {"g": mask}),
+        first,
+        threshold=threshold,
+        threshold_range=spans["threshold_range_a"],
     )
-    return span, dict(found), dict(alone)
+    return span, dict(differences), dict(gaps)
 
 
 def test_the_order_of_rows_changes_nothing():
-    y_true, first, mask, rng = draw()
+    y_true, first, mask, rng = draw_rows()
     rows = y_true, first, first + rng.normal(size=400), mask
     order = rng.permutation(400)
-    assert everything(*(one[order] for one in rows)) == everything(*rows)
+    assert measure_all(*(values[order] for values in rows)) == measure_all(*rows)
 
 
 def test_another_scale_of_scores_and_thresholds_changes_nothing():
-    y_true, first, mask, rng = draw()
+    y_true, first, mask, rng = draw_rows()
     second = first + rng.normal(size=400)
-    span, *numbers = everything(y_true, first, second, mask)
-    other, *same = everything(y_true, 4 * first, 4 * second, mask, at=4 * 0.7, end=4 * 0.9)
+    span, *numbers = measure_all(y_true, first, second, mask)
+    other, *same = measure_all(y_true, 4 * first, 4 * second, mask, threshold=4 * 0.7, end=4 * 0.9)
     assert same == numbers
-    assert other == tuple(4 * one for one in span)
+    assert other == tuple(4 * end for end in span)
 
 
 def test_the_background_beside_the_subgroup_has_the_opposite_gap():
-    y_true, first, mask, _ = draw()
-    one, other = (
-        only(rate_gaps(Rows(y_true, {"g": m}), first, threshold=0.7)) for m in (mask, ~mask)
+    y_true, first, mask, _ = draw_rows()
+    gap, other = (
+        select_cell(rate_gaps(Rows(y_true, {"g": m}), first, threshold=0.7)) for m in (mask, ~mask)
     )
-    assert (one.value, one.low, one.high) == pytest.approx((-other.value, -other.high, -other.low))
+    assert (gap.value, gap.low, gap.high) == pytest.approx((-other.value, -other.high, -other.low))
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from bias_metrics.thresholds.shares import Events, Share, ShareGap
 FPR = threshold_metrics()["fpr_gap"]
 
 
-def share_of(flagged, clusters=None):
+def measure_share(flagged, clusters=None):
     """The share of harmless rows that are flagged."""
     rows = Rows(np.zeros(len(flagged), dtype=bool), {}, clusters=clusters)
     events = Events.of_rate(FPR, rows, [np.asarray(flagged, dtype=bool)])
@@ -31,42 +31,44 @@ def share_of(flagged, clusters=None):
 
 @pytest.mark.parametrize(("k", "n"), [(0, 10), (3, 40), (40, 40), (1, 1)])
 def test_without_clusters_it_is_wilsons(k, n):
-    found = share_of([row < k for row in range(n)])
+    share = measure_share([row < k for row in range(n)])
     stats = pytest.importorskip("scipy.stats")
-    known = stats.binomtest(k, n).proportion_ci(0.95, "wilson")
-    assert found.value == k / n
-    assert (found.low, found.high) == pytest.approx((known.low, known.high))
+    interval = stats.binomtest(k, n).proportion_ci(0.95, "wilson")
+    assert share.value == k / n
+    assert (share.low, share.high) == pytest.approx((interval.low, interval.high))
 
 
 @pytest.mark.parametrize("n", [13, 25, 26, 27])
 def test_a_share_of_all_or_none_is_an_end_of_its_interval(n):
-    none, whole = share_of([False] * n), share_of([True] * n)
+    none, whole = measure_share([False] * n), measure_share([True] * n)
     assert (none.low, whole.high) == (0, 1)
 
 
 def test_without_rows_there_is_no_share():
-    found = share_of([])
-    assert (found.value, found.low, found.reason) == (None, None, "no rows")
+    share = measure_share([])
+    assert (share.value, share.low, share.reason) == (None, None, "no rows")
 
 
 def test_from_few_clusters_there_is_no_interval():
     n = MIN_CLUSTERS - 1
-    found = share_of(np.arange(40) % 3 == 0, np.arange(40) % n)
-    assert (found.low, found.high) == (None, None)
-    assert found.reason == f"{n} clusters where {MIN_CLUSTERS} are needed"
+    share = measure_share(np.arange(40) % 3 == 0, np.arange(40) % n)
+    assert (share.low, share.high) == (None, None)
+    assert share.reason == f"{n} clusters where {MIN_CLUSTERS} are needed"
 
 
 def test_one_row_in_a_cluster_is_no_error():
-    found = share_of([True], [7])
-    assert (found.value, found.reason) == (1, f"1 cluster where {MIN_CLUSTERS} are needed")
+    share = measure_share([True], [7])
+    assert (share.value, share.reason) == (1, f"1 cluster where {MIN_CLUSTERS} are needed")
 
 
 def test_rows_of_a_cluster_that_are_all_alike_count_as_one():
     flagged = np.arange(60) % 3 == 0
-    alone = share_of(flagged)
-    known = share_of(np.repeat(flagged, 5), np.repeat(np.arange(60), 5))
-    assert known.value == alone.value
-    assert 1 <= (known.high - known.low) / (alone.high - alone.low) < 1.1  # Student's quantile
+    by_row = measure_share(flagged)
+    clustered = measure_share(np.repeat(flagged, 5), np.repeat(np.arange(60), 5))
+    assert clustered.value == by_row.value
+    assert (
+        1 <= (clustered.high - clustered.low) / (by_row.high - by_row.low) < 1.1
+    )  # Student's quantile
 
 
 @pytest.mark.parametrize(("chance", "n_clusters"), [(0.3, 60), (0.1, 80)])
@@ -77,9 +79,9 @@ def test_it_covers_the_share_as_often_as_it_says(chance, n_clusters):
     for _ in range(1000):
         rate = rng.beta(2 * chance, 2 * (1 - chance), n_clusters)  # correlation 1/3
         flagged = rng.random(clusters.size) < rate[clusters]
-        for known in held:
-            found = share_of(flagged, clusters if known else None)
-            held[known] += found.low <= chance <= found.high
+        for has_clusters in held:
+            share = measure_share(flagged, clusters if has_clusters else None)
+            held[has_clusters] += share.low <= chance <= share.high
     assert held[True] >= 925  # 950 less more than three Monte Carlo errors of 7
     assert held[False] < 880  # it can fail: rows that pass for independent are not
 
@@ -109,10 +111,12 @@ def test_clusters_without_rows_of_the_subgroup_count_as_if_each_were_looked_at(
     moved = [influence(flagged) for flagged in flags]
     errors = [number.std_error for number in gap.numbers]
     assert errors == pytest.approx([np.sqrt((of_model**2).sum()) for of_model in moved], rel=1e-12)
-    both = [moved[0] - moved[1], moved[0] + moved[1]] if n_models == 2 else []
-    apart = [number.std_error for number in gap.contrasts]
-    assert apart == pytest.approx([np.sqrt((change**2).sum()) for change in both], rel=1e-12)
-    used = [np.bincount(clusters[of & ~labels]) for of in (inside, outside)]
+    combined = [moved[0] - moved[1], moved[0] + moved[1]] if n_models == 2 else []
+    clustered_errors = [number.std_error for number in gap.contrasts]
+    assert clustered_errors == pytest.approx(
+        [np.sqrt((change**2).sum()) for change in combined], rel=1e-12
+    )
+    used = [np.bincount(clusters[mask & ~labels]) for mask in (inside, outside)]
     assert gap.numbers[0].n_clusters == min(np.count_nonzero(sizes) for sizes in used)
     worth = [sizes.sum() ** 2 / (sizes**2).sum() - 1 for sizes in used]
     assert gap.numbers[0].freedom == pytest.approx(min(worth), rel=1e-12)
@@ -140,13 +144,13 @@ def test_where_both_shares_vary_with_the_same_clusters_their_gap_does_not():
         for k in (own, other)
     ]
     gap = ShareGap.from_counts(*each, "rows").measure(0.95)
-    alone = Share.from_counts(each[0]).measure(0.95)
-    assert gap.high - gap.low < (alone.high - alone.low) / 2
+    by_row = Share.from_counts(each[0]).measure(0.95)
+    assert gap.high - gap.low < (by_row.high - by_row.low) / 2
     assert gap.std_error < gap.row_std_error
     assert gap.high - gap.low < 2 * 1.96 * gap.row_std_error
 
 
-def gap_of(own, other, *, clustered=True):
+def measure_gap(own, other, *, clustered=True):
     """The gap of two shares of 4 rows in each of 64 clusters, of which so many are events."""
     rows = np.full(64, 4.0)
     each = [
@@ -160,18 +164,21 @@ def gap_of(own, other, *, clustered=True):
 
 def test_a_gap_that_differs_by_cluster_reaches_as_far_as_its_error():
     """By hand: it is 1/2 in one half of the clusters and -1/2 in the other; Student's t of 63."""
-    gap = gap_of([3, 1] * 32, [1, 3] * 32)
+    gap = measure_gap([3, 1] * 32, [1, 3] * 32)
     assert gap.std_error == pytest.approx(0.5 / 63**0.5)
     assert (gap.low, gap.high) == pytest.approx((-1.99834 * 0.5 / 63**0.5, 1.99834 * 0.5 / 63**0.5))
 
 
 def test_a_gap_that_no_cluster_moves_is_as_precise_as_from_rows():
-    gap, rows = (gap_of([3, 1] * 32, [3, 1] * 32, clustered=one) for one in (True, False))
+    gap, rows = (
+        measure_gap([3, 1] * 32, [3, 1] * 32, clustered=is_clustered)
+        for is_clustered in (True, False)
+    )
     assert (gap.low, gap.high) == (rows.low, rows.high)
 
 
 def test_a_gap_of_events_that_no_cluster_has_is_as_precise_as_from_one_row_of_each():
-    gap = gap_of([0] * 64, [0] * 64)
+    gap = measure_gap([0] * 64, [0] * 64)
     one_of_each = ShareGap.from_counts(*[EventCounts(64, (0,), 0)] * 2, "rows").measure(0.95)
     assert (gap.low, gap.high) == pytest.approx((one_of_each.low, one_of_each.high))
 
@@ -196,8 +203,8 @@ class Looped:
 
     def moved(self, values, rows):
         """How far each cluster moves the mean of some rows."""
-        apart = (values - values[rows].mean())[rows] / rows.sum()
-        return np.bincount(self.clusters[rows], apart, self.n_clusters)
+        influence = (values - values[rows].mean())[rows] / rows.sum()
+        return np.bincount(self.clusters[rows], influence, self.n_clusters)
 
     def of_side(self, values, rows):
         """The variance by cluster, G / (G - 1) inflated."""
@@ -223,17 +230,17 @@ class Looped:
     def clusters_with(self, rows):
         return np.count_nonzero(np.bincount(self.clusters[rows], minlength=self.n_clusters))
 
-    def row_variance(self, one, other):
+    def row_variance(self, first, second):
         """The covariance of two means of independent rows; of one with itself, its variance."""
-        return sum(np.cov(one[rows], other[rows])[0, 1] / rows.sum() for rows in self.sides)
+        return sum(np.cov(first[rows], second[rows])[0, 1] / rows.sum() for rows in self.sides)
 
     def gap(self, model=0):
         flagged = self.flags[model].astype(float)
         shares = [flagged[rows].mean() for rows in self.sides]
         value = shares[0] - shares[1]
         inflated, plain = self.of_gap(flagged)
-        apart = sum((self.moved(flagged, rows) ** 2).sum() for rows in self.sides)
-        gain = max(apart / plain, 1)
+        difference = sum((self.moved(flagged, rows) ** 2).sum() for rows in self.sides)
+        gain = max(difference / plain, 1)
         worth, mixed = [], []
         for rows in self.sides:
             few = min(self.clusters_with(rows & (flagged == event)) for event in (0, 1))
@@ -242,7 +249,10 @@ class Looped:
             worth.append(gain * self.independent(rows, effect, few))
             mixed.append(few)
         if self.freedom < 10 or min(mixed) < 10:
-            worth = [min(one, rows.sum()) for one, rows in zip(worth, self.sides, strict=True)]
+            worth = [
+                min(n_effective, rows.sum())
+                for n_effective, rows in zip(worth, self.sides, strict=True)
+            ]
         counts = shares[0] * worth[0], worth[0], shares[1] * worth[1], worth[1]
         low, high = share_difference_interval(*counts, self.z)
         reach = student_quantile(self.confidence, self.freedom) * np.sqrt(inflated)
@@ -264,27 +274,27 @@ class Looped:
         reach = student_quantile(self.confidence, self.effective(rows) - 1) * np.sqrt(inflated)
         return max(min(low, share - reach), 0), min(max(high, share + reach), 1)
 
-    def stretched(self, found, values):
+    def stretched(self, share, values):
         error = np.sqrt(self.of_gap(values)[0])
         reach = student_quantile(self.confidence, self.freedom) * error
         return replace(
-            found,
+            share,
             std_error=error,
-            low=min(found.low, found.value - reach),
-            high=max(found.high, found.value + reach),
-            p_value=two_sided_p(found.value, error, self.freedom),
+            low=min(share.low, share.value - reach),
+            high=max(share.high, share.value + reach),
+            p_value=two_sided_p(share.value, error, self.freedom),
         )
 
     def disagreement(self, first, second):
         """The interval that is computed only from rows on which the models disagree."""
-        apart = first - second
-        effect = self.of_gap(apart)[0] / self.row_variance(apart, apart)
+        difference = first - second
+        effect = self.of_gap(difference)[0] / self.row_variance(difference, difference)
         changes = []
         for rows in self.sides:
-            sums = np.bincount(self.clusters[rows], apart[rows], self.n_clusters)
+            sums = np.bincount(self.clusters[rows], difference[rows], self.n_clusters)
             n = self.independent(rows, effect, np.count_nonzero(sums))
             share = n / rows.sum()
-            counts = [(rows & (apart == sign)).sum() * share for sign in (1, -1)]
+            counts = [(rows & (difference == sign)).sum() * share for sign in (1, -1)]
             changes.append(((counts[0] - counts[1]) / n, paired_change(*counts, n, self.z)))
         (own, (low, high)), (other, (other_low, other_high)) = changes
         down, up = np.hypot(own - low, other_high - other), np.hypot(high - own, other - other_low)
@@ -294,12 +304,12 @@ class Looped:
         first, second = (flagged.astype(float) for flagged in self.flags)
         a, b = (replace(gap, std_error=gap.row_std_error) for gap in (self.gap(0), self.gap(1)))
         together = Joint(self.row_variance(first, second), (0, 0, 0, 0))
-        found = paired(a, b, together, self.confidence, small=True)
+        share = paired(a, b, together, self.confidence, small=True)
         low, high = self.disagreement(first, second)
-        found = replace(found, low=min(found.low, low), high=max(found.high, high))
+        share = replace(share, low=min(share.low, low), high=max(share.high, high))
         total = paired(a, negated(b), together.negated(), self.confidence, small=True)
-        found, total = self.stretched(found, first - second), self.stretched(total, first + second)
-        return sized(found, total, b, self.confidence)
+        share, total = self.stretched(share, first - second), self.stretched(total, first + second)
+        return sized(share, total, b, self.confidence)
 
 
 @pytest.mark.parametrize(
@@ -339,12 +349,12 @@ def test_gaps_by_cluster_and_their_difference_are_those_of_single_rows(
     [(_, gap)] = Events.of_rate(FPR, rows, [first, second]).gaps()
     expected = Looped([first, second], inside, clusters, confidence)
     for model in (0, 1):
-        found, one = gap.measure(confidence, model), expected.gap(model)
+        measured, looped = gap.measure(confidence, model), expected.gap(model)
         for name in ("value", "std_error", "row_std_error", "low", "high"):
-            assert getattr(found, name) == pytest.approx(getattr(one, name), rel=1e-9), name
+            assert getattr(measured, name) == pytest.approx(getattr(looped, name), rel=1e-9), name
     for share, side in zip((gap.own, gap.background), expected.sides, strict=True):
-        found = share.measure(confidence)
-        assert (found.low, found.high) == pytest.approx(expected.share(side), rel=1e-9)
-    found, one = gap.compare_models(confidence), expected.difference()
+        measured = share.measure(confidence)
+        assert (measured.low, measured.high) == pytest.approx(expected.share(side), rel=1e-9)
+    measured, looped = gap.compare_models(confidence), expected.difference()
     for name in ("value", "std_error", "low", "high", "p_value", "size_low", "size_high"):
-        assert getattr(found, name) == pytest.approx(getattr(one, name), rel=1e-9), name
+        assert getattr(measured, name) == pytest.approx(getattr(looped, name), rel=1e-9), name

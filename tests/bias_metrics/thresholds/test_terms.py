@@ -16,8 +16,8 @@ SCORES = [9, 9, 1, 1, 1, 1, 9, 1, 1]
 TERMS = {("a", "x"): [0, 1, 7], ("a", "y"): [2, 6], ("b", "z"): [8], ("b", "unseen"): []}
 
 
-def counts(found):
-    return {one.term: (one.n, one.n_flagged, *_pairs(one.rates)) for one in found.terms}
+def counts(errors):
+    return {term.term: (term.n, term.n_flagged, *_pairs(term.rates)) for term in errors.terms}
 
 
 def _pairs(rates):
@@ -25,32 +25,33 @@ def _pairs(rates):
 
 
 def test_the_errors_of_nine_rows_are_those_counted_by_hand():
-    found = errors_by_term(Rows(Y_TRUE, {}), SCORES, TERMS, threshold=5)
-    assert counts(found) == {
+    errors = errors_by_term(Rows(Y_TRUE, {}), SCORES, TERMS, threshold=5)
+    assert counts(errors) == {
         "x": (3, 2, (2, 2), (1, 1)),
         "y": (2, 1, (0, 1), (0, 1)),
         "z": (1, 0, (0, 0), (1, 1)),
         "unseen": (0, 0, (0, 0), (0, 0)),
     }
-    assert _pairs(found.overall) == [(2, 6), (2, 3)]
-    assert found.overall[FNR].value == 2 / 3
-    assert found.terms[2].rates[FPR].value is None
-    assert found.terms[2].rates[FPR].reason == "no rows"
+    assert _pairs(errors.overall) == [(2, 6), (2, 3)]
+    assert errors.overall[FNR].value == 2 / 3
+    assert errors.terms[2].rates[FPR].value is None
+    assert errors.terms[2].rates[FPR].reason == "no rows"
     means = {
-        one.term: [one.mean_scores[name].value for name in (HARMLESS, TOXIC)] for one in found.terms
+        item.term: [item.mean_scores[name].value for name in (HARMLESS, TOXIC)]
+        for item in errors.terms
     }
     assert means == {"x": [9, 1], "y": [1, 9], "z": [None, 1], "unseen": [None, None]}
-    assert [one.value for one in found.mean_scores.values()] == [22 / 6, 11 / 3]
-    assert found.terms[2].mean_scores[HARMLESS].reason == "no rows"
+    assert [item.value for item in errors.mean_scores.values()] == [22 / 6, 11 / 3]
+    assert errors.terms[2].mean_scores[HARMLESS].reason == "no rows"
 
 
 def test_intervals_are_exact_and_those_of_all_terms_with_rows_hold_together():
     stats = pytest.importorskip("scipy.stats")
-    found = errors_by_term(Rows(Y_TRUE, {}), SCORES, TERMS, threshold=5, confidence=0.9)
-    rates = [found.overall, *(one.rates for one in found.terms)]
-    known = [rate for of in rates for rate in of.values() if rate.n]
-    assert len(known) == 7
-    for rate in known:
+    errors = errors_by_term(Rows(Y_TRUE, {}), SCORES, TERMS, threshold=5, confidence=0.9)
+    rates = [errors.overall, *(term.rates for term in errors.terms)]
+    shares = [rate for by_name in rates for rate in by_name.values() if rate.n]
+    assert len(shares) == 7
+    for rate in shares:
         exact = stats.binomtest(rate.count, rate.n).proportion_ci(1 - 0.1 / 14, "exact")
         assert (rate.low, rate.high) == pytest.approx(tuple(exact), rel=1e-6)
 
@@ -73,8 +74,8 @@ def test_the_interval_of_a_mean_is_that_of_random_weights_drawn_many_times():
     drawn /= drawn.sum(axis=1, keepdims=True)
     for end, tail, at in ((0.0, 0.01, 0), (1.0, 0.99, 1)):
         expected = np.quantile(drawn @ [*values, end], tail)
-        found = bounded_mean_interval(values, sizes, quantile(0.98))[at]
-        assert found == pytest.approx(expected, rel=0.02)
+        end_found = bounded_mean_interval(values, sizes, quantile(0.98))[at]
+        assert end_found == pytest.approx(expected, rel=0.02)
 
 
 def test_a_mean_of_reversed_scores_has_the_reversed_interval():
@@ -99,11 +100,11 @@ def names(rng, n_terms=20, n_each=60):
 def test_terms_of_which_every_row_is_flagged_are_named_and_no_other():
     codes, terms, y_true, flags = names(np.random.default_rng(0))
     flags = flags | np.isin(codes, (3, 8, 31))
-    found = errors_by_term(Rows(y_true, {}), flags * 1.0, terms, threshold=0.5)
-    assert {one.term for one in found.shown_worse(FPR)} == {"3", "8", "31"}
-    assert found.shown_worse(FNR) == []
+    errors = errors_by_term(Rows(y_true, {}), flags * 1.0, terms, threshold=0.5)
+    assert {term.term for term in errors.shown_worse(FPR)} == {"3", "8", "31"}
+    assert errors.shown_worse(FNR) == []
     missed = errors_by_term(Rows(~y_true, {}), ~flags * 1.0, terms, threshold=0.5)
-    lows = [one.rates[FNR].low for one in missed.shown_worse(FNR)]
+    lows = [term.rates[FNR].low for term in missed.shown_worse(FNR)]
     assert len(lows) == 3
     assert lows == sorted(lows, reverse=True)
 
@@ -111,23 +112,23 @@ def test_terms_of_which_every_row_is_flagged_are_named_and_no_other():
 def test_the_only_term_of_a_subgroup_is_not_named_and_no_sample_has_no_bounds():
     codes, terms, y_true, flags = names(np.random.default_rng(0))
     flags = flags | (codes == 3)
-    alone = {key: rows for key, rows in terms.items() if key[0] == "a" or key[1] == "3"}
+    subset = {key: rows for key, rows in terms.items() if key[0] == "a" or key[1] == "3"}
     assert (
-        errors_by_term(Rows(y_true, {}), flags * 1.0, alone, threshold=0.5).shown_worse(FPR) == []
+        errors_by_term(Rows(y_true, {}), flags * 1.0, subset, threshold=0.5).shown_worse(FPR) == []
     )
     every = errors_by_term(Rows(y_true, {}), flags * 1.0, terms, threshold=0.5, intervals=False)
     assert every.shown_worse(FPR) == []
-    assert {rate.low for one in every.terms for rate in one.numbers.values()} == {None}
+    assert {rate.low for term in every.terms for rate in term.numbers.values()} == {None}
 
 
 def test_a_fair_model_names_a_term_in_at_most_one_of_twenty_sets():
     rng = np.random.default_rng(17)
-    named = 0
+    n_named = 0
     for _ in range(200):
         _, terms, y_true, flags = names(rng, 10, n_each=int(rng.integers(10, 80)))
-        found = errors_by_term(Rows(y_true, {}), flags * 1.0, terms, threshold=0.5)
-        named += any(map(found.shown_worse, (FPR, FNR, HARMLESS, TOXIC)))
-    assert named / 200 <= 0.05 + 2 * (0.05 * 0.95 / 200) ** 0.5
+        errors = errors_by_term(Rows(y_true, {}), flags * 1.0, terms, threshold=0.5)
+        n_named += any(map(errors.shown_worse, (FPR, FNR, HARMLESS, TOXIC)))
+    assert n_named / 200 <= 0.05 + 2 * (0.05 * 0.95 / 200) ** 0.5
 
 
 @pytest.mark.parametrize(
@@ -146,13 +147,13 @@ def test_all_intervals_of_mean_scores_together_miss_in_at_most_one_of_twenty_set
 
     def drawn(y_true):
         rare, small = rng.random(y_true.size) < 0.06, 0.05 * rng.random(y_true.size)
-        one = np.where(rare ^ y_true, 1 - small, small)
+        term = np.where(rare ^ y_true, 1 - small, small)
         if scores == "rounded":
-            one = rng.beta(0.5, 2, y_true.size).round(1)
-        return {"rarely low": 1 - one, "logits": np.log(one + 0.01) * 3}.get(scores, one)
+            term = rng.beta(0.5, 2, y_true.size).round(1)
+        return {"rarely low": 1 - term, "logits": np.log(term + 0.01) * 3}.get(scores, term)
 
     of_class = np.repeat([False, True], 2_000_000)
-    expected = [one.mean() for one in np.split(drawn(of_class), 2)]
+    expected = [term.mean() for term in np.split(drawn(of_class), 2)]
     n_each = np.repeat([2, 5, 20, 120] if sizes == "rows" else [40, 80, 300], 3)
     codes = np.repeat(np.arange(n_each.size), n_each)
     terms = {("a", str(at)): np.flatnonzero(codes == at) for at in range(n_each.size)}
@@ -167,12 +168,12 @@ def test_all_intervals_of_mean_scores_together_miss_in_at_most_one_of_twenty_set
             repeated = rng.random(codes.size) < 0.6
             y_score = np.where(repeated, shared[y_true.astype(int), clusters], y_score)
         rows = Rows(y_true, {}, clusters=clusters)
-        found = errors_by_term(rows, y_score, terms, threshold=0.5)
+        errors = errors_by_term(rows, y_score, terms, threshold=0.5)
         missed += any(
-            not one.ends[0] <= mean <= one.ends[1]
-            for means in (found.mean_scores, *(one.mean_scores for one in found.terms))
-            for one, mean in zip(means.values(), expected, strict=True)
-            if one.ends
+            not term.ends[0] <= mean <= term.ends[1]
+            for means in (errors.mean_scores, *(term.mean_scores for term in errors.terms))
+            for term, mean in zip(means.values(), expected, strict=True)
+            if term.ends
         )
     assert missed / 100 <= 0.05 + 2 * (0.05 * 0.95 / 100) ** 0.5
 
@@ -184,40 +185,40 @@ def test_terms_that_are_scored_worse_below_the_threshold_are_named_by_their_mean
     scores[np.isin(codes, (4, 9)) & ~y_true] += 0.25
     scores[np.isin(codes, (6,)) & y_true] -= 0.25
     for scale in (1, 100):  # scores of 0 to 100 are measured within their own range
-        found = errors_by_term(Rows(y_true, {}), scale * scores, terms, threshold=scale * 0.5)
-        assert found.shown_worse(FPR) == found.shown_worse(FNR) == []
-        assert {one.term for one in found.shown_worse(HARMLESS)} == {"4", "9"}
-        assert [one.term for one in found.shown_worse(TOXIC)] == ["6"]
-        one = found.terms[0].mean_scores[HARMLESS]
-        assert scale * 0.05 < one.low < one.value < one.high < scale * 0.35
+        errors = errors_by_term(Rows(y_true, {}), scale * scores, terms, threshold=scale * 0.5)
+        assert errors.shown_worse(FPR) == errors.shown_worse(FNR) == []
+        assert {term.term for term in errors.shown_worse(HARMLESS)} == {"4", "9"}
+        assert [term.term for term in errors.shown_worse(TOXIC)] == ["6"]
+        term = errors.terms[0].mean_scores[HARMLESS]
+        assert scale * 0.05 < term.low < term.value < term.high < scale * 0.35
 
 
 def test_equal_scores_outside_0_and_1_have_a_mean_without_an_interval():
-    found = errors_by_term(Rows(Y_TRUE, {}), [7] * 9, TERMS, threshold=5)
-    one = found.terms[0].mean_scores[HARMLESS]
-    assert (one.value, one.ends, one.reason) == (7, None, "all scores are equal")
+    errors = errors_by_term(Rows(Y_TRUE, {}), [7] * 9, TERMS, threshold=5)
+    mean = errors.terms[0].mean_scores[HARMLESS]
+    assert (mean.value, mean.ends, mean.reason) == (7, None, "all scores are equal")
 
 
 def test_in_clusters_a_term_is_worth_less_and_few_clusters_have_no_interval():
     codes, terms, y_true, flags = names(np.random.default_rng(2))
     flags = flags | (codes == 3)
-    one = np.arange(codes.size) // 40 % 30  # each term is in each of 30 clusters
-    together = np.where(codes == 3, 0, one)  # a single cluster has all rows with the term
-    for clusters, expected in ((one, ["3"]), (together, []), (one % 5, [])):
+    has_term = np.arange(codes.size) // 40 % 30  # each term is in each of 30 clusters
+    together = np.where(codes == 3, 0, has_term)  # a single cluster has all rows with the term
+    for clusters, expected in ((has_term, ["3"]), (together, []), (has_term % 5, [])):
         rows = Rows(y_true, {}, clusters=clusters)
-        found = errors_by_term(rows, flags * 1.0, terms, threshold=0.5)
-        assert [term.term for term in found.shown_worse(FPR)] == expected
-    assert found.overall[FPR].reason == "5 clusters where 20 are needed"
-    assert found.mean_scores[HARMLESS].reason == "5 clusters where 20 are needed"
+        errors = errors_by_term(rows, flags * 1.0, terms, threshold=0.5)
+        assert [term.term for term in errors.shown_worse(FPR)] == expected
+    assert errors.overall[FPR].reason == "5 clusters where 20 are needed"
+    assert errors.mean_scores[HARMLESS].reason == "5 clusters where 20 are needed"
 
 
 @pytest.mark.parametrize("n_clusters", range(20, 40))
 def test_in_clusters_of_unequal_size_all_rows_may_be_flagged(n_clusters):
     clusters = np.repeat(np.arange(n_clusters), np.arange(n_clusters) % 5 + 1)
     rows = Rows(np.zeros(clusters.size), {}, clusters=clusters)
-    one = errors_by_term(rows, np.ones(clusters.size), {}, threshold=1).overall[FPR]
-    assert (one.value, one.high) == (1, 1)
-    assert 0.7 < one.low < 0.9
+    term = errors_by_term(rows, np.ones(clusters.size), {}, threshold=1).overall[FPR]
+    assert (term.value, term.high) == (1, 1)
+    assert 0.7 < term.low < 0.9
 
 
 def test_weights_are_refused():

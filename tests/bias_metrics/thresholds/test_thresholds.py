@@ -11,7 +11,7 @@ RATES = ("false_positive_rate", "false_negative_rate", "precision", "recall", "a
 EXACT = 1e-12
 
 
-def random_rows(seed, n=200, dtype=np.float64, *, weighted=False):
+def draw_rows(seed, n=200, dtype=np.float64, *, weighted=False):
     """Labels, scores on a grid of tenths with many ties, a subgroup and weights."""
     rng = np.random.default_rng(seed)
     y_true = rng.random(n) < 0.4
@@ -57,11 +57,11 @@ def test_weights_stand_for_rows_in_the_counts():
 def test_the_equal_error_threshold_of_seven_rows_is_the_one_found_by_hand():
     # FPR, FNR at .3: 3/3, 0/4; .5: 2/3, 1/4; .6: 1/3, 1/4; .7: 1/3, 2/4; ...
     y_true, y_score = [0, 0, 0, 1, 1, 1, 1], [0.3, 0.5, 0.8, 0.4, 0.6, 0.7, 0.9]
-    found = equal_error_rate(y_true, y_score)
-    assert found.threshold == 0.6
-    assert found.false_positive_rate.value == 1 / 3
-    assert found.false_negative_rate.value == 1 / 4
-    assert found.rate.value == (1 / 3 + 1 / 4) / 2
+    equal = equal_error_rate(y_true, y_score)
+    assert equal.threshold == 0.6
+    assert equal.false_positive_rate.value == 1 / 3
+    assert equal.false_negative_rate.value == 1 / 4
+    assert equal.rate.value == (1 / 3 + 1 / 4) / 2
 
 
 @pytest.mark.parametrize("sample_weight", [None, [1.0] * 4, [0.1] * 4])
@@ -102,12 +102,12 @@ def test_the_equal_error_rate_of_two_normal_distributions_is_half_their_distance
     normal, n = NormalDist(), 4001
     distance = 2**0.5 * normal.inv_cdf(0.93)
     grid = np.array([normal.inv_cdf((i + 0.5) / n) for i in range(n)])
-    found = equal_error_rate(np.repeat([0, 1], n), np.concatenate([grid, grid + distance]))
-    assert found.threshold == pytest.approx(distance / 2, abs=1e-3)
-    assert found.rate.value == pytest.approx(normal.cdf(-distance / 2), abs=1 / n)
+    equal = equal_error_rate(np.repeat([0, 1], n), np.concatenate([grid, grid + distance]))
+    assert equal.threshold == pytest.approx(distance / 2, abs=1e-3)
+    assert equal.rate.value == pytest.approx(normal.cdf(-distance / 2), abs=1 / n)
 
 
-def reference_rule(y_true, y_score):
+def apply_reference(y_true, y_score):
     """Walk up the grid until the difference of the counts grows, as the reference does."""
     threshold, smallest = None, np.inf
     for t in np.linspace(0, 1, 101):
@@ -127,7 +127,7 @@ def test_counts_find_the_threshold_of_the_reference_implementation(seed):
     scores = np.clip(rng.normal(0.3 + 0.3 * y_true, 0.2), 0, 1)
     if seed % 2:
         scores = scores.round(1)  # long plateaus: the reference keeps the last of equals
-    assert equal_error_rate(y_true, scores, method="counts").threshold == reference_rule(
+    assert equal_error_rate(y_true, scores, method="counts").threshold == apply_reference(
         y_true, scores
     )
 
@@ -136,8 +136,8 @@ def test_counts_of_weighted_rows_are_equal_but_for_rounding():
     # Up to .5: 2 false positives; from there to .75: 1, and 3 false negatives. The same gap.
     y_true, y_score, weights = [0, 1, 0], [0.5, 0.5, 0.75], np.array([1, 3, 1])
     for factor in (1, 0.1, 1e8 / 3):
-        found = equal_error_rate(y_true, y_score, method="counts", sample_weight=factor * weights)
-        assert found.threshold == 0.75
+        equal = equal_error_rate(y_true, y_score, method="counts", sample_weight=factor * weights)
+        assert equal.threshold == 0.75
 
 
 def test_counts_equalise_no_rates_when_the_classes_differ_in_size():
@@ -152,7 +152,7 @@ def test_counts_equalise_no_rates_when_the_classes_differ_in_size():
 # Oracles.
 
 
-def naive_errors(y_true, y_score, threshold, weight):
+def count_errors(y_true, y_score, threshold, weight):
     """Count row by row: [true positive, false positive, true negative, false negative]."""
     counts = dict.fromkeys([(True, True), (False, True), (False, False), (True, False)], 0.0)
     for label, score, w in zip(y_true, y_score, weight, strict=True):
@@ -160,7 +160,7 @@ def naive_errors(y_true, y_score, threshold, weight):
     return list(counts.values())
 
 
-def counts_of(errors):
+def list_counts(errors):
     return [
         getattr(errors, f"n_{name}")
         for name in ("true_positive", "false_positive", "true_negative", "false_negative")
@@ -170,24 +170,24 @@ def counts_of(errors):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_table_equals_a_loop_over_thresholds_and_rows(dtype, weighted):
-    y_true, y_score, members, weight = random_rows(0, dtype=dtype, weighted=weighted)
+    y_true, y_score, members, weight = draw_rows(0, dtype=dtype, weighted=weighted)
     ones = np.ones(y_true.size)
     table = threshold_table(y_true, y_score, {"g": members}, sample_weight=weight)
     everyone = np.ones(y_true.size, dtype=bool)
     for rows, curve in [(everyone, table.overall), (members, table.subgroups["g"])]:
         for i, threshold in enumerate(table.thresholds):
-            naive = naive_errors(
+            naive = count_errors(
                 y_true[rows], y_score[rows], threshold, (weight if weighted else ones)[rows]
             )
             at_once = curve.get_rates(i)
-            assert counts_of(at_once) == pytest.approx(naive, abs=1e-10)
-            one = error_rates(
+            assert list_counts(at_once) == pytest.approx(naive, abs=1e-10)
+            rates = error_rates(
                 y_true[rows],
                 y_score[rows],
                 threshold=threshold,
                 sample_weight=weight[rows] if weighted else None,
             )
-            assert counts_of(one) == pytest.approx(naive, abs=1e-10)
+            assert list_counts(rates) == pytest.approx(naive, abs=1e-10)
             for name in RATES:
                 assert curve.rate(name).tolist()[i] == at_once.rate(name).value
                 assert getattr(at_once, name) == at_once.rate(name)
@@ -196,30 +196,30 @@ def test_the_table_equals_a_loop_over_thresholds_and_rows(dtype, weighted):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("seed", range(3))
 def test_the_equal_error_rate_equals_a_loop_over_the_scores(seed, weighted):
-    y_true, y_score, _, weight = random_rows(seed, weighted=weighted)
+    y_true, y_score, _, weight = draw_rows(seed, weighted=weighted)
     best = None
     for t in sorted(set(y_score.tolist())):
         ones = np.ones(y_true.size)
-        tp, fp, tn, fn = naive_errors(y_true, y_score, t, weight if weighted else ones)
+        tp, fp, tn, fn = count_errors(y_true, y_score, t, weight if weighted else ones)
         fpr, fnr = fp / (fp + tn), fn / (fn + tp)
         if best is None or abs(fpr - fnr) < best[0]:
             best = abs(fpr - fnr), t, (fpr + fnr) / 2
-    found = equal_error_rate(y_true, y_score, sample_weight=weight)
-    assert (found.threshold, found.rate.value) == (best[1], pytest.approx(best[2], abs=EXACT))
+    equal = equal_error_rate(y_true, y_score, sample_weight=weight)
+    assert (equal.threshold, equal.rate.value) == (best[1], pytest.approx(best[2], abs=EXACT))
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_table_equals_the_curves_of_scikit_learn(weighted):
     metrics = pytest.importorskip("sklearn.metrics")
-    y_true, y_score, members, weight = random_rows(3, 3000, weighted=weighted)
+    y_true, y_score, members, weight = draw_rows(3, 3000, weighted=weighted)
     table = threshold_table(y_true, y_score, {"g": members}, sample_weight=weight)
     everyone = np.ones(y_true.size, dtype=bool)
     for rows, curve in [(everyone, table.overall), (members, table.subgroups["g"])]:
         own = None if weight is None else weight[rows]
-        fpr, tpr, at = metrics.roc_curve(
+        fpr, tpr, thresholds = metrics.roc_curve(
             y_true[rows], y_score[rows], sample_weight=own, drop_intermediate=False
         )
-        np.testing.assert_array_equal(at[:0:-1], curve.thresholds)
+        np.testing.assert_array_equal(thresholds[:0:-1], curve.thresholds)
         np.testing.assert_allclose(curve.rate("false_positive_rate"), fpr[:0:-1], atol=EXACT)
         np.testing.assert_allclose(curve.rate("recall"), tpr[:0:-1], atol=EXACT)
         np.testing.assert_allclose(curve.rate("false_negative_rate"), 1 - tpr[:0:-1], atol=EXACT)
@@ -257,10 +257,10 @@ def test_a_rate_over_no_rows_is_undefined_with_its_reason(y_true, y_score, rate,
     [([1, 1], "no negatives"), ([0, 0], "no positives")],
 )
 def test_without_a_class_there_are_no_equal_errors(method, y_true, reason):
-    found = equal_error_rate(y_true, [0.1, 0.2], method=method)
-    assert found.threshold is None
-    assert {found.rate.reason, found.false_positive_rate.reason} == {reason}
-    assert found.to_dict()["rate"] == {"value": None, "reason": reason}
+    equal = equal_error_rate(y_true, [0.1, 0.2], method=method)
+    assert equal.threshold is None
+    assert {equal.rate.reason, equal.false_positive_rate.reason} == {reason}
+    assert equal.to_dict()["rate"] == {"value": None, "reason": reason}
 
 
 def test_undefined_rates_are_masked_over_a_0_and_none_in_plain_values():

@@ -13,24 +13,24 @@ GAY = [1, 1, 0, 1, 0, 0]
 Y_TRUE = [1, 1, 0, 0, 1, 0]
 
 
-def transferred(**options):
+def transfer_flags(**options):
     return transfer_threshold(BEFORE, AFTER, {"gay": GAY}, **{"threshold": 0.7} | options)
 
 
 def test_the_threshold_of_six_rows_is_the_one_counted_by_hand():
-    found = transferred()
+    transfer = transfer_flags()
     # Three of six are flagged before: 0.9, 0.8 and 0.7. Afterwards 0.6, 0.5 and 0.4.
-    assert (found.rate_before, found.after, found.rate_after) == (1 / 2, 0.4, 1 / 2)
-    assert found.overall.change.value == 0
-    gay = found.subgroups["gay"]
+    assert (transfer.rate_before, transfer.after, transfer.rate_after) == (1 / 2, 0.4, 1 / 2)
+    assert transfer.overall.change.value == 0
+    gay = transfer.subgroups["gay"]
     assert (gay.n, gay.n_before, gay.n_after, gay.n_gained, gay.n_lost) == (3, 2, 2, 1, 1)
 
 
 def test_at_the_same_recall_only_toxic_rows_count():
-    found = transferred(match="recall", y_true=Y_TRUE)
+    transfer = transfer_flags(match="recall", y_true=Y_TRUE)
     # Two of three toxic rows before: 0.9 and 0.8; afterwards 0.5 and 0.2.
-    assert (found.rate_before, found.after, found.rate_after) == (2 / 3, 0.2, 2 / 3)
-    assert found.overall.n_after == 5
+    assert (transfer.rate_before, transfer.after, transfer.rate_after) == (2 / 3, 0.2, 2 / 3)
+    assert transfer.overall.n_after == 5
 
 
 def test_where_no_threshold_gives_the_rate_the_nearest_is_taken_and_of_two_the_higher():
@@ -41,24 +41,24 @@ def test_where_no_threshold_gives_the_rate_the_nearest_is_taken_and_of_two_the_h
 
 
 def test_a_threshold_that_is_decided_already_is_kept():
-    found = transferred(threshold_after=0.6)
-    assert (found.after, found.rate_after, found.overall.n_lost) == (0.6, 1 / 6, 3)
+    transfer = transfer_flags(threshold_after=0.6)
+    assert (transfer.after, transfer.rate_after, transfer.overall.n_lost) == (0.6, 1 / 6, 3)
 
 
 def test_a_threshold_that_flags_nothing_stays_one():
-    found = transferred(threshold=1.0)
-    assert found.after > max(AFTER)
-    assert (found.overall.n_before, found.overall.n_after) == (0, 0)
+    transfer = transfer_flags(threshold=1.0)
+    assert transfer.after > max(AFTER)
+    assert (transfer.overall.n_before, transfer.overall.n_after) == (0, 0)
 
 
 @given(seed=st.integers(0, 2**32))
 def test_a_naive_search_over_all_thresholds_finds_none_nearer(seed):
     rng = np.random.default_rng(seed)
     before, after = rng.random(30).round(1), rng.random(30).round(1)
-    found = transfer_threshold(before, after, {}, threshold=0.5)
-    wanted = (before >= 0.5).sum()
-    distances = [abs((after >= one).sum() - wanted) for one in [*after, 2.0]]
-    assert abs((after >= found.after).sum() - wanted) == min(distances)
+    transfer = transfer_threshold(before, after, {}, threshold=0.5)
+    n_flagged = (before >= 0.5).sum()
+    distances = [abs((after >= threshold).sum() - n_flagged) for threshold in [*after, 2.0]]
+    assert abs((after >= transfer.after).sum() - n_flagged) == min(distances)
 
 
 @given(seed=st.integers(0, 2**32))
@@ -71,10 +71,10 @@ def test_only_the_order_of_the_scores_matters_for_who_is_flagged(seed):
 
 
 def test_the_same_model_keeps_its_flags():
-    found = transfer_threshold(BEFORE, BEFORE, {"gay": GAY}, threshold=0.7)
-    assert found.after == 0.7
-    assert (found.overall.n_gained, found.overall.n_lost) == (0, 0)
-    assert found.overall.change.low < 0 < found.overall.change.high
+    transfer = transfer_threshold(BEFORE, BEFORE, {"gay": GAY}, threshold=0.7)
+    assert transfer.after == 0.7
+    assert (transfer.overall.n_gained, transfer.overall.n_lost) == (0, 0)
+    assert transfer.overall.change.low < 0 < transfer.overall.change.high
 
 
 def test_intervals_hold_the_true_change_about_as_often_as_they_say():
@@ -82,13 +82,13 @@ def test_intervals_hold_the_true_change_about_as_often_as_they_say():
     held = 0
     for _ in range(300):
         old, new = rng.random(400) < 0.3, rng.random(400) < 0.4
-        found = transfer_threshold(old * 1.0, old * 1.0, {}, threshold=0.5)
-        assert found.overall.n_gained == 0
+        transfer = transfer_threshold(old * 1.0, old * 1.0, {}, threshold=0.5)
+        assert transfer.overall.n_gained == 0
         mixed = np.r_[old, new] * 1.0
-        both = transfer_threshold(
+        by_cluster = transfer_threshold(
             np.r_[old, old] * 1.0, mixed, {"half": np.r_[old * 0, old * 0 + 1]}, threshold=0.5
         )
-        change = both.subgroups["half"].change
+        change = by_cluster.subgroups["half"].change
         held += change.low <= 0.1 <= change.high
     assert 275 <= held <= 295
 
@@ -108,15 +108,15 @@ def test_the_interval_of_forty_clusters_is_worked_out_by_hand():
     """Ten clusters of ten rows move the share by 10 / 400, ten others by as much the other way."""
     clusters = np.repeat(np.arange(40), 10)
     before, after = (clusters % 2) * 1.0, (clusters % 4 < 2) * 1.0
-    found = transfer_threshold(before, after, {}, threshold=0.5, clusters=clusters).overall
-    assert (found.n_gained, found.n_lost, found.change.value) == (100, 100, 0)
+    transfer = transfer_threshold(before, after, {}, threshold=0.5, clusters=clusters).overall
+    assert (transfer.n_gained, transfer.n_lost, transfer.change.value) == (100, 100, 0)
     reach = 2.022691 * np.sqrt(40 / 39 * 20 * (10 / 400) ** 2)  # Student's t of 39, at 95 %
-    assert (found.change.low, found.change.high) == pytest.approx((-reach, reach), rel=1e-6)
-    assert found.change.n_clusters == 40
-    given = transfer_threshold(
+    assert (transfer.change.low, transfer.change.high) == pytest.approx((-reach, reach), rel=1e-6)
+    assert transfer.change.n_clusters == 40
+    by_row = transfer_threshold(
         before, after, {"some": clusters < 30}, threshold=0.5, clusters=2 * clusters
     )
-    assert given.subgroups["some"].change.n_clusters == 30
+    assert by_row.subgroups["some"].change.n_clusters == 30
 
 
 def test_the_interval_of_ten_rows_is_worked_out_by_hand():
@@ -135,18 +135,18 @@ def test_the_interval_of_ten_rows_is_worked_out_by_hand():
 @pytest.mark.parametrize("to", [0.0, 1.0])
 def test_where_every_flag_changes_the_interval_ends_at_all_rows(to, clusters):
     before = np.full(20, 1 - to)
-    found = transfer_threshold(
+    transfer = transfer_threshold(
         before, np.full(20, to), {}, threshold=0.5, threshold_after=0.5, clusters=clusters
     )
-    change, end = found.overall.change, 1.0 if to else -1.0
+    change, end = transfer.overall.change, 1.0 if to else -1.0
     assert (change.value, change.high if to else change.low) == (end, end)
     assert abs(change.low if to else change.high) < 1
 
 
 def test_a_subgroup_without_rows_is_undefined():
-    found = transfer_threshold(BEFORE, AFTER, {"none": [0] * 6}, threshold=0.7)
-    assert found.subgroups["none"].change.reason == "no rows"
-    assert found.to_dict()["subgroups"]["none"]["change"]["value"] is None
+    transfer = transfer_threshold(BEFORE, AFTER, {"none": [0] * 6}, threshold=0.7)
+    assert transfer.subgroups["none"].change.reason == "no rows"
+    assert transfer.to_dict()["subgroups"]["none"]["change"]["value"] is None
 
 
 @pytest.mark.parametrize(
@@ -160,4 +160,4 @@ def test_a_subgroup_without_rows_is_undefined():
 )
 def test_what_cannot_be_matched_is_refused(options, message):
     with pytest.raises(ValueError, match=message):
-        transferred(**options)
+        transfer_flags(**options)
