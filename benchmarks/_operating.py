@@ -26,7 +26,7 @@ from bias_metrics import (
     equal_error_rate,
     evaluate_bias,
 )
-from bias_metrics.gate.decide import decide
+from bias_metrics.gate.decide import judge_rules
 from bias_metrics.gate.verdict import Evidence
 from bias_metrics.thresholds import MeasuredRates
 
@@ -65,7 +65,7 @@ def _decide_one(situation: Situation, rng: np.random.Generator) -> str:
         found = compare_bias(labels, first, second, members, confidence=level)
         report = evaluate_bias(labels, first, members, intervals=False)
         evidence = Evidence(report.with_numbers(found, against="champion"))
-    return decide({(rule.slice, rule.level): evidence}, [rule]).outcome
+    return judge_rules({(rule.slice, rule.level): evidence}, [rule]).outcome
 
 
 def _errors(
@@ -86,13 +86,15 @@ def _errors(
 
     at, span = own(first)
     rows = Rows(labels, members)
-    gaps = MeasuredRates(rows, {"y_score": first}, [at]).report(level, span, at=name)
+    gaps = MeasuredRates(rows, {"y_score": first}, [at]).measure_gaps(
+        level, span, threshold_name=name
+    )
     table = evaluate_bias(rows, first, intervals=False).with_numbers(gaps)
     if second is None:
         return Evidence(table)
     at_b, span_b = own(second)
     rates = MeasuredRates(rows, {"y_score_a": first, "y_score_b": second}, [at, at_b])
-    found = rates.comparison(level, (span, span_b), at=name)
+    found = rates.compare_gaps(level, (span, span_b), threshold_name=name)
     return Evidence(table.with_numbers(found, against="champion"))
 
 

@@ -104,7 +104,7 @@ def _is_listed(change: Change, rng: np.random.Generator) -> bool:
     def shown(level: float) -> tuple[Loss, ...]:
         compared = compare_bias(labels, first, second, members, confidence=level)
         differences = BiasTable({}, compared.counts).with_numbers(compared, against="champion")
-        return Losses.of(
+        return Losses.from_table(
             differences, "champion", dict.fromkeys(members, SUBGROUP_METRICS), level
         ).cells
 

@@ -3,7 +3,7 @@
 docs/extending.md shows how to use them.
 """
 
-from bias_metrics.gate import Evidence, decide
+from bias_metrics.gate import Evidence, judge_rules
 from biasgate.tasks.analysing.analysis import Analysis, Findings
 from biasgate.tasks.analysing.catalogue import ANALYSES
 from biasgate.tasks.common.errors import InputError
@@ -49,10 +49,10 @@ __all__ = [
     "TermMatcher",
     "TrainingRows",
     "Workplace",
-    "decide",
     "file_digest",
     "folder_digest",
     "json_digest",
+    "judge_rules",
     "open_version",
     "read_policy",
     "save_classifier",

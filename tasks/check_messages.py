@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from bias_metrics.gate import RIVALS, Bounds, Lack, Loss, Objective, PassException, RuleResult
-from bias_metrics.gate import RULE as HARM
+from bias_metrics.gate import HARM_RULE as HARM
+from bias_metrics.gate import RIVALS, BoundCounts, Lack, Loss, Objective, PassException, RuleResult
 from bias_metrics.gate.marked import MISSING, TRUNCATED
 from bias_metrics.metrics import AGGREGATE_METRICS, METRICS, THRESHOLDS
 from bias_metrics.parts import counted
@@ -67,7 +67,7 @@ def exception_message(exception: PassException) -> str:
     return _small_exception(exception)
 
 
-def bounds_message(bounds: Bounds) -> str:
+def bounds_message(bounds: BoundCounts) -> str:
     """Return how many bounds were computed, and how many of them may be wrong."""
     if not bounds.alpha:
         return "Values are exact for these rows: nothing is estimated."

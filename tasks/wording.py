@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from bias_metrics.gate import RULE as HARM
+from bias_metrics.gate import HARM_RULE as HARM
 from bias_metrics.gate import Loss
 from bias_metrics.parts import counted
 from bias_metrics.thresholds import CountedShare, ErrorsByTerm, TermErrors
@@ -228,7 +228,7 @@ also "Bea"
     told = []
     for rate, every in found.overall.items():
         kind, done, mean = _WRONG[rate]
-        shown = _of_identity(found.shown_worse(rate), identity)
+        shown = _of_identity(found.list_worse_terms(rate), identity)
         if shown:
             own, (term, also) = shown[0].rates[rate], _named_terms(shown)
             told.append(
@@ -239,7 +239,7 @@ also "Bea"
         if mean not in found.mean_scores:
             continue
         others = [
-            one for one in _of_identity(found.shown_worse(mean), identity) if one not in shown
+            one for one in _of_identity(found.list_worse_terms(mean), identity) if one not in shown
         ]
         if others:
             score, (term, also) = others[0].mean_scores[mean], _named_terms(others)
@@ -264,7 +264,7 @@ def name_worse_terms(found: ErrorsByTerm) -> str:
     "Ann" (names), also "Bea"
     """
     by_identity: dict[str, list[TermErrors]] = {}
-    for one in chain.from_iterable(map(found.shown_worse, found.numbers)):
+    for one in chain.from_iterable(map(found.list_worse_terms, found.numbers)):
         terms = by_identity.setdefault(one.subgroup, [])
         terms += [] if one in terms else [one]
     return "; ".join("".join(_named_terms(terms)) for terms in by_identity.values())

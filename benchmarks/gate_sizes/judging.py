@@ -82,7 +82,7 @@ def draw(line: Line, number: int, policy: Policy, folder: Path) -> Draw:
         "against": [
             [one.rule, one.group, one.outcome]
             for one in verdict.results
-            if one.counts and one.outcome != "pass"
+            if one.is_counted and one.outcome != "pass"
         ],
         "alone": _losses(rows, alone, policy),
         "worse": [

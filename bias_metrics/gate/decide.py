@@ -16,7 +16,7 @@ from bias_metrics.gate.judging import RIVALS, Outcome
 from bias_metrics.gate.placing import judge_targets, select_rolled_evidence
 from bias_metrics.gate.results import Check
 from bias_metrics.gate.rules import AGGREGATE, LEAST_COMPARED, Rule
-from bias_metrics.gate.targets import targets_of
+from bias_metrics.gate.targets import list_targets
 from bias_metrics.gate.verdict import Evidence, RuleResult, Verdict
 from bias_metrics.metrics import METRICS
 from bias_metrics.table import Key
@@ -25,12 +25,12 @@ WORST_FIRST: tuple[Outcome, ...] = ("error", "fail", "insufficient", "pass")
 EvidenceKey = tuple[str | None, float]
 
 
-def evidence_needed(rules: Sequence[Rule]) -> list[EvidenceKey]:
+def list_needed_evidence(rules: Sequence[Rule]) -> list[EvidenceKey]:
     """Return the slices, and the two-sided confidences, for which rules need evidence."""
     return list(dict.fromkeys((rule.slice, rule.level) for rule in rules))
 
 
-def thresholds_needed(rules: Sequence[Rule]) -> dict[str, set[str]]:
+def list_needed_thresholds(rules: Sequence[Rule]) -> dict[str, set[str]]:
     """Return the names of the rules' thresholds, each with the models compared at it.
 
     `candidate` is always included; `champion` and `reference` if a rule has a margin.
@@ -48,7 +48,7 @@ def needs_calibration(rules: Sequence[Rule]) -> bool:
     return any(METRICS[rule.metric].needs_probabilities for rule in rules)
 
 
-def decide(
+def judge_rules(
     evidence: Mapping[EvidenceKey, Evidence],
     rules: Sequence[Rule],
     *,
@@ -59,7 +59,7 @@ def decide(
     Parameters
     ----------
     evidence : mapping of (str or None, float) to Evidence
-        Measurements by slice and two-sided confidence; `evidence_needed` lists the keys.
+        Measurements by slice and two-sided confidence; `list_needed_evidence` lists the keys.
     rules : sequence of Rule
         The rules, at least one blocking.
     allow_first : bool, default=False
@@ -80,7 +80,7 @@ def decide(
     if not any(rule.action == "block" for rule in rules):
         msg = "`rules` must hold at least one blocking rule; a gate without rules passes nothing."
         raise ValueError(msg)
-    missing = [key for key in evidence_needed(rules) if key not in evidence]
+    missing = [key for key in list_needed_evidence(rules) if key not in evidence]
     if missing:
         msg = f"`evidence` must cover every slice and confidence of the rules; lacks {missing}."
         raise ValueError(msg)
@@ -93,13 +93,15 @@ def decide(
         if rule.action == "block" and not results:
             outcomes.append("insufficient")  # a rule without numbers to check has not passed
         outcomes += [
-            result.outcome for result in results if result.counts and result.outcome != "skipped"
+            result.outcome
+            for result in results
+            if result.is_counted and result.outcome != "skipped"
         ]
         all_results += results
-    return Verdict(worst(outcomes), tuple(all_results))
+    return Verdict(find_worst_outcome(outcomes), tuple(all_results))
 
 
-def worst(outcomes: Sequence[Outcome]) -> Outcome:
+def find_worst_outcome(outcomes: Sequence[Outcome]) -> Outcome:
     """Return the worst outcome; `insufficient` for an empty sequence."""
     return next((outcome for outcome in WORST_FIRST if outcome in outcomes), "insufficient")
 
@@ -114,16 +116,16 @@ def _judge_rule(
     covered: tuple[str, ...] = ()
     n_categories = 0
     if rule.scope == AGGREGATE:
-        hierarchy = selected.small.hierarchy
+        hierarchy = selected.small_groups.hierarchy
         selected, covered = select_rolled_evidence(rule, selected)
         if hierarchy is not None:
             n_categories = sum(name in hierarchy.categories for name in covered)
-    targets = list(targets_of(selected.table, rule, selected.background))
+    targets = list(list_targets(selected.table, rule, selected.background))
     for kind, limit in rule.checks:
         check = Check(
             rule, kind, limit, selected.table, LEAST_COMPARED, n_categories, not selected.is_sample
         )
-        if selected.has(kind):
+        if selected.can_judge(kind):
             yield from judge_targets(check, targets, selected, covered)
         else:
             skipped = kind == "champion" and allow_first
@@ -133,7 +135,7 @@ def _judge_rule(
 
 def _refuse_missing_numbers(rule: Rule, evidence: Evidence) -> None:
     """Refuse evidence without a rule's threshold or calibration, for the candidate or a rival."""
-    rivals = [kind for kind, _ in rule.checks if kind in RIVALS and evidence.has(kind)]
+    rivals = [kind for kind, _ in rule.checks if kind in RIVALS and evidence.can_judge(kind)]
     for rival in (None, *rivals):
         if rule.threshold is not None and (rule.threshold, rival) not in evidence.table.thresholds:
             msg = f"`evidence` must be measured at threshold {rule.threshold!r} for {rule.name}."

@@ -11,13 +11,13 @@ from bias_metrics.groups.dominance import DominantUnits
 from bias_metrics.metrics import GIVEN, METRICS, SUBGROUP_METRICS, threshold_metrics
 from bias_metrics.table import BiasTable, Key
 
-USEFUL, FLAG_RATE = "useful", "flag_rate"
+USEFULNESS_RULE, FLAG_RATE = "useful", "flag_rate"
 CHANCE, LEAST_FLAGGED = 0.5, 0.001
 """AUC of random scores; smallest share of a class that a useful threshold flags."""
 _CLASSES = ("negative", "positive")
 
 
-class Flagged(NamedTuple):
+class FlagRates(NamedTuple):
     """The shares of both classes that a threshold flags; None for a class without rows."""
 
     threshold: float
@@ -27,7 +27,7 @@ class Flagged(NamedTuple):
 
 def judge_usefulness(
     table: BiasTable,
-    at: Flagged | None = None,
+    flag_rates: FlagRates | None = None,
     *,
     confidence: float = 0.975,
     is_sample: bool = True,
@@ -41,7 +41,7 @@ def judge_usefulness(
     ----------
     table : BiasTable
         With the overall AUC and its interval.
-    at : Flagged, optional
+    flag_rates : FlagRates, optional
         The shares flagged by the threshold in use.
     confidence : float, default=0.975
         One-sided confidence of the bounds of the AUC.
@@ -58,7 +58,7 @@ def judge_usefulness(
     auc, rows = table[Key("auc")], table.counts[None]
     bound = auc.low if is_sample else auc.value
     common: dict[str, Any] = {
-        "rule": USEFUL,
+        "rule": USEFULNESS_RULE,
         "scope": "overall",
         "group": None,
         "slice": None,
@@ -85,16 +85,16 @@ def judge_usefulness(
                 **common,
             )
         )
-    if at is not None and (reason := _judge_threshold(at)) is not None:
+    if flag_rates is not None and (reason := _judge_threshold(flag_rates)) is not None:
         results.append(
             RuleResult(
                 kind="floor",
                 metric=FLAG_RATE,
                 limit=LEAST_FLAGGED,
-                value=at.negative,
+                value=flag_rates.negative,
                 threshold=GIVEN,
-                at=at.threshold,
-                positives_flagged=at.positive,
+                at=flag_rates.threshold,
+                positives_flagged=flag_rates.positive,
                 reason=reason,
                 **common,
             )
@@ -102,7 +102,7 @@ def judge_usefulness(
     return tuple(results)
 
 
-def _judge_threshold(at: Flagged) -> Reason | None:
+def _judge_threshold(at: FlagRates) -> Reason | None:
     """Return the reason why a threshold is useless: it flags almost no comment, or almost all."""
     if at.negative is None or at.positive is None:
         return None
@@ -111,27 +111,28 @@ def _judge_threshold(at: Flagged) -> Reason | None:
     return "flags_everything" if min(at.negative, at.positive) > 1 - LEAST_FLAGGED else None
 
 
-def unjudged(judged: Collection[str], *, at_threshold: bool) -> tuple[str, ...]:
+def list_unjudged_metrics(judged: Collection[str], *, has_threshold: bool) -> tuple[str, ...]:
     """Return the metrics without a blocking rule: overall AUC, subgroup metrics, error rates.
 
     Parameters
     ----------
     judged : collection of str
         The metrics of the blocking rules. `final_score` includes the overall AUC.
-    at_threshold : bool
+    has_threshold : bool
         Whether a threshold is in use, so that error rates are also expected.
 
     Examples
     --------
-    >>> unjudged({"final_score", "subgroup_auc", "bpsn_auc", "positive_aeg"}, at_threshold=False)
+    >>> judged = {"final_score", "subgroup_auc", "bpsn_auc", "positive_aeg"}
+    >>> list_unjudged_metrics(judged, has_threshold=False)
     ('bnsp_auc', 'negative_aeg')
     """
-    every = ["auc", *SUBGROUP_METRICS, *(threshold_metrics() if at_threshold else ())]
+    every = ["auc", *SUBGROUP_METRICS, *(threshold_metrics() if has_threshold else ())]
     covered = {*judged, *(["auc"] if "final_score" in judged else [])}
     return tuple(metric for metric in every if metric not in covered)
 
 
-def without_proof(
+def withdraw_dominated_passes(
     results: Sequence[RuleResult], dominant: Iterable[DominantUnits]
 ) -> list[RuleResult]:
     """Return the results, with `insufficient` for a pass that depends on a few heavy rows.

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from bias_metrics._core.tables import plain
-from bias_metrics.gate.doubts import USEFUL
+from bias_metrics.gate.doubts import USEFULNESS_RULE
 from bias_metrics.gate.judging import RIVALS
 from bias_metrics.gate.losses import Loss
 from bias_metrics.gate.rules import WORST, Kind
@@ -70,13 +70,13 @@ class PassExtent:
 
     groups: tuple[str, ...]
     """The groups that passed all checks on their own rows, at least one check by a bound."""
-    of: int
+    n_groups: int
     """Number of all groups."""
     exceptions: tuple[PassException, ...]
     """The exceptions, those of single groups first."""
 
 
-def extent_of(results: Sequence[RuleResult], groups: Sequence[str]) -> PassExtent:
+def find_pass_extent(results: Sequence[RuleResult], groups: Sequence[str]) -> PassExtent:
     """Find the groups for which a pass by these results is proven, and its exceptions.
 
     Parameters
@@ -110,7 +110,7 @@ def _find_bounded_groups(results: Sequence[RuleResult], groups: Sequence[str]) -
     passed = [
         result
         for result in results
-        if result.outcome == "pass" and result.counts and result.mode != "estimate"
+        if result.outcome == "pass" and result.is_counted and result.mode != "estimate"
     ]
     bounded = {result.group for result in passed if result.scope == SUBGROUP}
     for result in passed:
@@ -129,8 +129,8 @@ def _find_ruled_groups(results: Sequence[RuleResult], groups: Sequence[str]) -> 
 
 def _find_unmet_groups(results: Sequence[RuleResult], groups: Sequence[str]) -> set[str | None]:
     """Return the groups with a check that counts and did not pass."""
-    unmet = [result for result in results if result.counts and result.outcome != "pass"]
-    if any(result.scope == WORST or result.rule == USEFUL for result in unmet):
+    unmet = [result for result in results if result.is_counted and result.outcome != "pass"]
+    if any(result.scope == WORST or result.rule == USEFULNESS_RULE for result in unmet):
         return set(groups)
     return {result.group for result in unmet if result.scope == SUBGROUP}
 
@@ -165,7 +165,7 @@ def _find_group_exceptions(
 
 def _find_shared_exceptions(results: Sequence[RuleResult]) -> Iterator[PassException]:
     """Yield the exceptions of all groups: checks by estimates, and checks without a rival."""
-    estimated = [result for result in results if result.mode == "estimate" and result.counts]
+    estimated = [result for result in results if result.mode == "estimate" and result.is_counted]
     if estimated:
         yield PassException(None, "estimate", len(estimated))
     for kind in RIVALS:

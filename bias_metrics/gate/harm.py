@@ -17,7 +17,7 @@ from bias_metrics.gate.rules import Action, Kind
 from bias_metrics.gate.verdict import Evidence, Reason, RuleResult
 from bias_metrics.metrics import METRICS
 
-RULE = "shown_harm"
+HARM_RULE = "shown_harm"
 ANY_METRIC = "any"
 
 
@@ -35,10 +35,13 @@ class HarmLimit:
     def __post_init__(self) -> None:
         """Refuse a tolerance that would allow any loss."""
         if not 0 <= self.tolerance < 0.5:
-            msg = f"`tolerance` of `{RULE}` must be at least 0 and below 0.5; got {self.tolerance}."
+            msg = (
+                f"`tolerance` of `{HARM_RULE}` must be at least 0 and below 0.5; "
+                f"got {self.tolerance}."
+            )
             raise ValueError(msg)
 
-    def of(self, metric: str) -> float:
+    def get_tolerance(self, metric: str) -> float:
         """Return the tolerance of a metric, doubled for the size of a gap."""
         return self.tolerance * (2 if METRICS[metric].is_gap else 1)
 
@@ -78,7 +81,9 @@ def judge_harm(
     return tuple(results)
 
 
-def unruled_harm(losses: Mapping[str, Losses], limit: HarmLimit | None) -> list[PassException]:
+def list_unblocked_harm(
+    losses: Mapping[str, Losses], limit: HarmLimit | None
+) -> list[PassException]:
     """Return the groups with significant losses against the champion that do not block.
 
     Parameters
@@ -99,8 +104,8 @@ def unruled_harm(losses: Mapping[str, Losses], limit: HarmLimit | None) -> list[
             continue  # the loss comes from rows that also mention a group that is already listed
         if limit is None or limit.action == "warn":
             why = "warning" if limit else "no_rule"
-        elif cell.worse_by_at_least <= limit.of(cell.metric):
-            why = limit.of(cell.metric)
+        elif cell.worse_by_at_least <= limit.get_tolerance(cell.metric):
+            why = limit.get_tolerance(cell.metric)
         else:
             continue
         by_group.setdefault(cell.group, []).append((cell, why))
@@ -118,7 +123,7 @@ def unruled_harm(losses: Mapping[str, Losses], limit: HarmLimit | None) -> list[
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bounds:
+class BoundCounts:
     """Numbers of separate and joint bounds, and the expected number of wrong bounds."""
 
     separately: int
@@ -133,14 +138,14 @@ class Bounds:
     """Rivals without a threshold, so that error rates were not compared."""
 
 
-def bounds_looked_at(
+def count_bounds(
     results: Sequence[RuleResult],
     losses: Mapping[str, Losses],
     alpha: float,
     thresholds: Mapping[str, float | None],
     *,
     is_sample: bool,
-) -> Bounds:
+) -> BoundCounts:
     """Count the bounds behind a verdict, and the expected number of wrong bounds.
 
     Parameters
@@ -157,14 +162,14 @@ def bounds_looked_at(
         Whether rows are a sample; if not, values are exact and bounds are not counted.
     """
     if not is_sample:
-        return Bounds(separately=0, expected_wrong=0.0, jointly=0, alpha=0.0)
+        return BoundCounts(separately=0, expected_wrong=0.0, jointly=0, alpha=0.0)
     separate = [
         result
         for result in results
-        if result.bound is not None and result.mode == "proven" and result.rule != RULE
+        if result.bound is not None and result.mode == "proven" and result.rule != HARM_RULE
     ]
     unknown = [role for role in losses if thresholds.get(role) is None]
-    return Bounds(
+    return BoundCounts(
         separately=len(separate),
         expected_wrong=sum(1 - result.confidence for result in separate),
         jointly=sum(rival.n_bounds for rival in losses.values()),
@@ -177,12 +182,14 @@ def _judge_rival(
     kind: Kind, losses: Losses, limit: HarmLimit, evidence: Evidence
 ) -> Iterator[RuleResult]:
     """Yield a failure per loss beyond the tolerance, or a single pass."""
-    beyond = [cell for cell in losses.cells if cell.worse_by_at_least > limit.of(cell.metric)]
+    beyond = [
+        cell for cell in losses.cells if cell.worse_by_at_least > limit.get_tolerance(cell.metric)
+    ]
     if not beyond:
         yield _build_overall(kind, limit, evidence, "pass", "no_loss", n_bounds=losses.n_bounds)
     for cell in beyond:
         yield RuleResult(
-            rule=RULE,
+            rule=HARM_RULE,
             kind=kind,
             metric=cell.metric,
             scope="subgroup",
@@ -197,7 +204,7 @@ def _judge_rival(
             threshold=cell.threshold,
             without=cell.without,
             may_be_shared=losses.may_be_shared,
-            limit=limit.of(cell.metric),
+            limit=limit.get_tolerance(cell.metric),
             n_bounds=losses.n_bounds,
             **_build_common_fields(limit, evidence, cell.group),
         )
@@ -213,7 +220,7 @@ def _build_overall(
 ) -> RuleResult:
     """Return the single result of a rival without losses, or of the missing champion."""
     return RuleResult(
-        rule=RULE,
+        rule=HARM_RULE,
         kind=kind,
         metric=ANY_METRIC,
         scope="overall",

@@ -62,7 +62,7 @@ class Losses:
     """True if losses can be attributed to subgroups, which needs rows instead of counts."""
 
     @classmethod
-    def of(
+    def from_table(
         cls,
         table: BiasTable,
         rival: str,
@@ -101,7 +101,7 @@ class Losses:
         """True if several subgroups lose, and counts do not show whose rows are the cause."""
         return not self.by_rows and len(self.groups) > 1
 
-    def attributed(self, measure_without: MeasureWithout) -> Losses:
+    def attribute_losses(self, measure_without: MeasureWithout) -> Losses:
         """Attribute losses to the subgroups whose rows cause them.
 
         Subgroups share rows, with each other and with the backgrounds that they are compared with.

@@ -78,7 +78,7 @@ def measure_objective(metric: str, evidence: Evidence, confidence: float) -> Obj
     if metric not in OBJECTIVES:
         msg = f"`metric` must be one of {', '.join(OBJECTIVES)}; got {metric!r}."
         raise ValueError(msg)
-    rival = "champion" if evidence.has("champion") else None
+    rival = "champion" if evidence.can_judge("champion") else None
     estimate = evidence.table[Key(metric, against=rival)]
     if not isinstance(estimate, Difference):
         return Objective(metric, confidence, estimate.value, reason=estimate.reason)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from bias_metrics.gate.results import Check
 from bias_metrics.gate.rolling import Hierarchy
 from bias_metrics.gate.rules import SUBGROUP_METRICS, WORST, Rule
-from bias_metrics.gate.targets import SUBGROUP, Target, build_category_target, targets_of
+from bias_metrics.gate.targets import SUBGROUP, Target, build_category_target, list_targets
 from bias_metrics.gate.verdict import Evidence, Lack, RuleResult
 
 
@@ -35,7 +35,7 @@ class _Places:
         """Place every target; an aggregate may also use the top category of a hierarchy."""
         places = cls()
         for target in targets:
-            lack, category = check.lack(target), None
+            lack, category = check.find_lack(target), None
             category_lacks: tuple[Lack, ...] = ()
             if lack is not None and target.scope == SUBGROUP:
                 category, category_lacks = _find_category(
@@ -77,11 +77,11 @@ def judge_targets(
         yield check.judge_small_group(
             target,
             lack,
-            None if evidence.alone is None else evidence.alone.table,
+            None if evidence.joint_evidence is None else evidence.joint_evidence.table,
             category=category,
-            blind=evidence.small.blind,
-            not_measured=evidence.small.not_measured.get(str(target.group)),
-            hint=evidence.small.hints.get(str(target.group), ""),
+            blind=evidence.small_groups.blind,
+            not_measured=evidence.small_groups.not_measured.get(str(target.group)),
+            hint=evidence.small_groups.hints.get(str(target.group), ""),
         )
 
 
@@ -94,10 +94,10 @@ def _is_judged_by_own_rows(target: Target, evidence: Evidence, *, is_aggregate: 
     if target.scope != SUBGROUP:
         return False
     name = str(target.group)
-    if name in evidence.small.not_measured:
+    if name in evidence.small_groups.not_measured:
         return True
-    hierarchy = evidence.small.hierarchy
-    return not is_aggregate and hierarchy is not None and bool(hierarchy.above(name))
+    hierarchy = evidence.small_groups.hierarchy
+    return not is_aggregate and hierarchy is not None and bool(hierarchy.list_ancestors(name))
 
 
 def _find_category(
@@ -105,18 +105,20 @@ def _find_category(
 ) -> tuple[Target | None, tuple[Lack, ...]]:
     """Return the first category above with enough rows, or what each category lacks."""
     lacks = []
-    hierarchy, group = evidence.small.hierarchy or Hierarchy({}), str(target.group)
-    for name in hierarchy.above(group) if is_aggregate else hierarchy.list_substitutes(group):
+    hierarchy, group = evidence.small_groups.hierarchy or Hierarchy({}), str(target.group)
+    for name in (
+        hierarchy.list_ancestors(group) if is_aggregate else hierarchy.list_substitutes(group)
+    ):
         if name in evidence.table.categories:
             category = build_category_target(evidence.table, check.rule, name, evidence.background)
-            lack = check.lack(category)
+            lack = check.find_lack(category)
             if lack is None:
                 return category, ()
             lacks.append(replace(lack, group=name))
     return None, tuple(lacks)
 
 
-def small_groups(rules: Sequence[Rule], evidence: Evidence) -> list[str]:
+def list_small_groups(rules: Sequence[Rule], evidence: Evidence) -> list[str]:
     """Return the subgroups that a rule judges in a category, or by their own few rows.
 
     Parameters
@@ -134,8 +136,8 @@ def small_groups(rules: Sequence[Rule], evidence: Evidence) -> list[str]:
     names: set[str] = set()
     for rule in rules:
         for kind, limit in rule.checks:
-            if evidence.has(kind):
-                targets = list(targets_of(evidence.table, rule, evidence.background))
+            if evidence.can_judge(kind):
+                targets = list(list_targets(evidence.table, rule, evidence.background))
                 members = targets[0].members if rule.scope == WORST and targets else targets
                 check = Check(rule, kind, limit, evidence.table)
                 places = _Places.place_targets(check, members, evidence)
@@ -143,7 +145,7 @@ def small_groups(rules: Sequence[Rule], evidence: Evidence) -> list[str]:
     return [name for name in evidence.table.groups if name in names]
 
 
-def covered_groups(rule: Rule, evidence: Evidence, groups: Iterable[str]) -> tuple[str, ...]:
+def list_covered_groups(rule: Rule, evidence: Evidence, groups: Iterable[str]) -> tuple[str, ...]:
     """Return the groups with enough rows for an aggregate, and the categories of all others.
 
     A group without a usable category is kept, so that the aggregate lacks evidence, unless the
@@ -159,12 +161,12 @@ def covered_groups(rule: Rule, evidence: Evidence, groups: Iterable[str]) -> tup
         min_clusters=rule.min_clusters,
     )
     check = Check(each, "floor", 0.5, evidence.table)
-    targets = targets_of(evidence.table, each, evidence.background)
+    targets = list_targets(evidence.table, each, evidence.background)
     places = _Places.place_targets(check, targets, evidence, is_aggregate=True)
     return tuple(str(name) for name in places.judged)
 
 
 def select_rolled_evidence(rule: Rule, evidence: Evidence) -> tuple[Evidence, tuple[str, ...]]:
     """Return the evidence for an aggregate rule, and the groups it covers if any is rolled up."""
-    replacement = evidence.rolled.get(rule.name)
+    replacement = evidence.rolled_aggregates.get(rule.name)
     return (evidence, ()) if replacement is None else (replacement.evidence, replacement.groups)

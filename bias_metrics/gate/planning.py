@@ -25,7 +25,7 @@ from bias_metrics.metrics import AUCS, METRICS, PAIRS
 Floats = npt.NDArray[np.float64]
 _NORMAL = NormalDist()
 _DRAWS, _SEED, _POINTS = 4_000, 7, 64
-MOST = 10_000_000
+MAX_PLANNED_ROWS = 10_000_000
 _STEPS = 4
 _NEAR = 1e-4
 # Found by simulation: with few errors, intervals are wider in samples with a lower difference.
@@ -35,7 +35,7 @@ _GAPS_AGREE = 0.88
 
 
 @dataclass(frozen=True)
-class Guess:
+class PlanAssumptions:
     """Assumptions of a plan about a group or category."""
 
     values: dict[str, float] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class Guess:
 
 
 @dataclass(frozen=True)
-class Counts:
+class PlannedCounts:
     """Rows of a group and of its background by class; expected numbers may be fractions."""
 
     positive: float
@@ -69,7 +69,7 @@ class Counts:
     outside_negative: float
 
 
-def lacks_support(rule: Rule, counts: Counts) -> bool:
+def lacks_support(rule: Rule, counts: PlannedCounts) -> bool:
     """Return True if a group or its background has too few rows for a rule."""
     pair = PAIRS[rule.metric]
     own, outside = {pair.x}, {pair.y}
@@ -88,16 +88,18 @@ def is_planned(rule: Rule) -> bool:
     return rule.metric in PAIRS and rule.mode == "proven" and rule.action == "block"
 
 
-def chance_of_group(rules: Sequence[Rule], guess: Guess, counts: Counts) -> float:
+def estimate_group_chance(
+    rules: Sequence[Rule], guess: PlanAssumptions, counts: PlannedCounts
+) -> float:
     """Return the probability that a group passes all rules on its cells.
 
     Parameters
     ----------
     rules : sequence of Rule
         Rules for which `is_planned`; each applies to this group.
-    guess : Guess
+    guess : PlanAssumptions
         Assumptions about the group.
-    counts : Counts
+    counts : PlannedCounts
         Rows of the group and its background, at least 2 in every class.
 
     Returns
@@ -109,8 +111,9 @@ def chance_of_group(rules: Sequence[Rule], guess: Guess, counts: Counts) -> floa
     Examples
     --------
     >>> rule = Rule("bpsn_auc", "each", margin=0.05)
-    >>> few, many = (Counts(n, n, 5000, 40000) for n in (20, 200))
-    >>> chance_of_group([rule], Guess(), few) < chance_of_group([rule], Guess(), many)
+    >>> few, many = (PlannedCounts(n, n, 5000, 40000) for n in (20, 200))
+    >>> chances = [estimate_group_chance([rule], PlanAssumptions(), n) for n in (few, many)]
+    >>> chances[0] < chances[1]
     True
     """
     if any(lacks_support(rule, counts) for rule in rules):
@@ -132,8 +135,8 @@ def chance_of_group(rules: Sequence[Rule], guess: Guess, counts: Counts) -> floa
     return float(passed.mean())
 
 
-def chance_of_auc(
-    rule: Rule, auc: float, guess: Guess, n_positive: float, n_negative: float
+def estimate_auc_chance(
+    rule: Rule, auc: float, guess: PlanAssumptions, n_positive: float, n_negative: float
 ) -> float:
     """Return the probability that the overall AUC passes a rule."""
     if n_positive < rule.min_positives or n_negative < rule.min_negatives:
@@ -152,9 +155,9 @@ def chance_of_auc(
     return chance
 
 
-def standard_error(metric: str, value: float, counts: Counts) -> float:
+def predict_standard_error(metric: str, value: float, counts: PlannedCounts) -> float:
     """Return the standard error of a cell for independent rows with normal scores."""
-    return _combine_effects(_compute_effects(metric, value, counts), Guess())
+    return _combine_effects(_compute_effects(metric, value, counts), PlanAssumptions())
 
 
 def compute_paired_reach(down: float, up: float, correlation: float) -> float:
@@ -175,7 +178,9 @@ def compute_paired_reach(down: float, up: float, correlation: float) -> float:
     return math.sqrt(1 - correlation) * math.hypot(down, up)
 
 
-def least_rows(chance: Callable[[float], float], wanted: float, least: float = 4.0) -> float | None:
+def find_least_rows(
+    chance: Callable[[float], float], wanted: float, least: float = 4.0
+) -> float | None:
     """Return the fewest rows at which a probability is large enough; None if it never is.
 
     Parameters
@@ -187,7 +192,7 @@ def least_rows(chance: Callable[[float], float], wanted: float, least: float = 4
     least : float, default=4
         Number of rows at which the search starts.
     """
-    if chance(MOST) < wanted:
+    if chance(MAX_PLANNED_ROWS) < wanted:
         return None
     low, high = least, least
     while chance(high) < wanted:
@@ -225,7 +230,7 @@ def _correlate(a: Floats, b: Floats, weights: Floats) -> float:
     return float(weights @ (a * b) / math.sqrt((weights @ a**2) * (weights @ b**2)))
 
 
-def _compute_effects(metric: str, value: float, counts: Counts) -> list[tuple[int, float]]:
+def _compute_effects(metric: str, value: float, counts: PlannedCounts) -> list[tuple[int, float]]:
     """Return the columns and signed standard errors of the components of a cell."""
     auc = value + METRICS[metric].centre
     size = math.sqrt(_placement_variance(auc))
@@ -245,12 +250,18 @@ def _compute_effects(metric: str, value: float, counts: Counts) -> list[tuple[in
     return [(column, sign * size / math.sqrt(n)) for column, n, sign in parts]
 
 
-def _combine_effects(effects: list[tuple[int, float]], guess: Guess) -> float:
+def _combine_effects(effects: list[tuple[int, float]], guess: PlanAssumptions) -> float:
     return math.sqrt(guess.inflation * sum(weight**2 for _, weight in effects))
 
 
 def _keeps_margin(
-    rule: Rule, value: float, limit: float, z: Floats, error: float, guess: Guess, counts: Counts
+    rule: Rule,
+    value: float,
+    limit: float,
+    z: Floats,
+    error: float,
+    guess: PlanAssumptions,
+    counts: PlannedCounts,
 ) -> npt.NDArray[np.bool_]:
     """Return the draws in which a difference is significantly within the margin."""
     scale = math.sqrt(2 * (1 - guess.correlation))
@@ -269,7 +280,7 @@ def _keeps_margin(
 
 
 def _keeps_limit(
-    rule: Rule, value: float, limit: float, z: Floats, error: float, counts: Counts
+    rule: Rule, value: float, limit: float, z: Floats, error: float, counts: PlannedCounts
 ) -> npt.NDArray[np.bool_]:
     """Return the draws in which a value is significantly within a floor or ceiling."""
     if rule.is_gap:
@@ -288,7 +299,7 @@ def _logit(value: float) -> float:
 
 
 def _compute_reaches(
-    metric: str, level: float, value: float, error: float, counts: Counts
+    metric: str, level: float, value: float, error: float, counts: PlannedCounts
 ) -> tuple[float, float]:
     """Return the distances from a cell to the lower and the upper end of its interval."""
     n_x, n_y = _count_compared(metric, counts)
@@ -299,7 +310,7 @@ def _compute_reaches(
     return value - low, high - value
 
 
-def _count_compared(metric: str, counts: Counts) -> tuple[float, float]:
+def _count_compared(metric: str, counts: PlannedCounts) -> tuple[float, float]:
     """Return the rows of the two classes that a metric compares."""
     pair = PAIRS[metric]
     own = {"positive": counts.positive, "negative": counts.negative}

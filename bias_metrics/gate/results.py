@@ -62,14 +62,14 @@ class Check:
     on_these_rows: bool = False
     """True if the rows are a complete list instead of a sample."""
 
-    def lack(self, target: Target) -> Lack | None:
+    def find_lack(self, target: Target) -> Lack | None:
         """Return the class, or clusters, with too little support, or None."""
         return target.find_lack(self.rule, self.table, self.kind)
 
     def judge_target(self, target: Target, instead_of: tuple[str, ...] = ()) -> RuleResult:
         """Compare a number with the limit; `instead_of` names the groups that it represents."""
         group, number, estimate = self._read_number(target, self.table)
-        lack, bound, needed = self.lack(target), None, None
+        lack, bound, needed = self.find_lack(target), None, None
         outcome: Outcome = "insufficient"
         why: str | None = None
         if lack is not None:

@@ -27,9 +27,9 @@ class Hierarchy:
     Examples
     --------
     >>> hierarchy = Hierarchy({"religion": ("hindu", "muslim"), "any": ("religion",)})
-    >>> hierarchy.joined(["muslim", "hindu", "gay"])
+    >>> hierarchy.group_identities(["muslim", "hindu", "gay"])
     {'religion': ('hindu', 'muslim'), 'any': ('hindu', 'muslim')}
-    >>> hierarchy.above("hindu")
+    >>> hierarchy.list_ancestors("hindu")
     ['religion', 'any']
     """
 
@@ -47,11 +47,11 @@ class Hierarchy:
             if not members:
                 msg = f"`roll_up` must have categories with names; {category} has none."
                 raise ValueError(msg)
-            if category in self.above(category):
+            if category in self.list_ancestors(category):
                 msg = f"`roll_up` must not go in circles; {category} is within itself."
                 raise ValueError(msg)
 
-    def above(self, name: str) -> list[str]:
+    def list_ancestors(self, name: str) -> list[str]:
         """Return the category of an identity, the category above it, and so on."""
         parents = {
             member: category for category, members in self.categories.items() for member in members
@@ -74,10 +74,10 @@ class Hierarchy:
         >>> hierarchy.list_substitutes("hindu")
         ['religion']
         """
-        ancestors = self.above(name)
+        ancestors = self.list_ancestors(name)
         return ancestors[: max(len(ancestors) - 1, 1)]
 
-    def joined(self, identities: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    def group_identities(self, identities: Sequence[str]) -> dict[str, tuple[str, ...]]:
         """Return the given identities by category.
 
         Categories without these identities, or with the name of an identity, are left out.

@@ -201,11 +201,11 @@ def correct_for_candidates(rules: Sequence[Rule], n_candidates: int) -> list[Rul
         msg = f"`n_candidates` must be at least 1; got {n_candidates}."
         raise ValueError(msg)
     return [
-        replace(rule, confidence=corrected_confidence(rule.confidence, n_candidates))
+        replace(rule, confidence=correct_confidence(rule.confidence, n_candidates))
         for rule in rules
     ]
 
 
-def corrected_confidence(confidence: float, n_candidates: int) -> float:
+def correct_confidence(confidence: float, n_candidates: int) -> float:
     """Return a confidence with Bonferroni's correction for several candidates."""
     return 1 - (1 - confidence) / n_candidates

@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 
-def selection_flattery(std_error: float, n_candidates: int, *, adaptive: bool = False) -> float:
+def estimate_optimism(std_error: float, n_candidates: int, *, adaptive: bool = False) -> float:
     """Return the expected optimism of the best of several candidates, chosen on a single set.
 
     Selecting the best of many equal candidates selects the luckiest: its value on the set is better
@@ -47,9 +47,9 @@ def selection_flattery(std_error: float, n_candidates: int, *, adaptive: bool = 
 
     Examples
     --------
-    >>> [round(selection_flattery(0.01, n), 4) for n in (1, 2, 10, 365)]
+    >>> [round(estimate_optimism(0.01, n), 4) for n in (1, 2, 10, 365)]
     [0.0, 0.0056, 0.0154, 0.0294]
-    >>> round(selection_flattery(0.01, 365, adaptive=True), 3)
+    >>> round(estimate_optimism(0.01, 365, adaptive=True), 3)
     0.152
     """
     if not (math.isfinite(std_error) and std_error >= 0):

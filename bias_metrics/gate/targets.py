@@ -87,7 +87,7 @@ class Target:
         return None
 
 
-def targets_of(
+def list_targets(
     table: BiasTable, rule: Rule, shared_background: ClassCounts | None = None
 ) -> Iterator[Target]:
     """Yield the numbers that a rule names, with their numbers of rows.
@@ -163,7 +163,7 @@ def _count_effective(rows: RowCounts, prefix: str = "") -> ClassCounts | None:
 # ---- Evaluation sets that are a complete list instead of a sample
 
 
-def without_sampling_error(estimate: Estimate) -> Estimate:
+def remove_sampling_error(estimate: Estimate) -> Estimate:
     """Return a number, or difference, with an interval of zero width.
 
     Phrases made from templates are a written list instead of a sample, so a value on the list is
@@ -172,7 +172,7 @@ def without_sampling_error(estimate: Estimate) -> Estimate:
     Examples
     --------
     >>> from bias_metrics import MetricValue
-    >>> print(without_sampling_error(MetricValue(0.9, low=0.8, high=0.95)))
+    >>> print(remove_sampling_error(MetricValue(0.9, low=0.8, high=0.95)))
     0.900 [0.900, 0.900]
     """
     value = estimate.value

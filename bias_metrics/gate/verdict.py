@@ -89,22 +89,22 @@ class Evidence:
     is_sample: bool = True
     """True if rows are a sample. If not, values decide whatever a rule's mode, no support is
     needed, and messages state that they are about these rows."""
-    small: SmallGroups = field(default_factory=SmallGroups)
+    small_groups: SmallGroups = field(default_factory=SmallGroups)
     """Settings for subgroups with too few rows for a rule. With a hierarchy, the table has
     categories."""
-    alone: Evidence | None = None
+    joint_evidence: Evidence | None = None
     """The same evidence with joint bounds for all small subgroups."""
-    rolled: Mapping[str, Rolled] = field(default_factory=dict)
+    rolled_aggregates: Mapping[str, RolledAggregate] = field(default_factory=dict)
     """By the rule's name, aggregates over the subgroups with enough rows for the rule, and over the
     categories of the others."""
 
-    def has(self, kind: Kind) -> bool:
+    def can_judge(self, kind: Kind) -> bool:
         """Return True for a floor or ceiling, and for a rival with differences in the table."""
         return kind not in RIVALS or kind in self.table.rivals
 
 
 @dataclass(frozen=True)
-class Rolled:
+class RolledAggregate:
     """Aggregates over subgroups with enough rows, and over categories of the others."""
 
     groups: tuple[str, ...]
@@ -138,7 +138,7 @@ class RuleResult(Tabular):
     """Rows of the subgroup or category; for the other scopes, all rows."""
     outcome: Outcome | Literal["skipped"]
     action: Action
-    """See `bias_metrics.gate.decide` and `Rule`."""
+    """See `bias_metrics.gate.judge_rules` and `Rule`."""
     reason: Reason
     """Why it has this outcome."""
     value: float | None = None
@@ -213,7 +213,7 @@ class RuleResult(Tabular):
         return self.outcome == "insufficient" and (is_small or self.reason == "few_rows")
 
     @property
-    def counts(self) -> bool:
+    def is_counted(self) -> bool:
         """True if the result counts for the verdict."""
         return self.action == "block" and self.outcome != "skipped"
 

@@ -41,7 +41,7 @@ class PoolChoice(Tabular):
     """A cell for each term and bucket with rows."""
 
     @property
-    def lacking(self) -> list[BalancedCell]:
+    def unfilled_cells(self) -> list[BalancedCell]:
         """The cells that the pool could not fill."""
         return [cell for cell in self.cells if cell.lacking]
 

@@ -120,7 +120,7 @@ def compared(
         msg = f"`thresholds` must be two numbers, one of each model; got {thresholds!r}."
         raise ValueError(msg)
     named = dict(zip(("y_score_a", "y_score_b"), scores, strict=True))
-    table = table.with_numbers(MeasuredRates(rows, named, thresholds).comparison(options.level))
+    table = table.with_numbers(MeasuredRates(rows, named, thresholds).compare_gaps(options.level))
     numbers = {
         key: one
         for key, one in table.numbers.items()

@@ -127,7 +127,7 @@ def evaluate_bias(
     table = report_of(scored.rows, scored.y_score, asked)
     if threshold is not None:
         rates = MeasuredRates(rows, {"y_score": y_score}, [threshold])
-        table = table.with_numbers(rates.report(check_confidence(confidence)))
+        table = table.with_numbers(rates.measure_gaps(check_confidence(confidence)))
     return replace(table, measured=scored)
 
 

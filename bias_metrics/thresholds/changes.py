@@ -43,7 +43,7 @@ class ChangedDecisions(Tabular):
         shares = known_name(self.subgroups, name)
         return shares if metric is None else known_name(shares, metric)
 
-    def without_intervals(self) -> ChangedDecisions:
+    def drop_intervals(self) -> ChangedDecisions:
         """Return the same counts without intervals, for rows that are not a sample."""
         return replace(
             self,

@@ -121,7 +121,7 @@ def marked_rows(
     events = Events(rows, np.ones_like(is_marked), [is_marked])
     shares = {
         name: replace(_measure_share(gap.own, level), gap=gap.measure(level))
-        for name, gap in events.gaps()
+        for name, gap in events.list_gaps()
     }
     return MarkedRows(_measure_share(Share.from_counts(events.count_all()), level), shares)
 

@@ -93,7 +93,7 @@ def rate_gaps(
     """
     rows = Rows.of(y_true, subgroups, **options)
     rates = MeasuredRates(rows, {"y_score": y_score}, [threshold])
-    return rates.report(check_confidence(confidence), threshold_range)
+    return rates.measure_gaps(check_confidence(confidence), threshold_range)
 
 
 @aligned
@@ -161,7 +161,7 @@ def compare_rate_gaps(
     rows = Rows.of(y_true, subgroups, **options)
     rates = MeasuredRates(rows, scores, [threshold_a, threshold_b])
     ranges = threshold_range_a, threshold_range_b
-    return rates.comparison(check_confidence(confidence), ranges)
+    return rates.compare_gaps(check_confidence(confidence), ranges)
 
 
 Range = tuple[float, float] | None
@@ -184,28 +184,28 @@ class MeasuredRates:
         self.thresholds = [check_threshold(threshold) for threshold in thresholds]
         self._counted: dict[tuple[tuple[float, ...], bool], Gaps] = {}
 
-    def report(
+    def measure_gaps(
         self,
         confidence: float,
         threshold_range: Range = None,
         names: Iterable[str] | None = None,
-        at: str = GIVEN,
+        threshold_name: str = GIVEN,
     ) -> BiasTable:
-        """Return a model's gaps; `names` are the subgroups, `at` is the threshold's name."""
+        """Return a model's gaps of the subgroups `names`, with keys at `threshold_name`."""
         cells = {
             name: {metric: _measure(gap, gap.measure, confidence) for metric, gap in gaps.items()}
             for name, gaps in self._find_gaps([threshold_range], names).items()
         }
-        return self._build_table(cells, at, confidence)
+        return self._build_table(cells, threshold_name, confidence)
 
-    def comparison(
+    def compare_gaps(
         self,
         confidence: float,
         ranges: Sequence[Range] = (None, None),
         names: Iterable[str] | None = None,
-        at: str = GIVEN,
+        threshold_name: str = GIVEN,
     ) -> BiasTable:
-        """Return the differences of both models' gaps, and changed decisions; see `report`."""
+        """Return the differences of both models' gaps, and shares of changed decisions."""
         flags = [reaches(*pair) for pair in zip(self.scores, self.thresholds, strict=True)]
         changes = dict(count_changes(self.rows, flags))
         cells = {
@@ -221,7 +221,7 @@ class MeasuredRates:
             }
             for name, gaps in self._find_gaps(ranges, names).items()
         }
-        return self._build_table(cells, at, confidence)
+        return self._build_table(cells, threshold_name, confidence)
 
     @cached_property
     def _row_counts(self) -> dict[str | None, RowCounts]:
@@ -276,7 +276,7 @@ class MeasuredRates:
             flags = [reaches(scores, threshold) for scores, threshold in pairs]
             gaps: Gaps = {name: {} for name in rows.subgroups}
             for metric, rate in threshold_metrics().items():
-                for name, gap in Events.of_rate(rate, rows, flags).gaps():
+                for name, gap in Events.from_rate(rate, rows, flags).list_gaps():
                     gaps[name][metric] = gap
             self._counted[thresholds, ignore_clusters] = gaps
         return self._counted[thresholds, ignore_clusters]

@@ -344,7 +344,7 @@ class Events:
     name: str = "rows"  # Name of the counted rows
 
     @classmethod
-    def of_rate(cls, rate: Rate, rows: Rows, flags: Sequence[BoolArray]) -> Events:
+    def from_rate(cls, rate: Rate, rows: Rows, flags: Sequence[BoolArray]) -> Events:
         """Return the events of a metric at a threshold, given the rows that each model flags."""
         classes: dict[Class, BoolArray] = {"positive": rows.y_true, "negative": ~rows.y_true}
         counted = np.logical_or.reduce([classes[label] for label in rate.of])
@@ -376,7 +376,7 @@ class Events:
             codes, n = position[codes], own_clusters.size
         return replace(counts, near=EventsByCluster.count_events(codes, n, happened))
 
-    def gaps(self, names: Iterable[str] | None = None) -> Iterator[tuple[str, ShareGap]]:
+    def list_gaps(self, names: Iterable[str] | None = None) -> Iterator[tuple[str, ShareGap]]:
         """Yield the gaps by subgroup; `names` selects subgroups."""
         for name, own, background in self.count_sides(names):
             yield name, ShareGap.from_counts(own, background, self.name)

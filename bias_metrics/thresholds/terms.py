@@ -71,7 +71,7 @@ class ErrorsByTerm:
         """Rates and mean scores of all rows."""
         return {**self.overall, **self.mean_scores}
 
-    def shown_worse(self, name: str) -> list[TermErrors]:
+    def list_worse_terms(self, name: str) -> list[TermErrors]:
         """Return the terms with a rate or mean score significantly worse than that of all rows.
 
         Higher rates are worse, as are higher mean scores of harmless rows and lower mean scores of
@@ -158,7 +158,7 @@ def errors_by_term(
     level, cut = check_confidence(confidence), check_threshold(threshold)
     scores = rows.scores("y_score", y_score)
     flags = reaches(scores, cut)
-    events = {name: Events.of_rate(rate, rows, [flags]) for name, rate in TERM_RATES.items()}
+    events = {name: Events.from_rate(rate, rows, [flags]) for name, rate in TERM_RATES.items()}
     places = {key: np.asarray(positions, dtype=np.intp) for key, positions in terms.items()}
     overall = {name: Share.from_counts(errors.count_all()) for name, errors in events.items()}
     shares = {

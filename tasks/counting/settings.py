@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar, Literal, Self
 import pyarrow as pa
 from pydantic import Field, JsonValue, model_validator
 
-from bias_metrics.gate import thresholds_needed
+from bias_metrics.gate import list_needed_thresholds
 from bias_metrics.metrics import GIVEN, METRICS
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
@@ -249,7 +249,7 @@ def _refuse_rules(policy: Policy, settings: CountFile) -> None:
     for what, why in _lacking(policy, settings):
         msg = f"policy {policy.name!r} must not have {what} if it judges counts: {why}."
         raise InputError(msg)
-    for role in thresholds_needed(policy.decision_rules()).get(GIVEN, ()):
+    for role in list_needed_thresholds(policy.decision_rules()).get(GIVEN, ()):
         model = settings.models.get(role)
         if model is not None and model.threshold is None:
             raise InputError(missing_threshold(role, model.name))

@@ -17,8 +17,8 @@ from bias_metrics.gate import (
     Losses,
     Rule,
     SmallGroups,
-    evidence_needed,
-    thresholds_needed,
+    list_needed_evidence,
+    list_needed_thresholds,
 )
 from bias_metrics.metrics import CALIBRATION_GAP, EQUAL_ERRORS, GIVEN
 from bias_metrics.table import BiasTable, Estimate, Key
@@ -91,7 +91,7 @@ def answer(evidence: AnyEvidence, asked: Asked, report: Report) -> Answers:
     thresholds = find_thresholds(rules, evidence, asked.thresholds)
     losses = _losses(evidence, asked.alpha, asked.thresholds)
     measured = evidence.measure(
-        dict.fromkeys([everyone, compared, *evidence_needed(rules)]),
+        dict.fromkeys([everyone, compared, *list_needed_evidence(rules)]),
         thresholds,
         rules,
         small=asked.small,
@@ -188,7 +188,7 @@ def find_thresholds(
         If a model has no `threshold` of its own, and a rule needs it.
     """
     found: dict[str, dict[str, float]] = {}
-    for name, roles in thresholds_needed(rules).items():
+    for name, roles in list_needed_thresholds(rules).items():
         found[name] = {}
         for role in sorted(roles & set(evidence.roles)):
             number = given.get(role) if name == GIVEN else equal_errors(evidence, role)
@@ -221,7 +221,7 @@ def refuse_missing_thresholds(
     rules: Sequence[Rule], settings: Iterator[tuple[str, CandidateSettings]]
 ) -> None:
     """Refuse candidates and rivals without a threshold that rules need."""
-    roles = thresholds_needed(rules).get(GIVEN, set())
+    roles = list_needed_thresholds(rules).get(GIVEN, set())
     for role, one in settings:
         if role in roles and one.threshold is None:
             raise InputError(missing_threshold(role, one.name))

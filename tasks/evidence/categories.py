@@ -10,12 +10,12 @@ from bias_metrics.gate import (
     RIVALS,
     Check,
     Evidence,
-    Rolled,
+    RolledAggregate,
     Rule,
     SmallGroups,
-    covered_groups,
-    small_groups,
-    targets_of,
+    list_covered_groups,
+    list_small_groups,
+    list_targets,
 )
 from biasgate.tasks.evidence.measure import Measuring
 from biasgate.tasks.evidence.rows import CANDIDATE
@@ -53,8 +53,8 @@ def with_categories(
     if not (categories or small.not_measured) or not any(_lacks(one, found) for one in rules):
         return found
     joined = bool(categories)
-    found = replace(measuring.evidence(confidence, joined=joined), small=small)
-    names = small_groups(rules, found)
+    found = replace(measuring.evidence(confidence, joined=joined), small_groups=small)
+    names = list_small_groups(rules, found)
     alone, rolled = None, {}
     if names:
         roles = _compared_with(rules, measuring.rivals)
@@ -64,13 +64,13 @@ def with_categories(
     over: dict[tuple[str, ...], Evidence] = {}
     for rule in rules:
         if rule.scope == AGGREGATE:
-            groups = covered_groups(rule, found, measuring.power_mean_groups or identities)
+            groups = list_covered_groups(rule, found, measuring.power_mean_groups or identities)
             if not groups:
                 continue
             if groups not in over:
                 over[groups] = measuring.evidence(confidence, joined=joined, groups=groups)
-            rolled[rule.name] = Rolled(groups, over[groups])
-    return replace(found, alone=alone, rolled=rolled)
+            rolled[rule.name] = RolledAggregate(groups, over[groups])
+    return replace(found, joint_evidence=alone, rolled_aggregates=rolled)
 
 
 def _compared_with(rules: Sequence[Rule], rivals: Sequence[str]) -> list[str]:
@@ -83,7 +83,9 @@ def _compared_with(rules: Sequence[Rule], rivals: Sequence[str]) -> list[str]:
 def _lacks(rule: Rule, found: Evidence) -> bool:
     """Say whether a group is too small for a rule."""
     kind, limit = next(
-        ((kind, limit) for kind, limit in rule.checks if found.has(kind)), ("floor", 0.0)
+        ((kind, limit) for kind, limit in rule.checks if found.can_judge(kind)), ("floor", 0.0)
     )
     check = Check(rule, kind, limit, found.table)
-    return any(check.lack(target) for target in targets_of(found.table, rule, found.background))
+    return any(
+        check.find_lack(target) for target in list_targets(found.table, rule, found.background)
+    )

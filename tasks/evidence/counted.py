@@ -352,7 +352,9 @@ class CountedEvidence:
         calibrated = needs_calibration(rules)
         groups = replace(small or SmallGroups(), hierarchy=None)
         return {
-            key: replace(self._measured(key[1], thresholds, calibrated=calibrated), small=groups)
+            key: replace(
+                self._measured(key[1], thresholds, calibrated=calibrated), small_groups=groups
+            )
             for key in dict.fromkeys(keys)
         }
 
@@ -405,7 +407,7 @@ class CountedEvidence:
             ]
         level = bonferroni_level(sum(map(len, looked_at.values())), alpha)
         table = self._with_differences(BiasTable({}, {}), rival, level, at)
-        return replace(Losses.of(table, rival, looked_at, level), by_rows=False)
+        return replace(Losses.from_table(table, rival, looked_at, level), by_rows=False)
 
     def _measured(
         self,

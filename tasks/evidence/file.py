@@ -224,14 +224,14 @@ class EvidenceFile:
         categories: Mapping[str, Sequence[str]] = {}
         for slice_, confidence in keys:
             if small is not None and small.hierarchy is not None and self.is_sample:
-                categories = small.hierarchy.joined(self.identities)
+                categories = small.hierarchy.group_identities(self.identities)
             calibrated = needs_calibration(rules)
             measuring = self._measuring(slice_, thresholds, calibrated, categories)
             one = measuring.evidence(confidence)
             if small is not None and not self.is_sample:
-                one = replace(one, small=replace(small, hierarchy=None))
+                one = replace(one, small_groups=replace(small, hierarchy=None))
             elif small is not None:
-                one = replace(one, small=small)
+                one = replace(one, small_groups=small)
                 own = [rule for rule in rules if (rule.slice, rule.level) == (slice_, confidence)]
                 whole = confidence if sharing == 1 else 1 - (1 - confidence) * sharing
                 one = with_categories(measuring, one, confidence, small, own, whole)

@@ -16,7 +16,7 @@ from bias_metrics.gate import (
     LEAST_COMPARED,
     Evidence,
     Losses,
-    without_sampling_error,
+    remove_sampling_error,
 )
 from bias_metrics.metrics import (
     CALIBRATION_GAP,
@@ -130,13 +130,13 @@ class Measuring:
             if rival in of_role:
                 spans = [self.span(name, role, asked.confidence) for role in roles]
                 rates = self._rates(name, roles)
-                changes = rates.comparison(asked.confidence, spans, asked.names, name)
+                changes = rates.compare_gaps(asked.confidence, spans, asked.names, name)
                 table = table.with_numbers(changes, rival)
         return table
 
     def _as_drawn(self, table: BiasTable) -> BiasTable:
         """Return the table; on a list of phrases its numbers have no sampling error."""
-        return table if self.is_sample else table.mapped(without_sampling_error)
+        return table if self.is_sample else table.mapped(remove_sampling_error)
 
     def alone(self, identities: Sequence[str], confidence: float) -> Evidence:
         """Return the same of some identities, unless their background depends on all of them."""
@@ -168,7 +168,7 @@ class Measuring:
 
         found = measuring.shown_losses(rival, alpha)
         assert found is not None  # noqa: S101 - a set has both classes
-        return found.attributed(again) if self.is_sample else found
+        return found.attribute_losses(again) if self.is_sample else found
 
     def changes(self, rival: str, at: Mapping[str, float]) -> ChangedDecisions:
         """Count the decisions that differ from a rival's, each model at its own threshold.
@@ -184,7 +184,7 @@ class Measuring:
             threshold_b=at[rival],
             confidence=CONFIDENCE,
         )
-        return found if self.is_sample else found.without_intervals()
+        return found if self.is_sample else found.drop_intervals()
 
     def shown_losses(self, rival: str, alpha: float) -> Losses | None:
         """Return the same, not saying whose comments; None if the rows lack a class."""
@@ -196,7 +196,7 @@ class Measuring:
         names = list(self.rows.members)
         asked = _Asked(level, names, list(self.power_mean_groups or names))
         differences = self._with_differences(BiasTable({}, {}), rival, asked)
-        return Losses.of(self._as_drawn(differences), rival, looked_at, level)
+        return Losses.from_table(self._as_drawn(differences), rival, looked_at, level)
 
     def _looked_at(self, rows: Rows) -> dict[str, list[str]]:
         """Return the metrics that are looked at of each identity: those with enough rows."""
@@ -307,7 +307,9 @@ class Measuring:
     def _gaps(self, name: str, asked: _Asked) -> BiasTable:
         """Return the gaps in error rates at a threshold."""
         span = self.span(name, CANDIDATE, asked.confidence)
-        return self._rates(name, [CANDIDATE]).report(asked.confidence, span, asked.names, name)
+        return self._rates(name, [CANDIDATE]).measure_gaps(
+            asked.confidence, span, asked.names, name
+        )
 
     def _rates(self, name: str, roles: Sequence[str]) -> MeasuredRates:
         """Return the models' errors at a threshold, as counted."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from bias_metrics.gate import Guess
+from bias_metrics.gate import PlanAssumptions
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class Mentions:
     toxic: float
     harmless: float
     """Share of all comments that mention it and are toxic, or harmless."""
-    guess: Guess
+    guess: PlanAssumptions
     """What is assumed of its numbers."""
     have: tuple[int, int] = (0, 0)
     """Toxic and harmless comments that are labelled already."""
@@ -30,7 +30,7 @@ class Comments:
     identities: Mapping[str, Mentions]
     categories: Mapping[str, Mentions]
     """By name."""
-    guess: Guess
+    guess: PlanAssumptions
     """What is assumed of the overall AUC."""
     have: tuple[int, int] = (0, 0)
     """Toxic and harmless comments that are labelled already."""

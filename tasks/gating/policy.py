@@ -21,8 +21,8 @@ from bias_metrics.gate import (
     Rule,
     ShareLimits,
     SmallGroups,
+    correct_confidence,
     correct_for_candidates,
-    corrected_confidence,
 )
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError
@@ -148,7 +148,7 @@ class Policy(Settings):
         """
         if self.shown_harm is None:
             return None
-        return self.shown_harm.limit(corrected_confidence(self.confidence, max(n_rivals, 1)))
+        return self.shown_harm.limit(correct_confidence(self.confidence, max(n_rivals, 1)))
 
     def small_groups(self, today: date, identities: Sequence[str] = ()) -> SmallGroups:
         """Return how those of a set's identities are judged that are too small for a rule."""
@@ -187,11 +187,11 @@ class Policy(Settings):
 
         With `promote: newer` a shown loss keeps the champion: a smaller alpha would be lenient.
         """
-        return corrected_confidence(self.confidence, n_sharing if self.promote == "better" else 1)
+        return correct_confidence(self.confidence, n_sharing if self.promote == "better" else 1)
 
     def share_limits(self, n_sharing: int = 1) -> dict[str, ShareLimits]:
         """Return how many comments may have no score, and be truncated, by the name of the rule."""
-        confidence = corrected_confidence(self.confidence, n_sharing)
+        confidence = correct_confidence(self.confidence, n_sharing)
         rules = {MISSING: self.max_missing, TRUNCATED: self.max_truncated}
         return {rule: one.limits(confidence) for rule, one in rules.items() if one is not None}
 

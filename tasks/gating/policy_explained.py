@@ -15,8 +15,8 @@ from bias_metrics.gate import (
     Hierarchy,
     Rule,
     ShareLimits,
+    list_unjudged_metrics,
     rows_for_margin,
-    unjudged,
 )
 from bias_metrics.metrics import CLASSES, METRICS, SUBGROUP_METRICS, THRESHOLDS, threshold_metrics
 from biasgate.tasks.common.printable import printable
@@ -37,7 +37,7 @@ def explain_policy(policy: Policy) -> list[str]:
 def _not_judged(policy: Policy) -> list[str]:
     """Name the metrics that no blocking rule is about."""
     rules = [rule for rule in policy.decision_rules() if rule.action == "block"]
-    names = unjudged({rule.metric for rule in rules}, at_threshold=True)
+    names = list_unjudged_metrics({rule.metric for rule in rules}, has_threshold=True)
     if not names:
         return []
     titles = ", ".join(METRICS[name].title for name in names)

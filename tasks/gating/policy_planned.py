@@ -14,16 +14,16 @@ from bias_metrics.gate import (
     EACH,
     OVERALL,
     WORST,
-    Counts,
-    Guess,
     Hierarchy,
+    PlanAssumptions,
+    PlannedCounts,
     Rule,
-    chance_of_auc,
-    chance_of_group,
+    estimate_auc_chance,
+    estimate_group_chance,
+    find_least_rows,
     is_planned,
     lacks_support,
-    least_rows,
-    standard_error,
+    predict_standard_error,
 )
 from bias_metrics.metrics import AUCS, SUBGROUP_METRICS
 from bias_metrics.table import BiasTable
@@ -60,7 +60,7 @@ def plan_policy(
         By the normal approximation. Groups are treated as independent.
     """
     planner = _Planner(policy, comments)
-    total = least_rows(planner.chance_at, power, least=100.0)
+    total = find_least_rows(planner.chance_at, power, least=100.0)
     wanted = power ** (1 / max(len(comments.identities), 1))
     needs = [planner.need(name, wanted) for name in comments.identities]
     return Plan(
@@ -104,7 +104,7 @@ class _Planner:
             name: (around(one.toxic), around(one.harmless))
             for name, one in comments.identities.items()
         }
-        joined = self._hierarchy.joined(list(counts))
+        joined = self._hierarchy.group_identities(list(counts))
         for name, one in comments.categories.items():
             members = [counts[member] for member in joined.get(name, ())]
             share = _share(one, [comments.identities[member] for member in joined.get(name, ())])
@@ -126,7 +126,7 @@ class _Planner:
         comments = self._comments
         chance = 1.0
         for rule in self._overall:
-            chance *= chance_of_auc(rule, comments.guess.auc, comments.guess, *everyone)
+            chance *= estimate_auc_chance(rule, comments.guess.auc, comments.guess, *everyone)
         rules_of: dict[str, list[Rule]] = {}
         for name in comments.identities:
             for rule in self._of(name):
@@ -137,7 +137,7 @@ class _Planner:
                 known += [rule] if rule not in known else []
         for place, rules in rules_of.items():
             guess = {**comments.identities, **comments.categories}[place].guess
-            chance *= chance_of_group(rules, guess, _counts(have[place], everyone))
+            chance *= estimate_group_chance(rules, guess, _counts(have[place], everyone))
         return chance
 
     def _of(self, name: str) -> list[Rule]:
@@ -154,7 +154,9 @@ class _Planner:
         everyone: tuple[float, float],
     ) -> str | None:
         """Return where an identity is judged by a rule; None if nowhere."""
-        above = self._hierarchy.above if self._has_blind else self._hierarchy.list_substitutes
+        above = (
+            self._hierarchy.list_ancestors if self._has_blind else self._hierarchy.list_substitutes
+        )
         for place in (name, *above(name)):
             if place in have and not lacks_support(rule, _counts(have[place], everyone)):
                 return place
@@ -169,7 +171,7 @@ class _Planner:
             max(total - own, 0.0) for total, own in zip(comments.have, one.have, strict=True)
         ]
 
-        def after(more: float) -> Counts:
+        def after(more: float) -> PlannedCounts:
             own = one.have[0] + share * more, one.have[1] + (1 - share) * more
             # Without labelled comments, those outside are labelled with these.
             beside = outside
@@ -179,15 +181,15 @@ class _Planner:
                     max(n * comments.toxic - own[0], 0.0),
                     max(n * (1 - comments.toxic) - own[1], 0.0),
                 ]
-            return Counts(*own, *beside)
+            return PlannedCounts(*own, *beside)
 
         def chance(more: float) -> float:
             counts = after(more)
-            return chance_of_group(rules, one.guess, counts) if rules else 1.0
+            return estimate_group_chance(rules, one.guess, counts) if rules else 1.0
 
         more: float | None = 0.0
         if chance(0.0) < wanted:
-            more = least_rows(chance, wanted)
+            more = find_least_rows(chance, wanted)
         found = None if more is None else after(more)
         return Need(
             identity=name,
@@ -202,7 +204,7 @@ class _Planner:
         comments = self._comments
         both = {**comments.identities, **comments.categories}
         have = {key: one.have for key, one in both.items()}
-        upwards, highest = [name, *self._hierarchy.above(name)], name
+        upwards, highest = [name, *self._hierarchy.list_ancestors(name)], name
         for rule in self._of(name):
             place = self._place(rule, name, have, comments.have)
             if place is None:
@@ -211,9 +213,9 @@ class _Planner:
         return "alone" if highest == name else highest
 
 
-def _counts(own: tuple[float, float], everyone: tuple[float, float]) -> Counts:
+def _counts(own: tuple[float, float], everyone: tuple[float, float]) -> PlannedCounts:
     outside = (max(total - one, 0.0) for total, one in zip(everyone, own, strict=True))
-    return Counts(*own, *outside)
+    return PlannedCounts(*own, *outside)
 
 
 def _share(category: Mentions, members: Sequence[Mentions]) -> float:
@@ -258,7 +260,7 @@ def comments_of_shares(
         A YAML file of `Shares`, or `civil_comments` for the shares of Civil Comments. A file of
         that name is `./civil_comments`.
     auc, correlation, design_effect : float
-        What is assumed of every identity: see `Guess`.
+        What is assumed of every identity: see `PlanAssumptions`.
 
     Returns
     -------
@@ -277,9 +279,11 @@ def comments_of_shares(
     shares = read_settings(path, Shares)
     identities = {}
     for name, one in shares.identities.items():
-        guess = Guess(auc=one.auc or auc, correlation=correlation, inflation=design_effect)
+        guess = PlanAssumptions(
+            auc=one.auc or auc, correlation=correlation, inflation=design_effect
+        )
         identities[name] = Mentions(one.share * one.toxic, one.share * (1 - one.toxic), guess)
-    guess = Guess(auc=auc, correlation=correlation, inflation=design_effect)
+    guess = PlanAssumptions(auc=auc, correlation=correlation, inflation=design_effect)
     categories = {
         name: Mentions(
             sum(identities[member].toxic for member in members),
@@ -328,7 +332,7 @@ def comments_of_evidence(path: Path, policy: Policy, *, correlation: float, auc:
         own = groups[name].n_positive, groups[name].n_negative
         found = {metric: table[metric, name].value for metric in SUBGROUP_METRICS}
         values = {metric: value for metric, value in found.items() if value is not None}
-        guess = Guess(
+        guess = PlanAssumptions(
             values=values,
             auc=auc,
             correlation=median(agreed) if agreed else correlation,
@@ -340,7 +344,7 @@ def comments_of_evidence(path: Path, policy: Policy, *, correlation: float, auc:
         everyone[0] / n,
         {name: mentions(name) for name in identities},
         {name: mentions(name) for name in joined},
-        Guess(
+        PlanAssumptions(
             auc=table.overall.auc.value or auc,
             correlation=median(agreed) if agreed else correlation,
         ),
@@ -349,7 +353,7 @@ def comments_of_evidence(path: Path, policy: Policy, *, correlation: float, auc:
 
 
 def _joined(hierarchy: Hierarchy | None, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    return {} if hierarchy is None else hierarchy.joined(names)
+    return {} if hierarchy is None else hierarchy.group_identities(names)
 
 
 def _correlations(table: BiasTable) -> Iterator[float]:
@@ -370,4 +374,7 @@ def _inflations(table: BiasTable, name: str, everyone: tuple[int, int]) -> Itera
     for metric in AUCS:
         cell = table[metric, name]
         if cell.std_error and cell.value is not None and 0 < cell.value < 1:
-            yield (cell.std_error / standard_error(metric, cell.value, Counts(*own, *outside))) ** 2
+            yield (
+                cell.std_error
+                / predict_standard_error(metric, cell.value, PlannedCounts(*own, *outside))
+            ) ** 2

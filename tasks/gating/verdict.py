@@ -13,22 +13,22 @@ from bias_metrics.gate import (
     MISSING,
     RIVALS,
     TRUNCATED,
-    Flagged,
+    FlagRates,
     HarmLimit,
     Outcome,
     RuleResult,
     ShareLimits,
-    bounds_looked_at,
-    decide,
-    extent_of,
+    count_bounds,
+    find_pass_extent,
+    find_worst_outcome,
     judge_harm,
     judge_missing,
+    judge_rules,
     judge_truncated,
     judge_usefulness,
+    list_unblocked_harm,
     measure_objective,
-    unruled_harm,
-    without_proof,
-    worst,
+    withdraw_dominated_passes,
 )
 from bias_metrics.metrics import GIVEN
 from bias_metrics.thresholds import CountedShare
@@ -170,17 +170,17 @@ def _find(
     judged = judge(asked)
     last_day = _last_day(judged, policy, asked, judge)
     losses, results = judged.answers.losses, judged.results
-    extent = extent_of(results, evidence.identities)
-    unruled = unruled_harm(losses, harm_limit)
+    extent = find_pass_extent(results, evidence.identities)
+    unruled = list_unblocked_harm(losses, harm_limit)
     worse = {entry.group for entry in unruled}
     return Findings(
         outcome=judged.outcome,
         holds_for=HoldsFor(
-            identities=[name for name in extent.groups if name not in worse], of=extent.of
+            identities=[name for name in extent.groups if name not in worse], of=extent.n_groups
         ),
         exceptions=[*unruled, *extent.exceptions],
         reservations=reservations(report, evidence.dominant),
-        bounds=bounds_looked_at(
+        bounds=count_bounds(
             results,
             losses,
             asked.alpha,
@@ -233,7 +233,7 @@ def _judge(
 ) -> _Judged:
     """Judge by all checks; the report must have the numbers of the evidence."""
     answers = answer(evidence, asked, report)
-    decision = decide(answers.measured, asked.rules, allow_first=allow_first)
+    decision = judge_rules(answers.measured, asked.rules, allow_first=allow_first)
     harm = judge_harm(answers.losses, harm_limit, answers.everyone)
     unscored = judge_missing(
         answers.missing,
@@ -250,19 +250,21 @@ def _judge(
         confidence=asked.rules[0].confidence,
         is_sample=evidence.is_sample,
     )
-    ruled = without_proof(decision.results, evidence.dominant)
+    ruled = withdraw_dominated_passes(decision.results, evidence.dominant)
     results = [*useless, *harm, *ruled, *unscored, *truncated]
-    others = [result.outcome for result in results if result.counts and result.outcome != "skipped"]
-    return _Judged(answers, results, worst([decision.outcome, *others]))
+    others = [
+        result.outcome for result in results if result.is_counted and result.outcome != "skipped"
+    ]
+    return _Judged(answers, results, find_worst_outcome([decision.outcome, *others]))
 
 
-def _flagged(report: Report) -> Flagged | None:
+def _flagged(report: Report) -> FlagRates | None:
     """Return the share of each class that the candidate flags at the threshold in use."""
     if (at := report.thresholds.get(GIVEN)) is None:
         return None
     rates = error_rates(at.overall)
     missed = rates["false_negative_rate"].value
-    return Flagged(
+    return FlagRates(
         at.threshold,
         negative=rates["false_positive_rate"].value,
         positive=None if missed is None else 1 - missed,

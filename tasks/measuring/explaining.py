@@ -87,7 +87,7 @@ def explain(evidence: EvidenceFile, bias: BiasTable, threshold: float | None = N
         known = errors.to_dict() | ({} if rate is None else {"equal_error_rate": rate})
         thresholds[name] = AtThreshold.from_dict(known)
         rates = MeasuredRates(checked, {"y_score": y_score}, [number])
-        bias = bias.with_numbers(rates.report(CONFIDENCE, span, at=name))
+        bias = bias.with_numbers(rates.measure_gaps(CONFIDENCE, span, threshold_name=name))
     first = look_first(bias, harms)
     return Explained(bias=bias, harms=harms, thresholds=thresholds, look_first=first, spread=spread)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bias_metrics.gate import worst
+from bias_metrics.gate import find_worst_outcome
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.gating.policy import Policy
@@ -163,7 +163,7 @@ def _without_pass(
 
     `chosen` is the version that has just become champion.
     """
-    outcome = worst([verdict.outcome for verdict in judged.verdicts])
+    outcome = find_worst_outcome([verdict.outcome for verdict in judged.verdicts])
     if any(verdict.policy.report_only for verdict in judged.verdicts):
         sentence = (
             f"The verdict is: {WORDS[outcome].text.lower()}. The policy has `report_only: true`, "
@@ -287,7 +287,7 @@ def record_blocked(judged: Sequence[Judged], model: str, gateway: Gateway) -> No
         for one in judged
         if one.version is not None
         and one.version.name == model
-        and worst([verdict.outcome for verdict in one.verdicts]) != "pass"
+        and find_worst_outcome([verdict.outcome for verdict in one.verdicts]) != "pass"
     ]
     if not blocked:
         return

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue, ValidationError
 
-from bias_metrics.gate import thresholds_needed, worst
+from bias_metrics.gate import find_worst_outcome, list_needed_thresholds
 from bias_metrics.metrics import GIVEN
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.prefect_task import say, task
@@ -62,7 +62,7 @@ def find_rivals(
                 else as_named.pinned(champion.uri)
             )
     opened = {role: _opened_alike(one, candidates, gateway) for role, one in rivals.items()}
-    needed = thresholds_needed(policy.decision_rules()).get(GIVEN, set())
+    needed = list_needed_thresholds(policy.decision_rules()).get(GIVEN, set())
     for role, rival in opened.items():
         threshold = _own_threshold(rivals[role], rival, gateway)
         if threshold is None and role in needed:
@@ -228,7 +228,7 @@ def decision_on_watched(verdicts: Sequence[LoggedVerdict]) -> CandidateDecision:
     """
     candidate = verdicts[0].candidate
     name, uri = candidate.name, candidate.model or candidate.name
-    outcome = worst([one.outcome for one in verdicts if one.evaluation_set.required])
+    outcome = find_worst_outcome([one.outcome for one in verdicts if one.evaluation_set.required])
     told = WORDS[outcome].text.lower()
     sentence = (
         f"{uri} was {CHAMPION} when this evaluation began, and was measured again ({told}). "

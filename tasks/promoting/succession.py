@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean
 
-from bias_metrics.gate import Objective, worst
+from bias_metrics.gate import Objective, find_worst_outcome
 from biasgate.tasks.check_messages import objective_message, objective_name
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.ledger.chain import Chain
@@ -61,7 +61,7 @@ class Judged:
     def named(self, decision: Decision) -> CandidateDecision:
         """Return the decision on it with its name and, after a pass, for which identities."""
         told = CandidateDecision(candidate=self.candidate, **vars(decision))
-        outcome = worst([verdict.outcome for verdict in self.verdicts])
+        outcome = find_worst_outcome([verdict.outcome for verdict in self.verdicts])
         if self.verdicts and not decision.report_only and decision.outcome == outcome:
             word = word_of_verdict(*self.verdicts).text
             return replace(told, word=word, exceptions=self.exceptions)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bias_metrics.gate import Bounds, Loss, Objective, Outcome, PassException, RuleResult
+from bias_metrics.gate import BoundCounts, Loss, Objective, Outcome, PassException, RuleResult
 from bias_metrics.thresholds import CountedShare
 from biasgate.tasks.records.bound import Bound
 from biasgate.tasks.records.record import Record
@@ -122,7 +122,7 @@ class Findings(Record):
     holds_for: HoldsFor
     exceptions: list[PassException]
     reservations: list[str]
-    bounds: Bounds
+    bounds: BoundCounts
     results: list[RuleResult]
     objective: Objective
     worsened: list[Loss]

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bias_metrics.gate import LEAST_ROWS, RIVALS, USEFUL, RuleResult
-from bias_metrics.gate import RULE as HARM
+from bias_metrics.gate import HARM_RULE as HARM
+from bias_metrics.gate import LEAST_ROWS, RIVALS, USEFULNESS_RULE, RuleResult
 from bias_metrics.gate.marked import MISSING, TRUNCATED
 from bias_metrics.metrics import METRICS
 from bias_metrics.parts import counted
@@ -325,7 +325,7 @@ class CandidateStory:
         if worst is not None:
             check = worst.worst_check
             failed.sort(key=lambda result: (result is not check, result.group != worst.first))
-        useless = [check for check in unmet if check.result.rule == USEFUL]
+        useless = [check for check in unmet if check.result.rule == USEFULNESS_RULE]
         unruled = [check for check in unmet if check.result.reason in _UNRULED]
         no_rival = [check for story in self.stories for check in story.without_rival]
         cures = dict(_NO_RIVAL)

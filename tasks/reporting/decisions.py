@@ -32,7 +32,7 @@ def terms_csv(found: ErrorsByTerm) -> str:
 
     `shown_worse` names the numbers that are significantly worse than those of all comments.
     """
-    worse = {name: found.shown_worse(name) for name in found.numbers}
+    worse = {name: found.list_worse_terms(name) for name in found.numbers}
     columns = ["subgroup", "term", "n", "n_flagged", "flag_rate"]
     columns += [*_columns("false_positive", "false_positive_rate", "negative")]
     columns += _columns("false_negative", "false_negative_rate", "positive")
@@ -88,7 +88,7 @@ def term_table(found: ErrorsByTerm, identity: str | None = None) -> Table:
 
     These are the terms that are shown to be worse than all comments, then the highest bounds.
     """
-    worse = {id(one) for name in found.numbers for one in found.shown_worse(name)}
+    worse = {id(one) for name in found.numbers for one in found.list_worse_terms(name)}
     terms = [one for one in found.terms if identity in {None, one.subgroup}]
     terms.sort(key=lambda one: (id(one) in worse, *_highest(one.rates.values())), reverse=True)
     names: dict[str, Kind] = {"Identity": "name", "Term": "name"}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from bias_metrics import MetricValue
-from bias_metrics.gate import RIVALS, USEFUL, RuleResult
+from bias_metrics.gate import RIVALS, USEFULNESS_RULE, RuleResult
 from bias_metrics.gate.marked import MISSING, TRUNCATED
 from bias_metrics.metrics import METRICS
 from bias_metrics.parts import counted
@@ -248,7 +248,7 @@ def _outcome(story: Story) -> str:
 
 def _worst(story: Story) -> tuple[Number, Cell]:
     """Return the worst number of an identity, or what the verdict lacks; after its name."""
-    useless = [check.result for check in story.unmet if check.result.rule == USEFUL]
+    useless = [check.result for check in story.unmet if check.result.rule == USEFULNESS_RULE]
     if useless:
         return _of_check(useless[0])
     worst, failed = story.worst, [check.result for check in story.unmet if check.has_failed]
@@ -303,7 +303,7 @@ def _reason(result: RuleResult, *, is_brief: bool = False) -> str:
         return _BRIEFLY[result.reason]
     if result.rule in {MISSING, TRUNCATED} and result.value is not None:
         return _marked_comments(result.rule, result.metric, result.value)
-    if result.rule == USEFUL:
+    if result.rule == USEFULNESS_RULE:
         return f"AUC {number(result.value or 0.0)}, not above 0.5"
     if result.lack is not None or result.reason == "no_rival":
         no_rival = f"no {result.kind} to compare with"

@@ -9,7 +9,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bias_metrics.gate import worst
+from bias_metrics.gate import find_worst_outcome
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import (
     require_apart,
@@ -162,7 +162,7 @@ def summarise_evaluation(
     outcomes = [decision.outcome for decision in decisions if decision.candidate in counted]
     summary = Summary(
         evaluation=evaluation,
-        outcome=worst(outcomes),
+        outcome=find_worst_outcome(outcomes),
         outcome_of=list(counted),
         report_only=report_only,
         run_id=run_id,

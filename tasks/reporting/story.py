@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from bias_metrics import BiasTable, MetricValue
 from bias_metrics.families import selected
-from bias_metrics.gate import LEAST_ROWS, RIVALS, USEFUL, RuleResult, unjudged
-from bias_metrics.gate import RULE as HARM
+from bias_metrics.gate import HARM_RULE as HARM
+from bias_metrics.gate import LEAST_ROWS, RIVALS, USEFULNESS_RULE, RuleResult, list_unjudged_metrics
 from bias_metrics.metrics import (
     AEGS,
     EQUAL_ERRORS,
@@ -235,7 +235,7 @@ class Story(VerdictStory):
         worst = _worst_check(report, said.unmet)
         number = _worst_number(report, worst)
         no_use = _warned(report, UPSIDE_DOWN, BY_CHANCE) or [
-            check_message(result) for result in verdict.results if result.rule == USEFUL
+            check_message(result) for result in verdict.results if result.rule == USEFULNESS_RULE
         ]
         analyses = [
             text for analysis in (report.analyses or {}).values() for text in analysis.sentences
@@ -278,9 +278,9 @@ class Story(VerdictStory):
             changed="" if verdict.changed is None else changed_in_words(changes),
             terms=worst_terms(report),
             worse_terms="" if report.terms is None else name_worse_terms(report.terms),
-            not_judged=unjudged(
+            not_judged=list_unjudged_metrics(
                 {result.metric for result in verdict.results if _is_ruled(result)},
-                at_threshold=GIVEN in report.thresholds,
+                has_threshold=GIVEN in report.thresholds,
             ),
             gains=gains_of(differences),
             final_score=bias.overall.final_score,
@@ -489,7 +489,7 @@ def _worst_number(report: Report, worst: RuleResult | None) -> WorstNumber | Non
 
 
 def _is_ruled(result: RuleResult) -> bool:
-    return result.action == "block" and result.rule not in {HARM, USEFUL}
+    return result.action == "block" and result.rule not in {HARM, USEFULNESS_RULE}
 
 
 def _worst_check(report: Report, unmet: Sequence[Check]) -> RuleResult | None:

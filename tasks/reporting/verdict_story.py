@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from bias_metrics.gate import RIVALS, USEFUL, WORST_FIRST, Loss, RuleResult
+from bias_metrics.gate import RIVALS, USEFULNESS_RULE, WORST_FIRST, Loss, RuleResult
 from bias_metrics.gate.marked import MISSING, TRUNCATED
 from bias_metrics.metrics import METRICS
 from bias_metrics.parts import counted
@@ -186,7 +186,7 @@ class VerdictStory:
         own = [
             result.kind
             for result in self.verdict.results
-            if result.action == "block" and result.rule not in {USEFUL, MISSING, TRUNCATED}
+            if result.action == "block" and result.rule not in {USEFULNESS_RULE, MISSING, TRUNCATED}
         ]
         return self.verdict.champion is None and set(own) == {"champion"}
 

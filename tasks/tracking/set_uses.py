@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import NormalDist, median
 
-from bias_metrics.gate import selection_flattery
+from bias_metrics.gate import estimate_optimism
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.records import LoggedVerdict, SetUse, Verdict
 from biasgate.tasks.records.summary import SpentBy
@@ -71,9 +71,7 @@ def use_of(verdicts: Sequence[Verdict], n_candidates: int) -> SetUse:
     # Candidates share the errors of the set's rows; what is their own is that of a difference
     # over the root of 2.
     own = 1 / math.sqrt(2)
-    chosen, adaptive = (
-        selection_flattery(own, n_candidates, adaptive=one) for one in (False, True)
-    )
+    chosen, adaptive = (estimate_optimism(own, n_candidates, adaptive=one) for one in (False, True))
     bound = min(_distance(verdict) for verdict in verdicts)
     spent_by: SpentBy | None = "adaptive use" if adaptive >= bound else None
     spent_by = "selection" if chosen >= bound else spent_by

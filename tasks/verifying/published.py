@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
-from bias_metrics.gate import worst
+from bias_metrics.gate import find_worst_outcome
 from biasgate.tasks.common.code import code_digest
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.untrusted import read_json, read_record
@@ -78,7 +78,7 @@ def _summary(results: Results) -> Iterator[Finding]:
     differ += [name for name, one in decided.items() if not _follows(one, each.get(name, []))]
     differ += sorted({*each, *summary.outcome_of} - decided.keys())
     counted = [one.outcome for name, one in decided.items() if name in summary.outcome_of]
-    if summary.outcome != worst(counted):
+    if summary.outcome != find_worst_outcome(counted):
         differ.append("its outcome")
     text = f"{SUMMARY} matches the verdicts in the folders, and its outcomes follow from them."
     text += (
@@ -102,7 +102,7 @@ def _follows(decision: CandidateDecision, verdicts: Sequence[Verdict]) -> bool:
     if not verdicts:
         return decision.outcome != "pass"
     only_reports = decision.report_only and all(one.policy.report_only for one in verdicts)
-    if not only_reports and worst([decision.outcome, *required]) != decision.outcome:
+    if not only_reports and find_worst_outcome([decision.outcome, *required]) != decision.outcome:
         return False
     same_code = all(verdict.code.bias_metrics == code_digest() for verdict in verdicts)
     return (

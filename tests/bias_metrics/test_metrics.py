@@ -10,7 +10,7 @@ import pytest
 
 import bias_metrics
 from bias_metrics import compare_bias, evaluate_bias
-from bias_metrics.gate.decide import decide
+from bias_metrics.gate.decide import judge_rules
 from bias_metrics.gate.rules import Rule
 from bias_metrics.gate.verdict import Evidence
 from bias_metrics.metrics import (
@@ -44,7 +44,7 @@ exec(source.replace(last, last + row), vars(module))
 
 import numpy as np
 from bias_metrics import compare_bias, evaluate_bias
-from bias_metrics.gate.decide import decide
+from bias_metrics.gate.decide import judge_rules
 from bias_metrics.gate.rules import Rule
 from bias_metrics.gate.verdict import Evidence
 
@@ -63,7 +63,7 @@ assert "bpsp_auc" in [row["metric"] for row in table.rows()]
 assert "bpsp_auc" in str(table)
 evidence = Evidence(table.with_numbers(found, against="champion"))
 rule = Rule("bpsp_auc", "each", floor=0.4)
-verdict = decide({(None, rule.level): evidence}, [rule])
+verdict = judge_rules({(None, rule.level): evidence}, [rule])
 print(*(f"{result.metric} {result.group} {result.outcome}" for result in verdict.results))
 """
 
@@ -151,7 +151,7 @@ def test_a_row_of_the_table_is_all_that_a_further_rate_needs_to_be_gated(monkeyp
     cells = table.subgroups["g"]
     assert cells["recall_gap"].value == pytest.approx(-cells["fnr_gap"].value)
     evidence = Evidence(table.with_numbers(change, against="champion"))
-    verdict = decide({(None, rule.level): evidence}, [rule])
+    verdict = judge_rules({(None, rule.level): evidence}, [rule])
     assert [(one.kind, one.outcome) for one in verdict.results] == [
         ("ceiling", "fail"),
         ("champion", "fail"),

@@ -21,7 +21,7 @@ from bias_metrics import (
     intersections,
 )
 from bias_metrics._core.tables import MAX_ROWS, Table, Tabular, flat
-from bias_metrics.gate.decide import decide
+from bias_metrics.gate.decide import judge_rules
 from bias_metrics.gate.rules import Rule
 from bias_metrics.gate.verdict import Evidence
 
@@ -142,7 +142,7 @@ def test_a_name_cannot_put_markup_into_a_notebook(name):
 def test_a_verdict_is_a_table_of_what_each_rule_says():
     rules = [Rule("bpsn_auc", "each", floor=0.1, mode="estimate")]
     evidence = {(None, rules[0].level): Evidence(evaluate_bias(*ROWS))}
-    verdict = decide(evidence, rules)
+    verdict = judge_rules(evidence, rules)
     first, header, *lines = str(verdict).splitlines()
     assert first == f"verdict: {verdict.outcome}"
     assert header.split() == ["rule", "group", "outcome", "reason"]

@@ -29,7 +29,7 @@ from support.road_rows import expected_report, expected_rows
 from support.roads import analyses_of, possible_outcomes, write_road
 from support.scorers import score
 
-from bias_metrics.gate import USEFUL
+from bias_metrics.gate import USEFULNESS_RULE
 from biasgate.tasks.check_messages import check_message
 from biasgate.tasks.outcomes import word_of
 from biasgate.tasks.records import Verdict
@@ -92,7 +92,7 @@ def test_a_road_ends_in_numbers_and_a_verdict_that_hold(
     assert verdict["outcome"] in possible_outcomes(road) | useless, verdict["results"]
     if road["strictness"] == "lenient":
         results = Verdict.from_dict(read(of_candidate / "verdict.json")).results
-        ruled = (one for one in results if one.rule != USEFUL)
+        ruled = (one for one in results if one.rule != USEFULNESS_RULE)
         undecided = [one for one in ruled if one.outcome not in {"pass", "skipped"}]
         lacking = list(map(check_message, undecided))
         assert all("clusters where 20 are needed" in one for one in lacking), lacking

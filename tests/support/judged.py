@@ -5,7 +5,7 @@ import pyarrow as pa
 from support.judging import CHOICES, TODAY, evidence_of, policy_of, report_of
 
 from bias_metrics import evaluate_bias
-from bias_metrics.gate import worst
+from bias_metrics.gate import find_worst_outcome
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.gating.verdict import build_verdict
@@ -102,7 +102,7 @@ def summary_of(judged, evaluation="models"):
         )
     return Summary(
         evaluation=evaluation,
-        outcome=worst([one.outcome for one in decisions.values()]),
+        outcome=find_worst_outcome([one.outcome for one in decisions.values()]),
         outcome_of=list(decisions),
         report_only=False,
         run_id="run",

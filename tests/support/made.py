@@ -3,7 +3,7 @@
 from support.judging import NO_FILES, report_of
 
 from bias_metrics import BiasTable, Key, MetricValue, RowCounts
-from bias_metrics.gate.harm import Bounds
+from bias_metrics.gate.harm import BoundCounts
 from bias_metrics.gate.losses import Loss
 from bias_metrics.gate.objective import Objective
 from bias_metrics.gate.verdict import RuleResult
@@ -130,7 +130,7 @@ def verdict_of(*results, name="c", of_set="s", required=True, report_only=False,
         "holds_for": HoldsFor(identities=[], of=0),
         "exceptions": [],
         "reservations": [],
-        "bounds": Bounds(separately=0, expected_wrong=0.0, jointly=0, alpha=0.0),
+        "bounds": BoundCounts(separately=0, expected_wrong=0.0, jointly=0, alpha=0.0),
         "results": list(results),
         "objective": OBJECTIVE,
         "worsened": [],

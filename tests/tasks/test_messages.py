@@ -12,7 +12,7 @@ from typing import get_args
 import pytest
 from support.made import loss, number, report_with, result, verdict_of
 
-from bias_metrics.gate import Bounds, Lack, Objective, PassException
+from bias_metrics.gate import BoundCounts, Lack, Objective, PassException
 from bias_metrics.gate.verdict import Reason
 from bias_metrics.groups.dominance import DominantUnits
 from bias_metrics.metrics import METRICS
@@ -311,14 +311,17 @@ def rendered():
     for of, one in ("", loss("gay")), (", small", loss("gay", at_least=0.0004)):
         yield f"loss{of}", loss_message(one)
     looked_at = {"separately": 124, "expected_wrong": 6.2, "jointly": 120, "alpha": 0.05}
-    yield "bounds", bounds_message(Bounds(**looked_at))
+    yield "bounds", bounds_message(BoundCounts(**looked_at))
     for roles in (("champion",), ("champion", "reference")):
-        lacking = Bounds(**looked_at, without_threshold=roles)
+        lacking = BoundCounts(**looked_at, without_threshold=roles)
         yield f"bounds, no threshold of {len(roles)}", bounds_message(lacking)
     few = looked_at | {"separately": 1, "expected_wrong": 0.05, "jointly": 0}
-    yield "bounds, one", bounds_message(Bounds(**few))
-    yield "bounds, none", bounds_message(Bounds(**few | {"separately": 0, "expected_wrong": 0}))
-    yield "bounds, these rows", bounds_message(Bounds(**dict.fromkeys(looked_at, 0)))
+    yield "bounds, one", bounds_message(BoundCounts(**few))
+    yield (
+        "bounds, none",
+        bounds_message(BoundCounts(**few | {"separately": 0, "expected_wrong": 0})),
+    )
+    yield "bounds, these rows", bounds_message(BoundCounts(**dict.fromkeys(looked_at, 0)))
     yield "objective", objective_message(Objective("auc", 0.95, 0.91, 0.9, 0.01, 0.004, 0.016))
     lower = Objective("final_score", 0.95, 0.89, 0.9, -0.01, -0.016, -0.004)
     yield "objective, lower", objective_message(lower)

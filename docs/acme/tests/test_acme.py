@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 
 from bias_metrics import evaluate_bias
-from biasgate.extend import Evidence, decide, read_policy
+from biasgate.extend import Evidence, judge_rules, read_policy
 
 RULES = read_policy("acme.yaml", Path(__file__).parents[1]).decision_rules()
 
@@ -17,7 +17,7 @@ def outcome(score_of_harmless_gay_comments):
     for level in {rule.level for rule in RULES}:
         table = evaluate_bias(toxic, scores, {"gay": gay}, threshold=0.5, confidence=level)
         evidence[None, level] = Evidence(table)
-    return decide(evidence, RULES).outcome
+    return judge_rules(evidence, RULES).outcome
 
 
 def test_a_model_that_flags_harmless_comments_of_one_identity_is_blocked():

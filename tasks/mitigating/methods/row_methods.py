@@ -44,7 +44,7 @@ class Pool(Method):
                 "share_after": cell.share_after,
                 "prior": cell.prior,
             }
-            for cell in found.lacking
+            for cell in found.unfilled_cells
         ]
         cells = [row | {"term": rows.identities[row["term"]]} for row in found.rows()]
         report = {

@@ -187,7 +187,9 @@ def _curves(report: Report, known: Rows, among: Background, shown: list[str]) ->
     subgroups: dict[str, dict[str, Any]] = {name: {} for name in shown}
     at_each = range(len(thresholds))
     for metric, rate in RATE_OF_GAP.items():
-        for name, gap in Events.of_rate(threshold_metrics()[metric], rows, decided).gaps(shown):
+        for name, gap in Events.from_rate(threshold_metrics()[metric], rows, decided).list_gaps(
+            shown
+        ):
             rates = [_ends(gap.own.measure(CONFIDENCE, at)) for at in at_each]
             subgroups[name][rate] = [value for value, _, _ in rates]
             subgroups[name][f"{rate}_ends"] = [[low, high] for _, low, high in rates]

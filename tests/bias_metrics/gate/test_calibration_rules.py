@@ -5,7 +5,7 @@ import pytest
 
 from bias_metrics import Rows, calibration_report, compare_bias, compare_calibration, evaluate_bias
 from bias_metrics.gate import Evidence
-from bias_metrics.gate.decide import decide, evidence_needed, needs_calibration
+from bias_metrics.gate.decide import judge_rules, list_needed_evidence, needs_calibration
 from bias_metrics.gate.rules import Rule
 from bias_metrics.metrics import CALIBRATION_GAP
 from bias_metrics.table import Key
@@ -31,7 +31,7 @@ def judge_gap(rule, y_score, champion=None):
         changes = group_results({name: cells[CALIBRATION_GAP] for name, cells in change.items()})
         compared = compare_bias(rows, y_score, champion, **options).with_numbers(changes)
         table = table.with_numbers(compared, against="champion")
-    verdict = decide(dict.fromkeys(evidence_needed([rule]), Evidence(table)), [rule])
+    verdict = judge_rules(dict.fromkeys(list_needed_evidence([rule]), Evidence(table)), [rule])
     return {result.group: result for result in verdict.results}
 
 
@@ -69,9 +69,9 @@ def test_scores_that_are_no_probabilities_are_an_error():
 def test_evidence_without_calibration_is_refused():
     rule = Rule(metric="calibration_gap", scope="each", ceiling=0.1)
     report = evaluate_bias(Y_TRUE, CHANCE, MASKS)
-    evidence = dict.fromkeys(evidence_needed([rule]), Evidence(report))
+    evidence = dict.fromkeys(list_needed_evidence([rule]), Evidence(report))
     with pytest.raises(ValueError, match="must have the calibration that calibration_gap"):
-        decide(evidence, [rule])
+        judge_rules(evidence, [rule])
 
 
 def test_only_rules_on_calibration_need_it():

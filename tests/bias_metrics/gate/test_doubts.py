@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from bias_metrics import MetricValue, Rows, evaluate_bias
-from bias_metrics.gate import Evidence, Flagged, Rule, decide, judge_usefulness, without_proof
+from bias_metrics.gate import (
+    Evidence,
+    FlagRates,
+    Rule,
+    judge_rules,
+    judge_usefulness,
+    withdraw_dominated_passes,
+)
 from bias_metrics.parts import DominantUnits, dominant_units
 from bias_metrics.table import BiasTable, Key, RowCounts
 
@@ -19,7 +26,7 @@ def build_table(**auc):
 
 
 def build_flags(negative, positive):
-    return Flagged(0.5, negative, positive)
+    return FlagRates(0.5, negative, positive)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +49,7 @@ def build_flags(negative, positive):
 def test_a_useless_model_lacks_what_no_rule_asks_for(auc, of_threshold, lacking):
     results = judge_usefulness(build_table(**auc), of_threshold)
     assert [result.metric for result in results] == lacking
-    assert all((result.outcome, result.counts) == ("insufficient", True) for result in results)
+    assert all((result.outcome, result.is_counted) == ("insufficient", True) for result in results)
 
 
 def test_on_these_rows_the_auc_itself_decides():
@@ -60,7 +67,7 @@ def judge_scores(*rules):
     y_true = rng.random(N) < 0.3
     masks = {"gay": rng.random(N) < 0.3, "old": rng.random(N) < 0.3}
     report = evaluate_bias(y_true, rng.standard_normal(N) + 3 * y_true, masks, confidence=0.9)
-    return decide({(None, rules[0].level): Evidence(report)}, rules).results
+    return judge_rules({(None, rules[0].level): Evidence(report)}, rules).results
 
 
 def test_a_pass_that_heavy_rows_decide_is_insufficient():
@@ -71,7 +78,7 @@ def test_a_pass_that_heavy_rows_decide_is_insufficient():
     )
     results = judge_scores(bnsp, bpsn, overall_auc)
     assert {result.outcome for result in results} == {"pass"}
-    withdrawn = without_proof(results, HEAVY)
+    withdrawn = withdraw_dominated_passes(results, HEAVY)
     by_name = {(result.metric, result.group): result for result in withdrawn}
     # Toxic comments that mention gay people are in its BNSP AUC, and in no other's BPSN AUC.
     assert by_name["bnsp_auc", "gay"].outcome == "insufficient"
@@ -86,7 +93,7 @@ def test_a_pass_that_heavy_rows_decide_is_insufficient():
 def test_heavy_rows_among_all_are_in_every_background():
     (result, *_) = judge_scores(Rule("bpsn_auc", "each", floor=0.5))
     of_all = replace(HEAVY[0], subgroup=None)
-    [withdrawn] = without_proof([result], [of_all])
+    [withdrawn] = withdraw_dominated_passes([result], [of_all])
     assert (withdrawn.outcome, withdrawn.dominated_by) == ("insufficient", of_all)
 
 
@@ -96,9 +103,9 @@ def test_values_and_clusters_and_what_does_not_pass_stay_as_they_are():
         Rule("bnsp_auc", "each", floor=1.0),
     )
     for results in (judge_scores(by_value), judge_scores(failing)):
-        assert without_proof(results, HEAVY) == list(results)
+        assert withdraw_dominated_passes(results, HEAVY) == list(results)
     proven = judge_scores(Rule("bnsp_auc", "each", floor=0.5))
-    assert without_proof(proven, [replace(HEAVY[0], weight=None)]) == list(proven)
+    assert withdraw_dominated_passes(proven, [replace(HEAVY[0], weight=None)]) == list(proven)
 
 
 def test_weights_that_go_with_the_score_prove_no_floor():
@@ -113,8 +120,8 @@ def test_weights_that_go_with_the_score_prove_no_floor():
         rows = Rows(y_true, {"gay": mask}, sample_weight=weight)
         report = evaluate_bias(rows, y_score, confidence=0.9)
         rule = Rule("subgroup_auc", "each", floor=0.6)
-        results = decide({(None, rule.level): Evidence(report)}, [rule]).results
-        withdrawn = without_proof(results, dominant_units(rows))
+        results = judge_rules({(None, rule.level): Evidence(report)}, [rule]).results
+        withdrawn = withdraw_dominated_passes(results, dominant_units(rows))
         passed += sum(result.outcome == "pass" for result in results)
         doubted += sum(result.outcome == "pass" for result in withdrawn)
     assert passed > 0

@@ -8,7 +8,7 @@ from support.gate_cells import GAPS, cell, change, content, evidence_of
 
 from bias_metrics import compare_bias, evaluate_bias
 from bias_metrics._core.values import NOT_ASKED
-from bias_metrics.gate.decide import decide, evidence_needed, worst
+from bias_metrics.gate.decide import find_worst_outcome, judge_rules, list_needed_evidence
 from bias_metrics.gate.rules import (
     AGGREGATE_METRICS,
     OVERALL_METRICS,
@@ -25,8 +25,8 @@ SCOPES = ("overall", "aggregate", "each", "worst", "muslim")
 def judge_report(rules, report, champion=None, reference=None, **options):
     """Decide with the same evidence for every slice and confidence."""
     content = evidence_of(report, champion, reference)
-    evidence = dict.fromkeys(evidence_needed(rules), content)
-    return decide(evidence, rules, **options)
+    evidence = dict.fromkeys(list_needed_evidence(rules), content)
+    return judge_rules(evidence, rules, **options)
 
 
 def list_rules(**limits):
@@ -196,10 +196,10 @@ def test_support_is_asked_of_the_background_too():
 def test_support_in_a_background_that_all_share_is_its_own_count():
     rule = Rule("bpsn_auc", "each", floor=0.8, min_positives=40)
     report = content(cell(0.9, 0.85, 0.95))
-    key = evidence_needed([rule])[0]
+    key = list_needed_evidence([rule])[0]
     for positives, outcome in ((40, "pass"), (39, "insufficient")):
         shared = {"positive": positives, "negative": 500}
-        verdict = decide({key: evidence_of(report, background=shared)}, [rule])
+        verdict = judge_rules({key: evidence_of(report, background=shared)}, [rule])
         assert verdict.outcome == outcome
 
 
@@ -294,8 +294,8 @@ def test_a_warning_never_counts_for_the_verdict():
 def test_the_worst_blocking_outcome_wins():
     for outcomes in itertools.permutations(["pass", "insufficient", "fail", "error"], 2):
         order = ["pass", "insufficient", "fail", "error"]
-        assert worst(outcomes) == max(outcomes, key=order.index)
-    assert worst([]) == "insufficient"
+        assert find_worst_outcome(outcomes) == max(outcomes, key=order.index)
+    assert find_worst_outcome([]) == "insufficient"
 
 
 def test_a_blocking_rule_over_no_subgroups_is_not_a_pass():
@@ -347,20 +347,20 @@ def test_evidence_of_every_slice_and_confidence_is_needed():
         Rule("auc", "overall", floor=0.6, confidence=0.975),
         Rule("auc", "overall", floor=0.5, id="again"),
     ]
-    keys = [(name, round(level, 9)) for name, level in evidence_needed(rules)]
+    keys = [(name, round(level, 9)) for name, level in list_needed_evidence(rules)]
     assert keys == [(None, 0.9), ("short", 0.9), (None, 0.95)]
     with pytest.raises(ValueError, match="must cover every slice and confidence"):
-        decide({(None, rules[0].level): evidence_of(content(cell(0.9)))}, rules)
+        judge_rules({(None, rules[0].level): evidence_of(content(cell(0.9)))}, rules)
 
 
 def test_a_slice_is_judged_by_its_own_evidence():
     rules = [Rule("auc", "overall", floor=0.8), Rule("auc", "overall", floor=0.8, slice="short")]
-    keys = evidence_needed(rules)
+    keys = list_needed_evidence(rules)
     evidence = {
         keys[0]: evidence_of(content(cell(0.9, 0.85, 0.95))),
         keys[1]: evidence_of(content(cell(0.7, 0.65, 0.75))),
     }
-    verdict = decide(evidence, rules)
+    verdict = judge_rules(evidence, rules)
     assert [result.outcome for result in verdict.results] == ["pass", "fail"]
     assert [(result.scope, result.slice, result.value) for result in verdict.results] == [
         ("overall", None, 0.9),
@@ -462,7 +462,7 @@ def test_a_real_comparison_finds_the_group_that_got_worse():
     compared = compare_bias(y_true, shifted, plain, groups, confidence=rule.level)
     bias = evaluate_bias(y_true, shifted, groups, confidence=rule.level)
     evidence = {(None, rule.level): Evidence(bias.with_numbers(compared, against="champion"))}
-    floor, margin = decide(evidence, [rule]).results
+    floor, margin = judge_rules(evidence, [rule]).results
     value = bias.subgroups["gay"].bpsn_auc
     assert (floor.outcome, floor.value, floor.bound) == ("fail", value.value, value.high)
     assert (floor.reason, floor.metric, floor.group) == ("not_met", "bpsn_auc", "gay")
@@ -494,15 +494,15 @@ def test_an_identical_candidate_passes_every_margin_that_its_rows_can_show():
     compared = compare_bias(y_true, plain, plain, groups, confidence=rules[0].level)
     report = evaluate_bias(y_true, plain, groups, confidence=rules[0].level)
     evidence = Evidence(report.with_numbers(compared, against="champion"))
-    verdict = decide(dict.fromkeys(evidence_needed(rules), evidence), rules)
+    verdict = judge_rules(dict.fromkeys(list_needed_evidence(rules), evidence), rules)
     assert {result.outcome for result in verdict.results} == {"pass"}
 
 
 def test_without_intervals_a_proven_rule_has_the_reason_that_none_were_asked_for():
     rule = Rule("auc", "overall", floor=0.5)
     report = evaluate_bias([0, 1] * 50, [0.1, 0.9] * 50, {}, intervals=False)
-    key = evidence_needed([rule])[0]
-    [result] = decide({key: Evidence(report)}, [rule]).results
+    key = list_needed_evidence([rule])[0]
+    [result] = judge_rules({key: Evidence(report)}, [rule]).results
     assert result.outcome == "insufficient"
     assert (result.reason, result.why) == ("no_interval", NOT_ASKED)
 

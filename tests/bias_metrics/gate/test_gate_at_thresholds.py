@@ -5,7 +5,7 @@ from datetime import date
 import pytest
 from support.gate_cells import evidence_of
 
-from bias_metrics.gate.decide import decide, evidence_needed, thresholds_needed
+from bias_metrics.gate.decide import judge_rules, list_needed_evidence, list_needed_thresholds
 from bias_metrics.gate.rules import Rule
 from bias_metrics.gate.verdict import Lack
 from bias_metrics.metrics import THRESHOLDS, threshold_metrics
@@ -43,7 +43,7 @@ def build_report(gap, *, n_positive=100, n=200, threshold="given"):
 
 def judge_report(rule, content, **rivals):
     evidence = evidence_of(content, **rivals)
-    return decide(dict.fromkeys(evidence_needed([rule]), evidence), [rule])
+    return judge_rules(dict.fromkeys(list_needed_evidence([rule]), evidence), [rule])
 
 
 SIDES = [
@@ -205,7 +205,7 @@ def test_thresholds_are_needed_of_those_whom_rules_compare():
         Rule("fnr_gap", "each", reference_margin=LIMIT, threshold="equal_errors"),
         Rule("auc", "overall", margin=LIMIT),
     ]
-    assert thresholds_needed(rules) == {
+    assert list_needed_thresholds(rules) == {
         "given": {"candidate", "champion"},
         "equal_errors": {"candidate", "reference"},
     }

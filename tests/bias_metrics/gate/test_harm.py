@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from support.gate_cells import content, evidence_of
 
-from bias_metrics.gate.exceptions import extent_of
-from bias_metrics.gate.harm import HarmLimit, bounds_looked_at, judge_harm, unruled_harm
+from bias_metrics.gate.exceptions import find_pass_extent
+from bias_metrics.gate.harm import HarmLimit, count_bounds, judge_harm, list_unblocked_harm
 from bias_metrics.gate.losses import Loss, Losses
 from bias_metrics.gate.verdict import RuleResult
 
@@ -52,7 +52,7 @@ def test_each_shown_loss_fails_the_largest_first_and_names_its_numbers():
     assert (first.reason, first.metric, first.kind) == ("loss", "bpsn_auc", "champion")
     assert (first.n_bounds, first.confidence, first.on_these_rows) == (15, 0.95, False)
     assert (first.value, first.rival, first.bound) == (pytest.approx(0.8), 0.9, -0.05)
-    assert first.counts
+    assert first.is_counted
 
 
 @pytest.mark.parametrize("metric", ["positive_aeg", "negative_aeg", "fpr_gap", "fnr_gap"])
@@ -94,20 +94,20 @@ def test_the_result_points_at_the_cause():
 def test_without_rows_the_cause_is_unknown_if_several_lose():
     for cells, rows in ((("gay", "muslim"), False), (("gay",), False), (("gay", "muslim"), True)):
         losses = {"champion": Losses(tuple(map(build_loss, cells)), 15, 0.99, by_rows=rows)}
-        results = [*judge_harm(losses, HarmLimit(), FOUND), *unruled_harm(losses, None)]
+        results = [*judge_harm(losses, HarmLimit(), FOUND), *list_unblocked_harm(losses, None)]
         assert len(results) == 2 * len(cells)
         assert {item.may_be_shared for item in results} == {len(cells) > 1 and not rows}
 
 
 def test_a_rule_that_warns_does_not_count_and_each_rival_is_named():
     [result] = judge_losses(build_loss("gay"), limit=HarmLimit(action="warn"), rival="reference")
-    assert not result.counts
+    assert not result.is_counted
     assert (result.reason, result.kind, result.rival) == ("loss", "reference", 0.9)
 
 
 def test_without_a_rival_it_is_skipped():
     [result] = judge_harm({}, HarmLimit(), FOUND)
-    assert (result.outcome, result.reason, result.counts) == ("skipped", "no_rival", False)
+    assert (result.outcome, result.reason, result.is_counted) == ("skipped", "no_rival", False)
 
 
 @pytest.mark.parametrize("tolerance", [-0.01, 0.5])
@@ -117,7 +117,7 @@ def test_a_tolerance_that_means_nothing_is_refused(tolerance):
 
 
 def list_unblocked(*cells, limit=None):
-    return unruled_harm({"champion": Losses(tuple(cells), 15, 0.99)}, limit)
+    return list_unblocked_harm({"champion": Losses(tuple(cells), 15, 0.99)}, limit)
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_who_is_shown_to_be_worse_without_blocking_is_named_with_the_reason(limi
 def test_what_blocks_or_is_the_loss_of_others_needs_no_such_word():
     assert list_unblocked(build_loss("muslim", at_least=0.051), limit=HarmLimit(0.05)) == []
     assert list_unblocked(build_loss("muslim", without=("gay",))) == []
-    assert unruled_harm({"reference": Losses((build_loss("muslim"),), 15, 0.99)}, None) == []
+    assert list_unblocked_harm({"reference": Losses((build_loss("muslim"),), 15, 0.99)}, None) == []
     gap = list_unblocked(build_loss("muslim", "negative_aeg", at_least=0.1), limit=HarmLimit(0.05))
     assert [exception.allowed_by for exception in gap] == [0.1]
 
@@ -188,12 +188,12 @@ SMALL = {
 
 
 def find_extent(*results, groups=GROUPS):
-    return extent_of(results, groups)
+    return find_pass_extent(results, groups)
 
 
 def test_a_pass_of_every_identity_on_its_own_rows_has_no_exception():
     pass_extent = find_extent(*map(build_result, GROUPS))
-    assert (pass_extent.groups, pass_extent.of, pass_extent.exceptions) == (GROUPS, 3, ())
+    assert (pass_extent.groups, pass_extent.n_groups, pass_extent.exceptions) == (GROUPS, 3, ())
 
 
 def test_an_estimate_that_passed_proves_nothing_and_is_an_exception():
@@ -280,7 +280,7 @@ def test_identities_that_no_blocking_rule_is_about_are_named():
     [some] = find_extent(build_result("gay"), warned).exceptions
     assert (some.why, some.groups) == ("no_rule", ("hindu", "muslim"))
     unruled = find_extent(build_result(None))
-    assert (unruled.groups, unruled.of) == ((), 3)
+    assert (unruled.groups, unruled.n_groups) == ((), 3)
     [every] = unruled.exceptions
     assert (every.why, every.groups) == ("no_rule", None)
 
@@ -313,9 +313,7 @@ THRESHOLDS = {"candidate": 0.5, "champion": 0.4, "reference": 0.6}
 
 def count_all_bounds(results=(), losses=None, *, is_sample=True, **thresholds):
     losses_by_role = {role: Losses((), n, 0.99) for role, n in (losses or {}).items()}
-    return bounds_looked_at(
-        results, losses_by_role, 0.05, THRESHOLDS | thresholds, is_sample=is_sample
-    )
+    return count_bounds(results, losses_by_role, 0.05, THRESHOLDS | thresholds, is_sample=is_sample)
 
 
 def test_bounds_of_rules_err_apart_and_those_of_losses_together():

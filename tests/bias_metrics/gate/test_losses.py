@@ -29,7 +29,7 @@ def build_comparison(**cells):
 def list_losses(comparison, **looked_at):
     looked_at = looked_at or dict.fromkeys(comparison["subgroups"], SUBGROUP_METRICS)
     table = evidence_of(content(None), comparison).table
-    return Losses.of(table, "champion", looked_at, 0.98)
+    return Losses.from_table(table, "champion", looked_at, 0.98)
 
 
 def test_a_gap_that_only_turns_is_not_listed_however_sure_the_turn():
@@ -118,7 +118,7 @@ def attribute_steps(before, *steps):
         causes_asked.append(list(causes))
         return remaining.pop(0)
 
-    cells = before.attributed(measure_next).cells
+    cells = before.attribute_losses(measure_next).cells
     return {cell.group: list(cell.without) for cell in cells}, causes_asked
 
 

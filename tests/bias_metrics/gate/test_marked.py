@@ -35,7 +35,7 @@ RATE_OF_GAY, GAP_OF_GAY, OVERALL = (
 def test_without_limits_one_comment_without_a_score_is_not_enough_evidence():
     [result] = judge_missing(found(1, 0), None)
     assert (result.outcome, result.action, result.rule) == ("insufficient", "block", "max_missing")
-    assert result.counts
+    assert result.is_counted
     assert (result.reason, result.role) == ("missing_not_ruled", "candidate")
     assert (result.n_marked, result.n_rows) == (1, N)
 
@@ -113,7 +113,7 @@ def test_without_an_interval_nothing_is_proven():
 
 def test_a_warning_does_not_count():
     [result] = judge_missing(found(60, 0), ShareLimits(each=0.03, action="warn"))
-    assert (result.outcome, result.counts) == ("fail", False)
+    assert (result.outcome, result.is_counted) == ("fail", False)
 
 
 @pytest.mark.parametrize(
@@ -210,6 +210,6 @@ def test_unknown_truncation_is_not_enough_evidence_for_a_limit():
     [result] = judge_truncated(None, ShareLimits(gap=0.03))
     assert (result.outcome, result.reason) == ("insufficient", "truncated_unknown")
     assert (result.value, result.n_marked, result.limit) == (None, None, 0.03)
-    assert result.counts
+    assert result.is_counted
     [warned] = judge_truncated(None, ShareLimits(gap=0.03, action="warn"))
-    assert (warned.outcome, warned.counts) == ("insufficient", False)
+    assert (warned.outcome, warned.is_counted) == ("insufficient", False)

@@ -11,12 +11,12 @@ from bias_metrics import compare_bias, evaluate_bias
 from bias_metrics._core.intervals import unseen_reach
 from bias_metrics.gate.planning import (
     _GAPS_AGREE,
-    Counts,
-    Guess,
+    PlanAssumptions,
+    PlannedCounts,
     _compute_reaches,
     _placement_variance,
     compute_paired_reach,
-    standard_error,
+    predict_standard_error,
 )
 from bias_metrics.metrics import AEGS
 
@@ -34,8 +34,10 @@ def draw_scores(rng, distance):
 
 
 def plan_reaches(metric, auc, counts):
-    value = Guess(auc=auc).get_value(metric)
-    return _compute_reaches(metric, 0.9, value, standard_error(metric, value, counts), counts)
+    value = PlanAssumptions(auc=auc).get_value(metric)
+    return _compute_reaches(
+        metric, 0.9, value, predict_standard_error(metric, value, counts), counts
+    )
 
 
 @functools.cache
@@ -63,7 +65,7 @@ def test_a_reach_that_is_planned_is_that_of_drawn_comments(metric):
         values.append((cell.std_error, change.std_error))
     error, change_error = np.mean(values, axis=0)
     correlation = 1 - (change_error / error) ** 2 / 2
-    down, up = plan_reaches(metric, 0.85, Counts(*N_OWN, *N_OUTSIDE))
+    down, up = plan_reaches(metric, 0.85, PlannedCounts(*N_OWN, *N_OUTSIDE))
     assert down + up == pytest.approx(np.mean(own), rel=0.06)
     n = 120 if metric in {"bpsn_auc", "negative_aeg"} else 60
     reach = compute_paired_reach(down, up, correlation) * (_GAPS_AGREE if metric in AEGS else 1)
@@ -72,7 +74,7 @@ def test_a_reach_that_is_planned_is_that_of_drawn_comments(metric):
 
 
 def test_bounds_reach_farther_at_a_low_auc_than_at_a_high_one():
-    counts = Counts(50, 50, 10**6, 10**6)
+    counts = PlannedCounts(50, 50, 10**6, 10**6)
     wide, middle, narrow = (
         compute_paired_reach(*plan_reaches("bnsp_auc", auc, counts), 0.8)
         for auc in (0.80, 0.87, 0.95)

@@ -8,7 +8,7 @@ import pytest
 from bias_metrics import MetricValue, compare_bias, evaluate_bias
 from bias_metrics._core.covariance import Joint
 from bias_metrics._core.differences import Apart
-from bias_metrics.gate import Evidence, Rule, decide
+from bias_metrics.gate import Evidence, Rule, judge_rules
 from bias_metrics.gate.power import rows_for_margin, rows_needed, visible_loss
 
 QUANTILE = 1.644854  # of the normal distribution, at 95 %
@@ -114,7 +114,7 @@ def test_a_result_has_the_rows_that_a_margin_needs_if_there_are_fewer(n, is_need
     compared = compare_bias(y_true, first, second, groups, confidence=rule.level)
     report = evaluate_bias(y_true, first, groups, confidence=rule.level)
     evidence = Evidence(report.with_numbers(compared, against="champion"))
-    [result] = decide({(None, rule.level): evidence}, [rule]).results
+    [result] = judge_rules({(None, rule.level): evidence}, [rule]).results
     assert (result.outcome, result.reason) == ("insufficient", "undecided")
     needed = rows_for_margin(rule.margin, rule.confidence, is_gap=False, auc=result.value)
     assert (needed > n) is is_needed

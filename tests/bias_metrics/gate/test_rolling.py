@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 from support.gate_cells import GAPS, cell, change, content, evidence_of
 
-from bias_metrics.gate.decide import decide, evidence_needed
-from bias_metrics.gate.placing import covered_groups, small_groups
+from bias_metrics.gate.decide import judge_rules, list_needed_evidence
+from bias_metrics.gate.placing import list_covered_groups, list_small_groups
 from bias_metrics.gate.rolling import CIVIL_COMMENTS, Hierarchy
 from bias_metrics.gate.rules import Rule
-from bias_metrics.gate.verdict import Lack, Rolled, SmallGroups
+from bias_metrics.gate.verdict import Lack, RolledAggregate, SmallGroups
 from bias_metrics.metrics import METRICS
 
 RELIGIONS = Hierarchy({"religion": ("hindu", "muslim"), "any": ("religion", "gay")})
@@ -32,9 +32,9 @@ def build_report(categories=(), **subgroups):
 
 
 def judge_rule(evidence, rule=FLOOR, **options):
-    key = evidence_needed([rule])[0]
-    small = replace(evidence.small, hierarchy=RELIGIONS)
-    return decide({key: replace(evidence, small=small)}, [rule], **options)
+    key = list_needed_evidence([rule])[0]
+    small = replace(evidence.small_groups, hierarchy=RELIGIONS)
+    return judge_rules({key: replace(evidence, small_groups=small)}, [rule], **options)
 
 
 def group_results(verdict):
@@ -82,8 +82,8 @@ def test_what_few_rows_would_show_may_be_beyond_every_value():
 
 def test_without_categories_a_small_group_is_insufficient():
     evidence = evidence_of(build_report(hindu=(GOOD, 5), muslim=(GOOD, 95)))
-    key = evidence_needed([FLOOR])[0]
-    assert decide({key: evidence}, [FLOOR]).outcome == "insufficient"
+    key = list_needed_evidence([FLOOR])[0]
+    assert judge_rules({key: evidence}, [FLOOR]).outcome == "insufficient"
 
 
 @pytest.mark.parametrize("outcome", ["fail", "insufficient"])
@@ -111,7 +111,7 @@ def test_the_value_of_a_small_group_never_decides():
 def test_alone_the_bounds_that_hold_together_decide():
     evidence = build_report(CATEGORIES, hindu=(BAD, 5))
     wider = evidence_of(build_report(hindu=(UNCLEAR, 5)))
-    assert judge_rule(evidence_of(evidence, alone=wider)).outcome == "pass"
+    assert judge_rule(evidence_of(evidence, joint_evidence=wider)).outcome == "pass"
 
 
 @pytest.mark.parametrize(
@@ -161,9 +161,9 @@ def list_unmeasured(*names):
 @pytest.mark.parametrize("small", [(UNDEFINED, 0), (UNCLEAR, 5)])
 def test_a_group_that_is_known_not_to_be_measured_does_not_block(small):
     evidence = evidence_of(
-        build_report(hindu=small, muslim=(GOOD, 95)), small=list_unmeasured("hindu")
+        build_report(hindu=small, muslim=(GOOD, 95)), small_groups=list_unmeasured("hindu")
     )
-    verdict = decide({evidence_needed([FLOOR])[0]: evidence}, [FLOOR])
+    verdict = judge_rules({list_needed_evidence([FLOOR])[0]: evidence}, [FLOOR])
     hindu = group_results(verdict)["hindu"]
     assert (verdict.outcome, hindu.outcome) == ("pass", "skipped")
     assert hindu.not_measured == "no such comments; until 2026-12-31"
@@ -175,7 +175,7 @@ def test_a_hint_is_given_where_a_group_lacks_evidence_and_only_there():
     for own, lacks in (((UNDEFINED, 0), True), ((UNCLEAR, 5), False)):
         small = SmallGroups(hints={"hindu": hint})
         hindu = group_results(
-            judge_rule(evidence_of(build_report(CATEGORIES, hindu=own), small=small))
+            judge_rule(evidence_of(build_report(CATEGORIES, hindu=own), small_groups=small))
         )["hindu"]
         assert (hindu.outcome, hindu.hint) == (
             ("insufficient", hint) if lacks else ("skipped", None)
@@ -191,7 +191,9 @@ def test_rows_that_are_worth_less_than_one_say_nothing_of_how_many_more_it_takes
 
 def test_a_group_on_that_list_that_its_category_stands_for_has_both():
     groups = build_report(CATEGORIES, hindu=(UNCLEAR, 5), muslim=(GOOD, 95))
-    hindu = group_results(judge_rule(evidence_of(groups, small=list_unmeasured("hindu"))))["hindu"]
+    hindu = group_results(judge_rule(evidence_of(groups, small_groups=list_unmeasured("hindu"))))[
+        "hindu"
+    ]
     assert (hindu.reason, hindu.judged_in) == ("small_group", "religion")
     assert hindu.not_measured == "no such comments; until 2026-12-31"
 
@@ -203,7 +205,7 @@ def test_only_a_group_that_lacks_rows_for_the_rule_is_said_to():
         [hindu] = judge_rule(evidence_of(build_report(hindu=(UNCLEAR, n))), few).results
         assert (hindu.outcome, hindu.lacks_rows) == ("insufficient", lacks)
         tables = build_report(hindu=(UNCLEAR, n), muslim=(GOOD, 95))
-        again = judge_rule(evidence_of(tables, small=list_unmeasured("hindu")), few)
+        again = judge_rule(evidence_of(tables, small_groups=list_unmeasured("hindu")), few)
         assert again.outcome == ("pass" if lacks else "insufficient")
     hindu_result = group_results(
         judge_rule(evidence_of(build_report(CATEGORIES, hindu=(UNDEFINED, 0))))
@@ -213,7 +215,7 @@ def test_only_a_group_that_lacks_rows_for_the_rule_is_said_to():
 
 def test_a_group_on_that_list_that_has_enough_rows_is_judged_all_the_same():
     evidence = evidence_of(
-        build_report(CATEGORIES, muslim=(BAD, 95)), small=list_unmeasured("muslim")
+        build_report(CATEGORIES, muslim=(BAD, 95)), small_groups=list_unmeasured("muslim")
     )
     assert judge_rule(evidence).outcome == "fail"
 
@@ -221,17 +223,19 @@ def test_a_group_on_that_list_that_has_enough_rows_is_judged_all_the_same():
 def test_a_group_on_that_list_is_neither_the_worst_nor_in_an_aggregate():
     rule = replace(FLOOR, scope="worst")
     evidence = evidence_of(
-        build_report(hindu=(UNDEFINED, 0), muslim=(GOOD, 95)), small=list_unmeasured("hindu")
+        build_report(hindu=(UNDEFINED, 0), muslim=(GOOD, 95)), small_groups=list_unmeasured("hindu")
     )
-    worst, hindu = decide({evidence_needed([rule])[0]: evidence}, [rule]).results
+    worst, hindu = judge_rules({list_needed_evidence([rule])[0]: evidence}, [rule]).results
     assert (worst.group, worst.outcome, hindu.outcome) == ("muslim", "pass", "skipped")
-    assert covered_groups(rule, evidence, ["hindu", "muslim"]) == ("muslim",)
+    assert list_covered_groups(rule, evidence, ["hindu", "muslim"]) == ("muslim",)
 
 
 def test_where_everybody_is_on_that_list_nothing_passes():
     rule = replace(FLOOR, scope="worst")
-    evidence = evidence_of(build_report(hindu=(UNDEFINED, 0)), small=list_unmeasured("hindu"))
-    verdict = decide({evidence_needed([rule])[0]: evidence}, [rule])
+    evidence = evidence_of(
+        build_report(hindu=(UNDEFINED, 0)), small_groups=list_unmeasured("hindu")
+    )
+    verdict = judge_rules({list_needed_evidence([rule])[0]: evidence}, [rule])
     assert verdict.outcome == "insufficient"
 
 
@@ -246,7 +250,7 @@ def judge_change(low, high, *, n=12, metric="bpsn_auc", categories=("religion",)
     evidence = evidence_of(
         build_report(dict.fromkeys(categories, (GOOD, 100)), hindu=(GOOD, n), gay=(GOOD, 99)),
         champion,
-        small=SmallGroups(**small),
+        small_groups=SmallGroups(**small),
     )
     verdict = judge_rule(evidence, Rule(metric, "each", margin=0.05, min_negatives=25))
     return verdict.outcome, group_results(verdict)["hindu"]
@@ -349,10 +353,10 @@ def test_a_category_without_support_leads_to_the_one_above_but_not_to_the_top():
         FLOOR,
         build_report({"religion": (GOOD, 10), "belief": (GOOD, 40)}, hindu=(GOOD, 5)),
     )
-    key = evidence_needed([rule])[0]
-    verdict = decide({key: evidence_of(evidence, small=SmallGroups(tree))}, [rule])
+    key = list_needed_evidence([rule])[0]
+    verdict = judge_rules({key: evidence_of(evidence, small_groups=SmallGroups(tree))}, [rule])
     assert group_results(verdict)["hindu"].judged_in == "belief"
-    assert list(tree.above("hindu")) == ["religion", "belief", "any"]
+    assert list(tree.list_ancestors("hindu")) == ["religion", "belief", "any"]
     assert list(tree.list_substitutes("hindu")) == ["religion", "belief"]
     assert list(RELIGIONS.list_substitutes("gay")) == [
         "any"
@@ -387,22 +391,22 @@ def test_the_worst_is_sought_among_large_groups_and_categories():
 def test_an_aggregate_covers_categories_instead_of_small_groups():
     rule = Rule("final_score", "aggregate", floor=0.8, min_positives=25, min_negatives=25)
     plain = build_report(CATEGORIES, hindu=(GOOD, 5), muslim=(GOOD, 95))
-    evidence = evidence_of(plain, small=SmallGroups(RELIGIONS))
-    assert covered_groups(rule, evidence, ["hindu", "muslim"]) == ("religion", "muslim")
+    evidence = evidence_of(plain, small_groups=SmallGroups(RELIGIONS))
+    assert list_covered_groups(rule, evidence, ["hindu", "muslim"]) == ("religion", "muslim")
     few = build_report(
         {"religion": (GOOD, 10), "any": (GOOD, 400)}, hindu=(GOOD, 5), muslim=(GOOD, 95)
     )
     # The top may stand for somebody in what joins everybody.
     whole = replace(evidence, table=evidence_of(few).table)
-    assert covered_groups(rule, whole, ["hindu", "muslim"]) == ("any", "muslim")
+    assert list_covered_groups(rule, whole, ["hindu", "muslim"]) == ("any", "muslim")
     plain["power_mean"] = plain["power_mean"] | {"groups": ["hindu", "muslim"]}
-    evidence = evidence_of(plain, small=SmallGroups(RELIGIONS))
+    evidence = evidence_of(plain, small_groups=SmallGroups(RELIGIONS))
     [lacking] = judge_rule(evidence, rule).results
     assert (lacking.reason, lacking.n_categories) == ("few_rows", 0)
     assert lacking.lack == Lack("positive", 5, 25, group="hindu")
     own = plain | {"power_mean": plain["power_mean"] | {"groups": ["religion", "muslim"]}}
-    rolled = {rule.name: Rolled(("religion", "muslim"), evidence_of(own))}
-    result = judge_rule(replace(evidence, rolled=rolled), rule).results[0]
+    rolled = {rule.name: RolledAggregate(("religion", "muslim"), evidence_of(own))}
+    result = judge_rule(replace(evidence, rolled_aggregates=rolled), rule).results[0]
     assert (result.outcome, result.instead_of) == ("pass", ("religion", "muslim"))
     assert (result.scope, result.metric, result.n_categories) == ("aggregate", "final_score", 1)
 
@@ -410,11 +414,11 @@ def test_an_aggregate_covers_categories_instead_of_small_groups():
 def test_small_groups_are_those_of_any_rule_and_limit():
     evidence = evidence_of(
         build_report(CATEGORIES, hindu=(GOOD, 5), muslim=(GOOD, 30), gay=(GOOD, 95)),
-        small=SmallGroups(RELIGIONS),
+        small_groups=SmallGroups(RELIGIONS),
     )
     more = Rule("bpsn_auc", "worst", floor=0.8, margin=0.1, min_negatives=50)
-    assert small_groups([FLOOR], evidence) == ["hindu"]
-    assert small_groups([FLOOR, more], evidence) == ["hindu", "muslim"]
+    assert list_small_groups([FLOOR], evidence) == ["hindu"]
+    assert list_small_groups([FLOOR, more], evidence) == ["hindu", "muslim"]
 
 
 @pytest.mark.parametrize(
@@ -431,14 +435,14 @@ def test_a_hierarchy_that_is_none_is_refused(categories, message):
 
 
 def test_a_category_that_is_called_like_an_identity_is_left_out():
-    assert RELIGIONS.joined(["religion", "hindu"]) == {"any": ("religion",)}
-    assert RELIGIONS.joined(["deaf"]) == {}
+    assert RELIGIONS.group_identities(["religion", "hindu"]) == {"any": ("religion",)}
+    assert RELIGIONS.group_identities(["deaf"]) == {}
 
 
 def test_the_identities_of_civil_comments_are_in_five_categories_and_in_one():
-    assert list(CIVIL_COMMENTS.above("bisexual")) == ["sexual_orientation", "any_identity"]
-    assert list(CIVIL_COMMENTS.above("hindu")) == ["religion", "any_identity"]
-    joined = CIVIL_COMMENTS.joined(["hindu", "muslim", "black"])
+    assert list(CIVIL_COMMENTS.list_ancestors("bisexual")) == ["sexual_orientation", "any_identity"]
+    assert list(CIVIL_COMMENTS.list_ancestors("hindu")) == ["religion", "any_identity"]
+    joined = CIVIL_COMMENTS.group_identities(["hindu", "muslim", "black"])
     assert joined["religion"] == ("muslim", "hindu")
     assert set(joined["any_identity"]) == {"hindu", "muslim", "black"}
 

@@ -5,7 +5,7 @@ import pytest
 
 from bias_metrics import evaluate_bias
 from bias_metrics.gate import Evidence
-from bias_metrics.gate.decide import decide, evidence_needed
+from bias_metrics.gate.decide import judge_rules, list_needed_evidence
 from bias_metrics.gate.rules import Rule
 from bias_metrics.gate.verdict import Lack
 
@@ -20,8 +20,8 @@ WEIGHT = np.where(np.arange(N) % 4 == 0, 9.0, 1.0)
 def judge_weights(weight, **options):
     rule = Rule(metric="bnsp_auc", scope="each", floor=0.5, **options)
     report = evaluate_bias(Y_TRUE, Y_SCORE, MASKS, sample_weight=weight)
-    evidence = dict.fromkeys(evidence_needed([rule]), Evidence(report))
-    return decide(evidence, [rule]).results[0]
+    evidence = dict.fromkeys(list_needed_evidence([rule]), Evidence(report))
+    return judge_rules(evidence, [rule]).results[0]
 
 
 def count_effective(rows):

@@ -31,13 +31,13 @@ def test_as_many_rows_are_chosen_as_bring_the_term_to_the_prior():
     assert (cell.needed, cell.added, cell.lacking) == (2, 2, 0)
     assert cell.share_after == cell.prior == 2 / 8
     assert len(set(choice.chosen.tolist())) == 2
-    assert choice.lacking == []
+    assert choice.unfilled_cells == []
 
 
 def test_a_pool_that_is_too_small_goes_as_far_as_it_can():
     choice = balance_rows(LABELS, ONE_TERM, [[1], [0]])
     assert choice.chosen.tolist() == [0]
-    [cell] = choice.lacking
+    [cell] = choice.unfilled_cells
     assert (cell.added, cell.lacking, cell.share_after) == (1, 1, 1 / 3)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bias_metrics import Rows, changed_decisions, compare_bias, evaluate_bias
-from bias_metrics.gate import Evidence, Rule, decide
+from bias_metrics.gate import Evidence, Rule, judge_rules
 from bias_metrics.metrics import changed_metrics
 
 #        harmless            toxic
@@ -97,7 +97,7 @@ def test_a_policy_limits_how_many_decisions_change(n_changed, outcome):
     table = evaluate_bias(rows, first, threshold=0.5, **options)
     compared = compare_bias(rows, first, second, thresholds=(0.5, 0.5), **options)
     changes = Evidence(table.with_numbers(compared, against="champion"))
-    [result] = decide({(None, rule.level): changes}, [rule]).results
+    [result] = judge_rules({(None, rule.level): changes}, [rule]).results
     assert (result.outcome, result.value, result.rival) == (outcome, n_changed / 200, 0.0)
     reasons = {"pass": "met", "fail": "not_met", "insufficient": "undecided"}
     assert (result.reason, result.kind, result.limit) == (reasons[outcome], "champion", 0.03)
@@ -112,5 +112,5 @@ def test_only_a_margin_limits_changed_decisions(metric, limit):
 
 def test_of_rows_that_are_no_sample_the_counts_are_all():
     changes = changed_decisions(Rows(Y_TRUE, {"all": [1] * 9}), FIRST, SECOND, **AT)
-    share = changes.without_intervals().subgroups["all"]["newly_flagged"]
+    share = changes.drop_intervals().subgroups["all"]["newly_flagged"]
     assert (share.count, share.n, share.low, share.high) == (1, 5, None, None)

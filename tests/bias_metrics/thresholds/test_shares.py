@@ -25,7 +25,7 @@ FPR = threshold_metrics()["fpr_gap"]
 def measure_share(flagged, clusters=None):
     """The share of harmless rows that are flagged."""
     rows = Rows(np.zeros(len(flagged), dtype=bool), {}, clusters=clusters)
-    events = Events.of_rate(FPR, rows, [np.asarray(flagged, dtype=bool)])
+    events = Events.from_rate(FPR, rows, [np.asarray(flagged, dtype=bool)])
     return Share.from_counts(events.count_all()).measure(0.95)
 
 
@@ -97,7 +97,7 @@ def test_clusters_without_rows_of_the_subgroup_count_as_if_each_were_looked_at(
     labels = rng.random(n) < 0.3
     flags = [rng.random(n) < rate for rate in rng.uniform(0.1, 0.9, n_models)]
     rows = Rows(labels, {"a": inside, "b": other}, clusters=clusters, background=background)
-    gap = dict(Events.of_rate(FPR, rows, flags).gaps())["a"]
+    gap = dict(Events.from_rate(FPR, rows, flags).list_gaps())["a"]
     outside = ~inside if background == "outside_subgroup" else ~inside & ~other
 
     def influence(flagged):
@@ -346,7 +346,7 @@ def test_gaps_by_cluster_and_their_difference_are_those_of_single_rows(
         "fewer": first & (rng.random(clusters.size) < 0.8),
     }[second]
     rows = Rows(np.zeros(clusters.size, bool), {"a": inside}, clusters=clusters)
-    [(_, gap)] = Events.of_rate(FPR, rows, [first, second]).gaps()
+    [(_, gap)] = Events.from_rate(FPR, rows, [first, second]).list_gaps()
     expected = Looped([first, second], inside, clusters, confidence)
     for model in (0, 1):
         measured, looped = gap.measure(confidence, model), expected.gap(model)

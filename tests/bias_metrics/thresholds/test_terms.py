@@ -101,10 +101,10 @@ def test_terms_of_which_every_row_is_flagged_are_named_and_no_other():
     codes, terms, y_true, flags = names(np.random.default_rng(0))
     flags = flags | np.isin(codes, (3, 8, 31))
     errors = errors_by_term(Rows(y_true, {}), flags * 1.0, terms, threshold=0.5)
-    assert {term.term for term in errors.shown_worse(FPR)} == {"3", "8", "31"}
-    assert errors.shown_worse(FNR) == []
+    assert {term.term for term in errors.list_worse_terms(FPR)} == {"3", "8", "31"}
+    assert errors.list_worse_terms(FNR) == []
     missed = errors_by_term(Rows(~y_true, {}), ~flags * 1.0, terms, threshold=0.5)
-    lows = [term.rates[FNR].low for term in missed.shown_worse(FNR)]
+    lows = [term.rates[FNR].low for term in missed.list_worse_terms(FNR)]
     assert len(lows) == 3
     assert lows == sorted(lows, reverse=True)
 
@@ -114,10 +114,11 @@ def test_the_only_term_of_a_subgroup_is_not_named_and_no_sample_has_no_bounds():
     flags = flags | (codes == 3)
     subset = {key: rows for key, rows in terms.items() if key[0] == "a" or key[1] == "3"}
     assert (
-        errors_by_term(Rows(y_true, {}), flags * 1.0, subset, threshold=0.5).shown_worse(FPR) == []
+        errors_by_term(Rows(y_true, {}), flags * 1.0, subset, threshold=0.5).list_worse_terms(FPR)
+        == []
     )
     every = errors_by_term(Rows(y_true, {}), flags * 1.0, terms, threshold=0.5, intervals=False)
-    assert every.shown_worse(FPR) == []
+    assert every.list_worse_terms(FPR) == []
     assert {rate.low for term in every.terms for rate in term.numbers.values()} == {None}
 
 
@@ -127,7 +128,7 @@ def test_a_fair_model_names_a_term_in_at_most_one_of_twenty_sets():
     for _ in range(200):
         _, terms, y_true, flags = names(rng, 10, n_each=int(rng.integers(10, 80)))
         errors = errors_by_term(Rows(y_true, {}), flags * 1.0, terms, threshold=0.5)
-        n_named += any(map(errors.shown_worse, (FPR, FNR, HARMLESS, TOXIC)))
+        n_named += any(map(errors.list_worse_terms, (FPR, FNR, HARMLESS, TOXIC)))
     assert n_named / 200 <= 0.05 + 2 * (0.05 * 0.95 / 200) ** 0.5
 
 
@@ -186,9 +187,9 @@ def test_terms_that_are_scored_worse_below_the_threshold_are_named_by_their_mean
     scores[np.isin(codes, (6,)) & y_true] -= 0.25
     for scale in (1, 100):  # scores of 0 to 100 are measured within their own range
         errors = errors_by_term(Rows(y_true, {}), scale * scores, terms, threshold=scale * 0.5)
-        assert errors.shown_worse(FPR) == errors.shown_worse(FNR) == []
-        assert {term.term for term in errors.shown_worse(HARMLESS)} == {"4", "9"}
-        assert [term.term for term in errors.shown_worse(TOXIC)] == ["6"]
+        assert errors.list_worse_terms(FPR) == errors.list_worse_terms(FNR) == []
+        assert {term.term for term in errors.list_worse_terms(HARMLESS)} == {"4", "9"}
+        assert [term.term for term in errors.list_worse_terms(TOXIC)] == ["6"]
         term = errors.terms[0].mean_scores[HARMLESS]
         assert scale * 0.05 < term.low < term.value < term.high < scale * 0.35
 
@@ -207,7 +208,7 @@ def test_in_clusters_a_term_is_worth_less_and_few_clusters_have_no_interval():
     for clusters, expected in ((has_term, ["3"]), (together, []), (has_term % 5, [])):
         rows = Rows(y_true, {}, clusters=clusters)
         errors = errors_by_term(rows, flags * 1.0, terms, threshold=0.5)
-        assert [term.term for term in errors.shown_worse(FPR)] == expected
+        assert [term.term for term in errors.list_worse_terms(FPR)] == expected
     assert errors.overall[FPR].reason == "5 clusters where 20 are needed"
     assert errors.mean_scores[HARMLESS].reason == "5 clusters where 20 are needed"
 

@@ -489,7 +489,7 @@ def test_a_threshold_beyond_all_probabilities_is_refused(home, role):
 def test_a_threshold_that_parts_no_comments_is_not_enough(home, threshold, flags):
     verdict = judge(write_shards(home, candidate=FILE["candidate"] | {"threshold": threshold}))
     useless = verdict.results[0]
-    assert (useless.rule, useless.outcome, useless.counts) == ("useful", "insufficient", True)
+    assert (useless.rule, useless.outcome, useless.is_counted) == ("useful", "insufficient", True)
     assert f"the model flags {flags}: " in check_message(useless)
     assert verdict.outcome != "pass"
 

@@ -11,7 +11,7 @@ import yaml
 from typer.testing import CliRunner
 
 from bias_metrics import evaluate_bias
-from bias_metrics.gate.decide import decide
+from bias_metrics.gate.decide import judge_rules
 from bias_metrics.gate.verdict import Evidence
 from biasgate.cli import app
 from biasgate.tasks.common.errors import InputError
@@ -116,7 +116,7 @@ def test_the_words_for_a_missing_champion_are_what_the_gate_does(allow_first, wo
     [level] = {rule.level for rule in made.decision_rules()}
     assert f"checks against it {words}" in "\n".join(explain_policy(made))
     bias = evaluate_bias([0, 1] * 4, [0.1, 0.9] * 4, {"gay": [1, 1, 0, 0] * 2}, confidence=level)
-    found = decide(
+    found = judge_rules(
         {(None, level): Evidence(bias)},
         made.decision_rules(),
         allow_first=made.allow_first,
@@ -300,7 +300,9 @@ def test_names_in_a_category_cannot_change_the_terminal():
 
 @pytest.mark.parametrize("name", ["left|right handers", "rocket 🚀 fans", "עברית speakers"])
 def test_a_category_holds_identities_of_any_name(name):
-    assert policy(RULE, roll_up={"people": [name]}).hierarchy.joined([name]) == {"people": (name,)}
+    assert policy(RULE, roll_up={"people": [name]}).hierarchy.group_identities([name]) == {
+        "people": (name,)
+    }
 
 
 def test_a_category_itself_has_a_name_of_usual_characters():

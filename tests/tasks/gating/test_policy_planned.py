@@ -13,13 +13,13 @@ from support.promoted import frozen_set, judged_version, local
 from typer.testing import CliRunner
 
 from bias_metrics import Difference, MetricValue, compare_bias, evaluate_bias
-from bias_metrics.gate.decide import decide, evidence_needed
+from bias_metrics.gate.decide import judge_rules, list_needed_evidence
 from bias_metrics.gate.planning import (
-    Counts,
-    Guess,
-    chance_of_auc,
-    chance_of_group,
-    standard_error,
+    PlanAssumptions,
+    PlannedCounts,
+    estimate_auc_chance,
+    estimate_group_chance,
+    predict_standard_error,
 )
 from bias_metrics.gate.verdict import Evidence
 from bias_metrics.metrics import AUCS
@@ -67,7 +67,7 @@ def correlation_of_estimates():
 
 
 def known(have=(0, 0), total=(0, 0)):
-    guess = Guess(auc=AUC, correlation=correlation_of_estimates())
+    guess = PlanAssumptions(auc=AUC, correlation=correlation_of_estimates())
     groups = {name: Mentions(*shares, guess, have) for name, shares in GROUPS.items()}
     return Comments(TOXIC, groups, {}, guess, total)
 
@@ -82,12 +82,12 @@ def passes(policy, counts, outside, rng):
     base += np.sqrt(2) * NORMAL.inv_cdf(AUC) * labels
     own = np.sqrt(1 - SCORES_ALIKE) * rng.standard_normal((2, labels.size))
     rules = policy.decision_rules()
-    [key] = evidence_needed(rules)
+    [key] = list_needed_evidence(rules)
     candidate, champion = base + own
     measured = evaluate_bias(labels, candidate, members, confidence=key[1])
     apart = compare_bias(labels, candidate, champion, members, confidence=key[1])
     evidence = {key: Evidence(measured.with_numbers(apart, "champion"))}
-    return decide(evidence, rules).outcome == "pass"
+    return judge_rules(evidence, rules).outcome == "pass"
 
 
 def drawn(n, rng):
@@ -166,8 +166,8 @@ def test_before_anything_is_labelled_other_comments_come_in_their_shares(metric,
         def chance(label, toxic=toxic, harmless=harmless):
             n = label / (toxic + harmless)  # comments in all
             outside = n * (TOXIC - toxic), n * (1 - TOXIC - harmless)
-            counts = Counts(n * toxic, n * harmless, *outside)
-            return chance_of_group(policy.decision_rules(), comments.guess, counts)
+            counts = PlannedCounts(n * toxic, n * harmless, *outside)
+            return estimate_group_chance(policy.decision_rules(), comments.guess, counts)
 
         wanted = 0.8 ** (1 / len(groups))
         assert chance(need.label / 1.002 - 1) < wanted <= chance(need.label + 1)
@@ -179,7 +179,7 @@ def test_the_comments_that_an_overall_rule_needs_have_the_stated_share_of_toxic_
 
     def chance(n):
         counts = n * TOXIC, n * (1 - TOXIC)
-        return chance_of_auc(policy.decision_rules()[0], AUC, comments.guess, *counts)
+        return estimate_auc_chance(policy.decision_rules()[0], AUC, comments.guess, *counts)
 
     n = plan_policy(policy, comments, power=0.8).comments
     assert chance(n / 1.002) < 0.8 <= chance(n + 1)
@@ -250,7 +250,9 @@ def test_a_background_is_what_an_identity_leaves_of_the_labelled_comments():
 def test_labels_are_needed_exactly_where_the_chance_falls_short():
     comments, policy = known((60, 200), (900, 7000)), policy_of(MARGINS[0])
     comments = replace(comments, identities={"a": comments.identities["a"]})
-    chance = chance_of_group(policy.decision_rules(), comments.guess, Counts(60, 200, 840, 6800))
+    chance = estimate_group_chance(
+        policy.decision_rules(), comments.guess, PlannedCounts(60, 200, 840, 6800)
+    )
     for power, label in ((chance, 0), (chance + 1e-9, pytest.approx(5, abs=4))):
         [need] = plan_policy(policy, comments, power=power).needs
         assert need.label == label
@@ -473,8 +475,8 @@ def test_after_an_evaluation_its_counts_and_numbers_are_those_of_the_plan(result
         assert [one.toxic * n, one.harmless * n] == pytest.approx(one.have)
         assert one.guess.get_value("bpsn_auc") == cells["bpsn_auc"]["value"]
         outside = [all_of - own for all_of, own in zip(found.have, one.have, strict=True)]
-        counts = Counts(*one.have, *outside)
-        errors = [standard_error(key, cells[key]["value"], counts) for key in AUCS]
+        counts = PlannedCounts(*one.have, *outside)
+        errors = [predict_standard_error(key, cells[key]["value"], counts) for key in AUCS]
         factors = [
             (cells[key]["std_error"] / error) ** 2 for key, error in zip(AUCS, errors, strict=True)
         ]
@@ -501,9 +503,9 @@ def planned_for_two(folder, score):
 def test_two_comments_of_a_class_are_enough_to_know_an_error(tmp_path):
     score = np.random.default_rng(0).standard_normal(1500) + 1.5 * (np.arange(1500) < 450)
     guess, group = planned_for_two(tmp_path, score)
-    counts, cells = Counts(2, 30, 448, 1020), {metric: group[metric] for metric in AUCS}
+    counts, cells = PlannedCounts(2, 30, 448, 1020), {metric: group[metric] for metric in AUCS}
     factors = [
-        (cell.std_error / standard_error(metric, cell.value, counts)) ** 2
+        (cell.std_error / predict_standard_error(metric, cell.value, counts)) ** 2
         for metric, cell in cells.items()
     ]
     assert guess.inflation == pytest.approx(np.median(factors))

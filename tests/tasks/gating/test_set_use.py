@@ -3,7 +3,7 @@
 import pytest
 from support.partial import partial
 
-from bias_metrics.gate import selection_flattery
+from bias_metrics.gate import estimate_optimism
 from biasgate.tasks.tracking.set_uses import use_of
 
 Z95 = 1.6448536
@@ -29,7 +29,7 @@ def test_one_candidate_is_not_flattered():
 
 def test_the_error_is_that_of_a_difference_over_the_root_of_two():
     use = use_of([verdict()], 5)
-    assert use.flattered_by == pytest.approx(selection_flattery(0.02 / Z95 / 2**0.5, 5))
+    assert use.flattered_by == pytest.approx(estimate_optimism(0.02 / Z95 / 2**0.5, 5))
     assert "looks 0.0100 better in final_score by chance; up to 0.0137" in use.sentence
     assert use.is_reused
 
@@ -42,7 +42,7 @@ def test_without_a_champion_nothing_is_known_of_the_error():
 
 def test_the_candidate_that_is_the_champion_tells_no_error():
     assert use_of([verdict(low=0.0, high=0.0), verdict("b")], 2).flattered_by == pytest.approx(
-        selection_flattery(0.02 / Z95 / 2**0.5, 2)
+        estimate_optimism(0.02 / Z95 / 2**0.5, 2)
     )
 
 

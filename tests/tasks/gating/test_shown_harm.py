@@ -16,7 +16,7 @@ from support.judging import (
 )
 
 from bias_metrics import evaluate_bias
-from bias_metrics.gate.decide import worst
+from bias_metrics.gate.decide import find_worst_outcome
 from biasgate.tasks.check_messages import exception_message
 from biasgate.tasks.common.plain import plain
 from biasgate.tasks.gating.policy import SHIPPED, read_policy
@@ -225,4 +225,4 @@ def test_the_outcome_is_the_worst_of_all_results_that_count(tmp_path):
     counted = [
         one.outcome for one in verdict.results if one.action == "block" and one.outcome != "skipped"
     ]
-    assert verdict.outcome == worst(counted)
+    assert verdict.outcome == find_worst_outcome(counted)

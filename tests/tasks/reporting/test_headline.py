@@ -17,8 +17,8 @@ from support.made import (
 )
 
 from bias_metrics import MetricValue, RowCounts
-from bias_metrics.gate import RULE as HARM
-from bias_metrics.gate import USEFUL, ShareLimits, judge_missing, judge_truncated
+from bias_metrics.gate import HARM_RULE as HARM
+from bias_metrics.gate import USEFULNESS_RULE, ShareLimits, judge_missing, judge_truncated
 from bias_metrics.gate.exceptions import PassException
 from bias_metrics.thresholds import MarkedRows, MarkedShare
 from biasgate.cli import app
@@ -263,7 +263,7 @@ def test_a_champion_that_is_missing_is_not_told_as_too_few_comments():
     assert dict(story.facts)["To pass"] == needed
     assert story.next_command("out") == ["show", "out", "--all"]
     useless = check(
-        "No use", "insufficient", group=None, rule=USEFUL, metric="auc", scope="overall"
+        "No use", "insufficient", group=None, rule=USEFULNESS_RULE, metric="auc", scope="overall"
     )
     story = story_of("ab", *checks, useless, outcome="insufficient")
     assert story.next_command("out") == ["show", "out", "--all"]

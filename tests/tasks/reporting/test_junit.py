@@ -9,7 +9,7 @@ import pytest
 from support import made
 from support.made import decision_of, result, verdict_of
 
-from bias_metrics.gate.decide import worst
+from bias_metrics.gate.decide import find_worst_outcome
 from biasgate.tasks.check_messages import check_message
 from biasgate.tasks.reporting.ci import junit_xml, write_junit
 
@@ -19,7 +19,7 @@ SAID = {one: check_message(result(one)) for one in (*OUTCOMES, "skipped")}
 
 
 def summary_of(*results, required=True, report_only=False, decided=None):
-    outcome = worst([one.outcome for one in results])
+    outcome = find_worst_outcome([one.outcome for one in results])
     decided = decided or outcome
     known = {"name": "words", "of_set": "comments", "outcome": outcome}
     verdict = verdict_of(*results, required=required, report_only=report_only, **known)
