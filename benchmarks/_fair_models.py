@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks._operating import allowed_error
 from bias_metrics import Rows, evaluate_bias, rate_gaps
-from bias_metrics.families import selected
+from bias_metrics.families import widen_selected
 from biasgate.tasks.measuring.explaining import find_harms, joint_confidence, look_first
 from biasgate.tasks.records.numbers import named_number
 
@@ -51,7 +51,7 @@ class Shares:
         )
         found = rate_gaps(Rows(labels, masks), y_score, threshold=_DISTANCE / 2).subgroups
         n_gaps = sum(map(len, found.values()))
-        gaps = (selected(gap, n_gaps) for of in found.values() for gap in of.values())
+        gaps = (widen_selected(gap, n_gaps) for of in found.values() for gap in of.values())
         errors = any(gap.low is not None and gap.low > 0 for gap in gaps)
         first = look_first(bias, harms)
         lowest = named_number(bias, str(first.subgroup), str(first.metric))

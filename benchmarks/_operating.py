@@ -64,7 +64,7 @@ def _decide_one(situation: Situation, rng: np.random.Generator) -> str:
     else:
         found = compare_bias(labels, first, second, members, confidence=level)
         report = evaluate_bias(labels, first, members, intervals=False)
-        evidence = Evidence(report.with_numbers(found, against="champion"))
+        evidence = Evidence(report.add_numbers(found, against="champion"))
     return judge_rules({(rule.slice, rule.level): evidence}, [rule]).outcome
 
 
@@ -89,13 +89,13 @@ def _errors(
     gaps = MeasuredRates(rows, {"y_score": first}, [at]).measure_gaps(
         level, span, threshold_name=name
     )
-    table = evaluate_bias(rows, first, intervals=False).with_numbers(gaps)
+    table = evaluate_bias(rows, first, intervals=False).add_numbers(gaps)
     if second is None:
         return Evidence(table)
     at_b, span_b = own(second)
     rates = MeasuredRates(rows, {"y_score_a": first, "y_score_b": second}, [at, at_b])
     found = rates.compare_gaps(level, (span, span_b), threshold_name=name)
-    return Evidence(table.with_numbers(found, against="champion"))
+    return Evidence(table.add_numbers(found, against="champion"))
 
 
 def allowed_error(share: float, draws: int) -> float:

@@ -59,7 +59,7 @@ def losses(plant: str, background: str, rng: np.random.Generator) -> Losses:
     measuring = Measuring(
         rows=Rows(
             labels=labels,
-            members=PackedMasks.of(members.items(), labels.size),
+            members=PackedMasks.from_masks(members.items(), labels.size),
             clusters=None,
             weights=None,
             scores={"candidate": candidate, "champion": champion},

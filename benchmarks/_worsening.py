@@ -18,7 +18,7 @@ from benchmarks._situations import gap_shift_of
 from bias_metrics import Rows, compare_bias
 from bias_metrics.gate.losses import ALPHA, Loss, Losses
 from bias_metrics.metrics import SUBGROUP_METRICS
-from bias_metrics.report.jointly import joint_level
+from bias_metrics.report.jointly import compute_joint_level
 from bias_metrics.table import BiasTable
 
 DRAWS = 2000
@@ -103,7 +103,7 @@ def _is_listed(change: Change, rng: np.random.Generator) -> bool:
 
     def shown(level: float) -> tuple[Loss, ...]:
         compared = compare_bias(labels, first, second, members, confidence=level)
-        differences = BiasTable({}, compared.counts).with_numbers(compared, against="champion")
+        differences = BiasTable({}, compared.counts).add_numbers(compared, against="champion")
         return Losses.from_table(
             differences, "champion", dict.fromkeys(members, SUBGROUP_METRICS), level
         ).cells
@@ -111,7 +111,7 @@ def _is_listed(change: Change, rng: np.random.Generator) -> bool:
     # To save time: at the joint level, which is never below this one, no more is listed.
     if change.grew is None and not shown(1 - 2 * ALPHA):
         return False
-    level = joint_level(Rows(labels, members), (first, second), members, alpha=ALPHA)
+    level = compute_joint_level(Rows(labels, members), (first, second), members, alpha=ALPHA)
     return any(change.grew in {None, loss.metric} for loss in shown(level))
 
 

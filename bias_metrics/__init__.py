@@ -1,7 +1,7 @@
 """Exact bias metrics for classifier scores; numpy is the only dependency.
 
-Start with `evaluate_bias`. `bias_metrics/README.md` lists every metric with its source. What other
-functions return is in the modules of these functions.
+Start with `evaluate_bias`. `bias_metrics/README.md` lists every metric with its source. The classes
+of other results are in the modules of the functions that return them.
 """
 
 from bias_metrics import plot

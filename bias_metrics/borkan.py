@@ -1,4 +1,4 @@
-"""The metrics of Borkan et al. (2019), one function each, and their aggregates."""
+"""The metrics of Borkan et al. (2019), with a function for each, and their aggregates."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Protocol
 
 import numpy.typing as npt
 
-from bias_metrics._core.cells import comparisons, pair_auc
+from bias_metrics._core.cells import compare_classes, measure_pair_auc
 from bias_metrics._core.checks import check_mask, check_scores, check_weights
-from bias_metrics._core.index import aligned
+from bias_metrics._core.index import require_aligned
 from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.ranks import sort_classes
-from bias_metrics._core.values import MetricValue, undefined
+from bias_metrics._core.values import MetricValue, make_undefined
 from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS
 
 _PARAMETERS = """Parameters
@@ -42,7 +42,7 @@ References
 
 
 class SubgroupFunction(Protocol):
-    """The call signature of a metric of one subgroup."""
+    """Call signature of a metric of a subgroup."""
 
     def __call__(
         self,
@@ -56,16 +56,16 @@ class SubgroupFunction(Protocol):
         """Measure the metric."""
 
 
-def of_a_subgroup(described: Callable[[], None]) -> SubgroupFunction:
-    """Make the function of the metric with the name of a function that has only a docstring.
+def define_metric(described: Callable[[], None]) -> SubgroupFunction:
+    """Turn a function that has only a docstring into the function of the metric of its name.
 
-    The shared parameters and errors are inserted into the docstring before `Returns` and
+    The docstring gets the shared parameters before `Returns`, and the shared errors before
     `References`.
     """
     metric = described.__name__
     centre = METRICS[metric].centre
 
-    @aligned
+    @require_aligned
     def measure(
         y_true: npt.ArrayLike,
         y_score: npt.ArrayLike,
@@ -82,7 +82,9 @@ def of_a_subgroup(described: Callable[[], None]) -> SubgroupFunction:
         everyone = sort_classes(labels, scores, weights)
         own = sort_classes(labels[mask], scores[mask], own_weights)
         level = check_confidence(confidence)
-        return comparisons(everyone, own)[metric].measured(centre=centre).at(level)
+        return (
+            compare_classes(everyone, own)[metric].measure_auc(centre=centre).compute_value(level)
+        )
 
     text = inspect.cleandoc(described.__doc__ or "")
     text = text.replace("Returns\n", _PARAMETERS, 1).replace("References\n", _ERRORS, 1)
@@ -91,14 +93,14 @@ def of_a_subgroup(described: Callable[[], None]) -> SubgroupFunction:
     return measure
 
 
-# ---- One function per AUC and Average Equality Gap of Borkan et al. (2019).
+# ---- A function for each AUC and Average Equality Gap of Borkan et al. (2019).
 #
 # D+ and D- are the positive and negative rows of the background (all rows outside the subgroup),
 # Dg+ and Dg- those of the subgroup. AUC(neg, pos) = P(pos > neg) + P(pos = neg) / 2. To measure
-# many subgroups use `evaluate_bias`, which sorts the scores once for all of them
+# many subgroups, use `evaluate_bias`, which sorts the scores once for all subgroups
 
 
-@aligned
+@require_aligned
 def roc_auc(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
@@ -106,7 +108,7 @@ def roc_auc(
     sample_weight: npt.ArrayLike | None = None,
     confidence: float = 0.95,
 ) -> MetricValue:
-    """Probability that a random positive row scores above a random negative one.
+    """Probability that a random positive row scores above a random negative row.
 
     Parameters
     ----------
@@ -143,16 +145,18 @@ def roc_auc(
     labels = check_mask("y_true", y_true)
     scores = check_scores("y_score", y_score, labels.size)
     classes = sort_classes(labels, scores, check_weights(sample_weight, labels.size))
-    return pair_auc(classes.negative, classes.positive).at(check_confidence(confidence))
+    return measure_pair_auc(classes.negative, classes.positive).compute_value(
+        check_confidence(confidence)
+    )
 
 
-@of_a_subgroup
+@define_metric
 def subgroup_auc() -> None:
-    """AUC(Dg-, Dg+): how well toxic and non-toxic rows are told apart within the subgroup.
+    """AUC(Dg-, Dg+): separation of toxic and non-toxic rows within the subgroup.
 
-    Low: the model separates badly among rows that mention the identity. It compares no
-    subgroup row with the background, so a shift of the whole subgroup leaves it unchanged;
-    BPSN, BNSP and the AEGs see that.
+    Low: the model separates badly among rows that mention the identity. Subgroup rows are not
+    compared with the background, so a shift of the whole subgroup leaves this AUC unchanged; BPSN,
+    BNSP and the AEGs measure such a shift.
 
     Returns
     -------
@@ -170,7 +174,7 @@ def subgroup_auc() -> None:
     """
 
 
-@of_a_subgroup
+@define_metric
 def bpsn_auc() -> None:
     """AUC(Dg-, D+), Background Positive Subgroup Negative: is a harmless mention over-flagged?
 
@@ -193,7 +197,7 @@ def bpsn_auc() -> None:
     """
 
 
-@of_a_subgroup
+@define_metric
 def bnsp_auc() -> None:
     """AUC(D-, Dg+), Background Negative Subgroup Positive: is toxicity with a mention missed?
 
@@ -216,14 +220,14 @@ def bnsp_auc() -> None:
     """
 
 
-@of_a_subgroup
+@define_metric
 def positive_aeg() -> None:
     """AUC(D+, Dg+) - 1/2: do toxic rows of the subgroup score higher than toxic others?
 
-    Positive: the subgroup's toxic rows score higher than the background's; negative: lower.
-    The sign is that of definitions 3 and 4 and of Table 2; the integral of definition 2,
-    taken literally, has the opposite sign. 0 means P = 1/2, not equal means or equal
-    distributions: a subgroup whose scores are only spread wider has an AEG of 0.
+    Positive: the subgroup's toxic rows score higher than the background's; negative: lower. The
+    sign follows definitions 3 and 4 and Table 2; taken literally, the integral of definition 2 has
+    the opposite sign. 0 means P = 1/2, not equal means or equal distributions: a subgroup with only
+    a wider spread of scores has an AEG of 0.
 
     Returns
     -------
@@ -241,12 +245,12 @@ def positive_aeg() -> None:
     """
 
 
-@of_a_subgroup
+@define_metric
 def negative_aeg() -> None:
     """AUC(D-, Dg-) - 1/2: do non-toxic rows of the subgroup score higher than non-toxic others?
 
-    Positive: harmless mentions of the identity score higher than other harmless rows, the
-    usual direction of harm. Sign and meaning of 0 as in `positive_aeg`.
+    Positive: harmless mentions of the identity score higher than other harmless rows, which is the
+    usual direction of harm. Sign and 0 have the same meaning as in `positive_aeg`.
 
     Returns
     -------
@@ -278,14 +282,13 @@ def check_power(power: float) -> float:
 def power_mean(values: Iterable[float], power: float = -5.0) -> float:
     """Generalised mean of subgroup metrics: `(mean(m ** p)) ** (1 / p)`.
 
-    A negative power pulls the mean towards the worst subgroup; -5 is the Jigsaw value.
-    Not to be confused with the arithmetic mean (`power=1`), in which one badly treated
-    subgroup is averaged away.
+    A negative power pulls the mean towards the worst subgroup; Jigsaw uses -5. In the arithmetic
+    mean (`power=1`), in contrast, a badly treated subgroup is averaged away.
 
     Parameters
     ----------
     values : iterable of float
-        One metric per subgroup, each at least 0; at least one.
+        A metric's value per subgroup, each at least 0; must not be empty.
     power : float, default=-5.0
         Exponent, finite and not 0.
 
@@ -298,7 +301,7 @@ def power_mean(values: Iterable[float], power: float = -5.0) -> float:
     Raises
     ------
     ValueError
-        If there are no values, a value is negative or not finite, or `power` is 0.
+        If `values` is empty, a value is negative or not finite, or `power` is 0.
 
     References
     ----------
@@ -325,19 +328,19 @@ def power_mean(values: Iterable[float], power: float = -5.0) -> float:
         return 0.0
     if largest == 0:
         return 0.0
-    # Scaled by the dominant value, so that no power over- or underflows.
+    # Scaling by the dominant value prevents overflow and underflow of powers.
     scale = smallest if power < 0 else largest
     mean = math.fsum((number / scale) ** power for number in numbers) / len(numbers)
     return min(max(scale * float(mean ** (1 / power)), smallest), largest)
 
 
-def power_mean_of(values: Mapping[str, MetricValue], power: float) -> MetricValue:
-    """Power mean over named subgroups; undefined if any of them is."""
+def compute_power_mean(values: Mapping[str, MetricValue], power: float) -> MetricValue:
+    """Return the power mean over named subgroups; undefined if any value is undefined."""
     if not values:
-        return undefined("no subgroups")
+        return make_undefined("no subgroups")
     missing = [name for name, value in values.items() if value.value is None]
     if missing:
-        return undefined(f"undefined for {', '.join(missing)}")
+        return make_undefined(f"undefined for {', '.join(missing)}")
     return MetricValue(power_mean([v.value for v in values.values() if v.value is not None], power))
 
 
@@ -354,7 +357,7 @@ def final_score(overall_auc: MetricValue, power_means: Mapping[str, MetricValue]
     Returns
     -------
     MetricValue
-        In [0, 1], ideal 1; undefined, with the reason, if one of the four parts is.
+        In [0, 1], ideal 1; undefined, with the reason, if any of the four parts is undefined.
 
     References
     ----------
@@ -370,7 +373,7 @@ def final_score(overall_auc: MetricValue, power_means: Mapping[str, MetricValue]
     parts |= {f"power mean of {name}": power_means[name] for name in FINAL_SCORE_PARTS}
     missing = [f"{name} ({part.reason})" for name, part in parts.items() if part.value is None]
     if missing:
-        return undefined(f"undefined: {'; '.join(missing)}")
+        return make_undefined(f"undefined: {'; '.join(missing)}")
     return MetricValue(
         0.25 * math.fsum(part.value for part in parts.values() if part.value is not None)
     )

@@ -1,4 +1,4 @@
-"""Calibration by subgroup: how far scores are from being probabilities."""
+"""Calibration by subgroup: deviation of scores from probabilities."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import numpy.typing as npt
 
 from bias_metrics._core.checks import FloatArray
 from bias_metrics._core.differences import Difference
-from bias_metrics._core.index import aligned
-from bias_metrics._core.intervals import check_confidence, effective_number, quantile
+from bias_metrics._core.index import require_aligned
+from bias_metrics._core.intervals import check_confidence, compute_effective_size, quantile
 from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.proportions import wilson_interval
-from bias_metrics._core.ranks import Floats, inner
-from bias_metrics._core.tables import Row, Table, Tabular, labelled, plain
+from bias_metrics._core.ranks import Floats, inner_product
+from bias_metrics._core.tables import Row, Table, Tabular, label_rows, to_plain_values
 from bias_metrics._core.values import MetricValue
-from bias_metrics.estimate import Change, LinearEstimate, Number
+from bias_metrics.estimate import LinearEstimate, LinearSummary, NumberPair
 from bias_metrics.metrics import CALIBRATION_GAP, METRICS
 from bias_metrics.rows import Places, RowOptions, Rows
 
@@ -34,76 +34,82 @@ class ReliabilityBin:
     """Number of rows."""
     mean_score: float
     share_positive: float
-    """mean_score, share_positive: their mean score, and the share of positives among them; equal if
+    """mean_score, share_positive: mean score and share of positives, which are equal if
     calibrated."""
     low: float
     high: float
-    """low, high: band of the share."""
+    """low, high: confidence band of the share."""
 
 
 @dataclass(frozen=True)
-class Calibrated(Tabular):
-    """The calibration of some rows."""
+class RowCalibration(Tabular):
+    """Calibration of a set of rows."""
 
     n: int
     n_positive: int
-    """n, n_positive: rows, and positives among them."""
+    """n, n_positive: number of rows, and of positives."""
     bias: MetricValue
     """Mean score minus the share of positives; 0 if calibrated in the mean."""
     reliability: tuple[ReliabilityBin, ...] = ()
-    """The bins, by ascending score; none of a background."""
+    """Bins by ascending score; empty for a background."""
 
 
 @dataclass(frozen=True)
 class CalibrationReport(Tabular):
-    """Calibration of all rows and of each subgroup."""
+    """Calibration of all rows and by subgroup."""
 
-    overall: Calibrated
+    overall: RowCalibration
     """All rows."""
-    subgroups: dict[str, Calibrated]
-    backgrounds: dict[str, Calibrated]
-    """subgroups, backgrounds: each subgroup, and what it is compared with (without bins)."""
+    subgroups: dict[str, RowCalibration]
+    backgrounds: dict[str, RowCalibration]
+    """subgroups, backgrounds: each subgroup, and its background (without bins)."""
     gaps: dict[str, MetricValue]
-    """By subgroup the `calibration_gap`: its bias minus its background's."""
+    """The `calibration_gap` by subgroup: its bias minus that of its background."""
     reason: str | None = None
     """Why all numbers are undefined, if scores are not probabilities."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values; the gap is next to a subgroup's own numbers."""
+        """Return plain values; a subgroup's gap is next to its other numbers."""
         subgroups = {
-            name: plain(one)
-            | {"background": plain(self.backgrounds[name])}
-            | {CALIBRATION_GAP: plain(self.gaps[name])}
-            for name, one in self.subgroups.items()
+            name: to_plain_values(calibration)
+            | {"background": to_plain_values(self.backgrounds[name])}
+            | {CALIBRATION_GAP: to_plain_values(self.gaps[name])}
+            for name, calibration in self.subgroups.items()
         }
-        found = {"overall": plain(self.overall), "subgroups": subgroups}
-        return found if self.reason is None else found | {"reason": self.reason}
+        values = {"overall": to_plain_values(self.overall), "subgroups": subgroups}
+        return values if self.reason is None else values | {"reason": self.reason}
 
     def rows(self) -> list[Row]:
-        """Return one record per number of each subgroup and of all rows (whose name is None)."""
-        every: dict[Any, Calibrated] = {**self.subgroups, None: self.overall}
-        return labelled(
+        """Return a record per subgroup and number; all rows are under None."""
+        every: dict[Any, RowCalibration] = {**self.subgroups, None: self.overall}
+        return label_rows(
             "subgroup",
             {
                 name: [
-                    {"metric": metric, "n": one.n, "n_positive": one.n_positive}
+                    {"metric": metric, "n": calibration.n, "n_positive": calibration.n_positive}
                     | {key: getattr(value, key) for key in _PARTS}
-                    for metric, value in self._numbers(name, one).items()
+                    for metric, value in self._list_numbers(name, calibration).items()
                 ]
-                for name, one in every.items()
+                for name, calibration in every.items()
             },
         )
 
-    def _numbers(self, name: str | None, one: Calibrated) -> dict[str, MetricValue]:
+    def _list_numbers(
+        self, name: str | None, calibration: RowCalibration
+    ) -> dict[str, MetricValue]:
         gap = {} if name is None else {CALIBRATION_GAP: self.gaps[name]}
-        return {"bias": one.bias} | gap
+        return {"bias": calibration.bias} | gap
 
     def _table(self) -> Table:
         return Table(
             ["subgroup", "n", "bias", CALIBRATION_GAP],
             [
-                [name, f"{one.n:,}", *map(str, self._numbers(name, one).values())]
-                for name, one in self.subgroups.items()
+                [
+                    name,
+                    f"{calibration.n:,}",
+                    *map(str, self._list_numbers(name, calibration).values()),
+                ]
+                for name, calibration in self.subgroups.items()
             ],
             f"{self.overall.n:,} rows: bias {self.overall.bias}",
         )
@@ -114,26 +120,29 @@ _PARTS = ("value", "std_error", "low", "high", "reason")
 
 @dataclass(frozen=True)
 class CalibrationComparison(Tabular):
-    """The calibration of two models on the same rows."""
+    """Differences in calibration of two models on the same rows."""
 
     overall: dict[str, Difference]
-    """The `bias` of all rows, the first model minus the second."""
+    """Difference of the `bias` of all rows, first model minus second."""
     subgroups: dict[str, dict[str, Difference]]
-    """The `bias` and the `calibration_gap` of each subgroup."""
+    """Differences of `bias` and `calibration_gap` by subgroup."""
 
     def rows(self) -> list[Row]:
-        """Return one record per difference; those of all rows have no subgroup."""
+        """Return a record per difference; for all rows, the subgroup is None."""
         every: dict[Any, dict[str, Difference]] = {**self.subgroups, None: self.overall}
-        return labelled(
+        return label_rows(
             "subgroup",
             {
-                name: [{"metric": metric} | one.rows()[0] for metric, one in cells.items()]
+                name: [
+                    {"metric": metric} | difference.rows()[0]
+                    for metric, difference in cells.items()
+                ]
                 for name, cells in every.items()
             },
         )
 
 
-@aligned
+@require_aligned
 def calibration_report(
     y_true: npt.ArrayLike | Rows,
     y_score: npt.ArrayLike,
@@ -143,24 +152,24 @@ def calibration_report(
     n_bins: int = N_BINS,
     **options: Unpack[RowOptions],
 ) -> CalibrationReport:
-    """Measure whether scores are probabilities, for each subgroup and its background.
+    """Measure the calibration of scores, for each subgroup and its background.
 
-    Scores of .8 are calibrated if 80 % of such rows are positive. AUCs cannot tell: they only use
-    the order of scores. A threshold has the same meaning for two subgroups only if both are
-    calibrated.
+    Scores of .8 are calibrated if 80 % of such rows are positive. AUCs cannot detect this, since
+    they only use the order of scores. A threshold has the same meaning for two subgroups only if
+    both are calibrated.
 
     Parameters
     ----------
     y_true : bool array of shape (n,), or Rows
         True for the positive (toxic) class. `Rows` have the subgroups too.
     y_score : float array of shape (n,)
-        Probabilities. If any is outside [0, 1], all numbers are undefined, with that reason.
+        Probabilities. If any score is outside [0, 1], all numbers are undefined, with a reason.
     subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
         As in `evaluate_bias`; not with `Rows`.
     confidence : float, default=0.95
-        Confidence of each interval and of the bands.
+        Confidence of the intervals and bands.
     n_bins : int, default=10
-        Bins of equally many rows, at least 2; fewer where scores are tied.
+        Number of bins with equally many rows, at least 2; tied scores may reduce it.
     **options
         `sample_weight`, `weight_kind`, `clusters`, `background` as in `evaluate_bias`; not with
         `Rows`.
@@ -175,14 +184,14 @@ def calibration_report(
     Raises
     ------
     ValueError, TypeError
-        If scores are of another number or not finite, or `n_bins` is below 2.
+        If the number of scores differs, a score is not finite, or `n_bins` is below 2.
 
     Notes
     -----
-    Intervals are linearised, with Student's quantile for as many degrees of freedom as the fourth
-    moments of the influences, or the clusters, allow. With fewer than 20 positives or negatives
-    they reach as far as the share of positives may lie, by Wilson's interval with the variance that
-    the scores leave open.
+    Intervals are linearised. Student's quantile has degrees of freedom from the fourth moments of
+    the influences, or from the clusters. With fewer than 20 positives or negatives, intervals
+    extend to the ends of Wilson's interval of the share of positives, with the variance that the
+    scores leave unexplained.
 
     References
     ----------
@@ -193,18 +202,18 @@ def calibration_report(
     --------
     >>> y_true, gay = [0, 0, 1, 1] * 20, [0] * 40 + [1] * 40
     >>> y_score = [0.3, 0.5, 0.5, 0.7] * 10 + [0.5, 0.7, 0.7, 0.9] * 10
-    >>> found = calibration_report(y_true, y_score, {"gay": gay})
-    >>> print(found.subgroups["gay"].bias, found.gaps["gay"])
+    >>> report = calibration_report(y_true, y_score, {"gay": gay})
+    >>> print(report.subgroups["gay"].bias, report.gaps["gay"])
     0.200 [0.066, 0.334] 0.200 [0.014, 0.386]
     """
     if n_bins < 2:
         msg = f"`n_bins` must be at least 2; got {n_bins}."
         raise ValueError(msg)
-    level, rows = check_confidence(confidence), Rows.of(y_true, subgroups, **options)
+    level, rows = check_confidence(confidence), Rows.from_arguments(y_true, subgroups, **options)
     return MeasuredCalibration(rows, {"y_score": y_score}, n_bins=n_bins).report(level)
 
 
-@aligned
+@require_aligned
 def compare_calibration(
     y_true: npt.ArrayLike | Rows,
     y_score_a: npt.ArrayLike,
@@ -227,7 +236,7 @@ def compare_calibration(
     subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
         As in `evaluate_bias`; not with `Rows`.
     confidence : float, default=0.95
-        Confidence of each interval.
+        Confidence of the intervals.
     **options
         `sample_weight`, `weight_kind`, `clusters`, `background` as in `evaluate_bias`; not with
         `Rows`.
@@ -235,8 +244,8 @@ def compare_calibration(
     Returns
     -------
     CalibrationComparison
-        Differences of `bias`, of all rows and of each subgroup; and of each subgroup's gap, with
-        bounds on how much wider the first is. For identical scores they are 0 and have zero width.
+        Differences of `bias`, for all rows and by subgroup, and of the subgroups' gaps, with
+        bounds on the change of their size. For identical scores they are 0 with zero width.
 
     Raises
     ------
@@ -245,25 +254,25 @@ def compare_calibration(
 
     References
     ----------
-    Zou (2007), Psychological Methods 12 (intervals of differences from the limits of each).
+    Zou (2007), Psychological Methods 12 (intervals of differences from separate limits).
 
     Examples
     --------
     >>> y_true, gay = [0, 0, 1, 1] * 20, [0] * 40 + [1] * 40
     >>> a = [0.3, 0.5, 0.5, 0.7] * 20
     >>> b = [0.3, 0.5, 0.5, 0.7] * 10 + [0.5, 0.7, 0.7, 0.9] * 10
-    >>> found = compare_calibration(y_true, a, b, {"gay": gay})
-    >>> round(found.subgroups["gay"]["bias"].value, 3)
+    >>> differences = compare_calibration(y_true, a, b, {"gay": gay})
+    >>> round(differences.subgroups["gay"]["bias"].value, 3)
     -0.2
     """
-    level, rows = check_confidence(confidence), Rows.of(y_true, subgroups, **options)
+    level, rows = check_confidence(confidence), Rows.from_arguments(y_true, subgroups, **options)
     scores = {"y_score_a": y_score_a, "y_score_b": y_score_b}
-    return MeasuredCalibration(rows, scores).comparison(level)
+    return MeasuredCalibration(rows, scores).compare_models(level)
 
 
 @dataclass(frozen=True, eq=False)
-class Sample:
-    """Some rows, by place: those of a subgroup, of its background, or all; labels are 0 and 1."""
+class CalibrationSample:
+    """Rows of a subgroup, of its background, or all rows, by place; labels are 0 and 1."""
 
     rows: Places
     y_true: Floats
@@ -277,109 +286,115 @@ class Sample:
 
     @property
     def mixed_clusters(self) -> int:
-        """Clusters with a positive, or with a negative, if they are fewer."""
+        """Number of clusters with a positive or with a negative, whichever is smaller."""
         if self.clusters is None:
             return 0
         is_positive = self.y_true > 0
         return min(np.unique(self.clusters[rows]).size for rows in (is_positive, ~is_positive))
 
 
-def bias_of(y_score: Floats, sample: Sample) -> tuple[float, Floats]:
-    """Return mean score minus share of positives, and how far each row moves it."""
-    apart = y_score - sample.y_true
-    mean = inner(sample.share, apart)
-    return mean, sample.share * (apart - mean)
+def measure_bias(y_score: Floats, sample: CalibrationSample) -> tuple[float, Floats]:
+    """Return the mean score minus the share of positives, and the rows' influences."""
+    deviation = y_score - sample.y_true
+    mean = inner_product(sample.share, deviation)
+    return mean, sample.share * (deviation - mean)
 
 
-def labels_of(y_score: Floats, sample: Sample) -> tuple[float, float, float]:
-    """Return the share of positives, its noise and step, see `Positives`."""
-    positive, mean = (inner(sample.share, values) for values in (sample.y_true, y_score))
-    variance = inner(sample.share, y_score * (1 - y_score))
+def measure_labels(y_score: Floats, sample: CalibrationSample) -> tuple[float, float, float]:
+    """Return the share of positives, its noise and step: see `Positives`."""
+    positive, mean = (inner_product(sample.share, values) for values in (sample.y_true, y_score))
+    variance = inner_product(sample.share, y_score * (1 - y_score))
     noise = min(variance / (mean * (1 - mean)), 1.0) if 0 < mean < 1 else 1.0
     return positive, noise, -1.0
 
 
-class _Side(NamedTuple):
-    """Some rows as measured: one number of each model; bins of one model, where a curve asks."""
+class _MeasuredSide(NamedTuple):
+    """Measured rows: the bias under each model, and the bins of a single model."""
 
     n: int
     n_positive: int
     numbers: Sequence[LinearEstimate]
-    bins: _Bins | None = None
+    bins: _ScoreBins | None = None
 
     @property
-    def change(self) -> Change:
-        """Both models' numbers together."""
+    def number_pair(self) -> NumberPair:
+        """The numbers of both models, paired."""
         first, second = self.numbers
-        return first.beside(second)
+        return first.pair_with(second)
 
 
-class _Kept(NamedTuple):
-    """What is kept of a side: the influences of its rows would be too much."""
+class _SideSummary(NamedTuple):
+    """Stored results of a side, without the influences of rows, which need too much memory."""
 
     n: int
     n_positive: int
-    number: Number
-    change: Change | None
-    bins: _Bins | None
+    number: LinearSummary
+    number_pair: NumberPair | None
+    bins: _ScoreBins | None
 
     @classmethod
-    def of(cls, side: _Side) -> _Kept:
-        change = side.change if len(side.numbers) > 1 else None
-        return cls(side.n, side.n_positive, side.numbers[0].number, change, side.bins)
+    def from_side(cls, side: _MeasuredSide) -> _SideSummary:
+        change = side.number_pair if len(side.numbers) > 1 else None
+        return cls(side.n, side.n_positive, side.numbers[0].summary, change, side.bins)
 
-    def at(self, confidence: float) -> Calibrated:
-        curve = () if self.bins is None else self.bins.curve(confidence)
-        return Calibrated(self.n, self.n_positive, self.number.at(confidence), curve)
+    def compute_calibration(self, confidence: float) -> RowCalibration:
+        curve = () if self.bins is None else self.bins.make_curve(confidence)
+        return RowCalibration(self.n, self.n_positive, self.number.compute_value(confidence), curve)
 
 
-class _Group(NamedTuple):
-    """A subgroup as measured."""
+class _CalibratedGroup(NamedTuple):
+    """A measured subgroup and its background."""
 
-    own: _Kept
-    background: _Kept
-    gap: Number
-    change: Change | None  # Of the gap, if there are two models
+    own: _SideSummary
+    background: _SideSummary
+    gap: LinearSummary
+    gap_pair: NumberPair | None  # Of the gap, if there are two models
 
 
 class MeasuredCalibration:
-    """One or two models' calibration, measured once; reported at any confidence.
+    """Calibration of one or two models, measured once and reported at any confidence.
 
-    Parameters and errors are those of `calibration_report`; `scores` are by the name of their
-    argument, one or two of them.
+    Parameters and errors are those of `calibration_report`; `scores` has one or two arrays by
+    argument name.
     """
 
     def __init__(
         self, rows: Rows, scores: Mapping[str, npt.ArrayLike], *, n_bins: int = N_BINS
     ) -> None:
-        self._rows, of_models = rows.counted(*(rows.scores(*each) for each in scores.items()))
+        self._rows, model_scores = rows.select_counted(
+            *(rows.check_scores(*each) for each in scores.items())
+        )
         self.names = list(self._rows.subgroups)
-        self.reason = next(filter(None, map(_no_probabilities, of_models)), None)
-        self._scores = [of_model.astype(np.float64) for of_model in of_models]
+        self.reason = next(filter(None, map(_find_non_probability, model_scores)), None)
+        self._scores = [scores_of_model.astype(np.float64) for scores_of_model in model_scores]
         self._labels = self._rows.y_true.astype(np.float64)
         weights = self._rows.sample_weight
         self._weights = np.ones(self._rows.n) if weights is None else weights.astype(np.float64)
         self._n_bins = n_bins
-        self._groups: dict[str, _Group] = {}
+        self._groups: dict[str, _CalibratedGroup] = {}
 
     @cached_property
-    def _everyone(self) -> _Kept:
-        return _Kept.of(self._measure(np.arange(self._rows.n)))
+    def _everyone(self) -> _SideSummary:
+        return _SideSummary.from_side(self._measure_side(np.arange(self._rows.n)))
 
-    def _measure(self, places: Places, *, curve: bool = True) -> _Side:
+    def _measure_side(self, places: Places, *, curve: bool = True) -> _MeasuredSide:
         clusters = None if self._rows.clusters is None else self._rows.clusters[places]
-        sample = Sample(places, self._labels[places], self._weights[places], clusters)
+        sample = CalibrationSample(places, self._labels[places], self._weights[places], clusters)
         has_bins = curve and len(self._scores) == 1 and self.reason is None and places.size
-        bins = _Bins.of(self._scores[0][places], sample, self._n_bins) if has_bins else None
-        numbers = [self._number(scores, sample) for scores in self._scores]
-        return _Side(places.size, int(np.count_nonzero(sample.y_true)), numbers, bins)
+        bins = (
+            _ScoreBins.from_scores(self._scores[0][places], sample, self._n_bins)
+            if has_bins
+            else None
+        )
+        numbers = [self._measure_bias(scores, sample) for scores in self._scores]
+        return _MeasuredSide(places.size, int(np.count_nonzero(sample.y_true)), numbers, bins)
 
-    def _number(self, of_model: Floats, sample: Sample) -> LinearEstimate:
+    def _measure_bias(self, y_score: Floats, sample: CalibrationSample) -> LinearEstimate:
         n, places = self._rows.n, sample.rows
         if self.reason is not None or not places.size:
             return LinearEstimate.undefined(self.reason or "no rows", n)
-        value, influence = bias_of(of_model[places], sample)
-        found = LinearEstimate.of(
+        value, influence = measure_bias(y_score[places], sample)
+        estimate = LinearEstimate.from_influence(
             value,
             influence,
             places,
@@ -388,69 +403,77 @@ class MeasuredCalibration:
             clusters=self._rows.clusters,
             bounds=(-1.0, 1.0),
         )
-        return found.resting_on(*labels_of(of_model[places], sample), sample.mixed_clusters)
+        return estimate.add_labels(*measure_labels(y_score[places], sample), sample.mixed_clusters)
 
-    def _asked(self, names: Iterable[str] | None) -> dict[str, _Group]:
-        """Return subgroups as measured, default all; those asked for share one background."""
+    def _measure_groups(self, names: Iterable[str] | None) -> dict[str, _CalibratedGroup]:
+        """Measure subgroups, default all; new subgroups share the background of rows without any.
+
+        The shared background is only used with the option `no_identity`.
+        """
         names = self.names if names is None else list(names)
-        wanted = [name for name in names if name not in self._groups]
+        new = [name for name in names if name not in self._groups]
         excluded, shared = self._rows.excluded, None
-        if wanted and excluded is not None:
-            shared = self._measure(np.delete(np.arange(self._rows.n), excluded), curve=False)
-        for name in wanted:
+        if new and excluded is not None:
+            shared = self._measure_side(np.delete(np.arange(self._rows.n), excluded), curve=False)
+        for name in new:
             mask = self._rows.subgroups[name]
-            others = shared or self._measure(np.flatnonzero(~mask), curve=False)
-            self._groups[name] = _group(self._measure(np.flatnonzero(mask)), others)
+            others = shared or self._measure_side(np.flatnonzero(~mask), curve=False)
+            self._groups[name] = _compare_sides(self._measure_side(np.flatnonzero(mask)), others)
         return {name: self._groups[name] for name in names}
 
     def report(self, confidence: float, names: Iterable[str] | None = None) -> CalibrationReport:
-        """Return the report of one model; `names` are the subgroups, default all."""
-        groups = self._asked(names)
+        """Return the report of a single model; `names` are the subgroups, default all."""
+        groups = self._measure_groups(names)
         return CalibrationReport(
-            self._everyone.at(confidence),
-            {name: group.own.at(confidence) for name, group in groups.items()},
-            {name: group.background.at(confidence) for name, group in groups.items()},
+            self._everyone.compute_calibration(confidence),
+            {name: group.own.compute_calibration(confidence) for name, group in groups.items()},
             {
-                name: group.gap.at(confidence).measured_by(group.gap.at)
+                name: group.background.compute_calibration(confidence)
+                for name, group in groups.items()
+            },
+            {
+                name: group.gap.compute_value(confidence).attach_measure(group.gap.compute_value)
                 for name, group in groups.items()
             },
             self.reason,
         )
 
-    def comparison(
+    def compare_models(
         self, confidence: float, names: Iterable[str] | None = None
     ) -> CalibrationComparison:
         """Return the comparison of two models; `names` are the subgroups, default all."""
 
-        def at(change: Change | None, *, is_gap: bool = False) -> Difference:
+        def compute_difference(change: NumberPair | None, *, is_gap: bool = False) -> Difference:
             assert change is not None  # noqa: S101 - there are two models
-            measure = partial(change.at, is_gap=is_gap)
-            return measure(confidence).measured_by(measure)
+            measure = partial(change.compute_difference, is_gap=is_gap)
+            return measure(confidence).attach_measure(measure)
 
         return CalibrationComparison(
-            {"bias": at(self._everyone.change)},
+            {"bias": compute_difference(self._everyone.number_pair)},
             {
                 name: {
-                    "bias": at(group.own.change),
-                    CALIBRATION_GAP: at(group.change, is_gap=True),
+                    "bias": compute_difference(group.own.number_pair),
+                    CALIBRATION_GAP: compute_difference(group.gap_pair, is_gap=True),
                 }
-                for name, group in self._asked(names).items()
+                for name, group in self._measure_groups(names).items()
             },
         )
 
 
-def _group(own: _Side, others: _Side) -> _Group:
+def _compare_sides(own: _MeasuredSide, others: _MeasuredSide) -> _CalibratedGroup:
     largest = METRICS[CALIBRATION_GAP].largest
     gaps = [
-        number.minus(other, (-largest, largest))
+        number.subtract(other, (-largest, largest))
         for number, other in zip(own.numbers, others.numbers, strict=True)
     ]
-    change = gaps[0].beside(gaps[1]) if len(gaps) > 1 else None
-    return _Group(_Kept.of(own), _Kept.of(others), gaps[0].number, change)
+    change = gaps[0].pair_with(gaps[1]) if len(gaps) > 1 else None
+    return _CalibratedGroup(
+        _SideSummary.from_side(own), _SideSummary.from_side(others), gaps[0].summary, change
+    )
 
 
-def _no_probabilities(scores: FloatArray) -> str | None:
-    """Say that scores are not probabilities, if so."""
+def _find_non_probability(scores: FloatArray) -> str | None:
+    """Return the reason if scores are not probabilities, or None."""
     outside = np.flatnonzero((scores < 0) | (scores > 1))
     if not outside.size:
         return None
@@ -459,65 +482,72 @@ def _no_probabilities(scores: FloatArray) -> str | None:
 
 
 @dataclass(frozen=True, eq=False)
-class _Bins:
-    """Rows in bins of equally many by score; rows of the same score share a bin."""
+class _ScoreBins:
+    """Rows in bins of equally many rows by score; rows with equal scores share a bin."""
 
-    n: npt.NDArray[np.signedinteger]  # (b,): Rows of each bin, at least 1
+    n: npt.NDArray[np.signedinteger]  # (b,): Number of rows of each bin, at least 1
     mean_score: Floats  # mean_score, share_positive, (b,): weighted means
     share_positive: Floats
-    worth: Floats  # (b,): How many independent rows each bin is worth
+    n_effective: Floats  # (b,): Effective number of independent rows of each bin
 
     @classmethod
-    def of(cls, y_score: Floats, sample: Sample, n_bins: int) -> _Bins:
-        """Put rows into bins."""
+    def from_scores(cls, y_score: Floats, sample: CalibrationSample, n_bins: int) -> _ScoreBins:
+        """Assign rows to bins."""
         edges = np.quantile(y_score, np.linspace(0, 1, n_bins + 1)[1:-1])
-        at = np.searchsorted(edges, y_score)
-        n = np.bincount(at)
-        at, n = (np.cumsum(n > 0) - 1)[at], n[n > 0]
-        weight = np.bincount(at, sample.share)
+        position = np.searchsorted(edges, y_score)
+        n = np.bincount(position)
+        position, n = (np.cumsum(n > 0) - 1)[position], n[n > 0]
+        weight = np.bincount(position, sample.share)
         score, positive = (
-            np.bincount(at, sample.share * one) / weight for one in (y_score, sample.y_true)
+            np.bincount(position, sample.share * values) / weight
+            for values in (y_score, sample.y_true)
         )
-        own = sample.share / weight[at]
-        equal = np.bincount(at, own**2)
+        bin_share = sample.share / weight[position]
+        equal = np.bincount(position, bin_share**2)
         if sample.clusters is None:
             return cls(n, score, positive, 1 / equal)
-        moves = own * (sample.y_true - positive[at])
-        alone = np.bincount(at, moves**2 / np.maximum(1 - own, own))
+        moves = bin_share * (sample.y_true - positive[position])
+        independent = np.bincount(position, moves**2 / np.maximum(1 - bin_share, bin_share))
         codes = np.unique(sample.clusters, return_inverse=True)[1]
         shape = (int(codes.max()) + 1, n.size)
-        cell = codes * n.size + at
+        cell = codes * n.size + position
         sums, shares = (
-            np.bincount(cell, one, shape[0] * shape[1]).astype(np.float64).reshape(shape)
-            for one in (moves, own)
+            np.bincount(cell, values, shape[0] * shape[1]).astype(np.float64).reshape(shape)
+            for values in (moves, bin_share)
         )
         left = 1 - shares
-        together = (sums**2 / np.where(left > 0, left, 1.0)).sum(axis=0)
-        of_clusters = np.array([effective_number(one) for one in shares.T])
-        effect = np.maximum(together / np.where(alone > 0, alone, 1.0), 1.0)
-        worth = np.maximum(np.where(alone > 0, 1 / equal / effect, of_clusters), 1.0)
+        clustered = (sums**2 / np.where(left > 0, left, 1.0)).sum(axis=0)
+        n_effective_clusters = np.array([compute_effective_size(values) for values in shares.T])
+        effect = np.maximum(clustered / np.where(independent > 0, independent, 1.0), 1.0)
+        worth = np.maximum(np.where(independent > 0, 1 / equal / effect, n_effective_clusters), 1.0)
         return cls(n, score, positive, worth)
 
-    def curve(self, confidence: float) -> tuple[ReliabilityBin, ...]:
-        """Return the bins with bands."""
-        return curve_of(self.n, self.mean_score, self.share_positive, self.worth, confidence)
+    def make_curve(self, confidence: float) -> tuple[ReliabilityBin, ...]:
+        """Return the bins with confidence bands."""
+        return make_curve(
+            self.n, self.mean_score, self.share_positive, self.n_effective, confidence
+        )
 
 
-def curve_of(
+def make_curve(
     n: npt.NDArray[np.signedinteger],
     mean_score: Floats,
     share_positive: Floats,
-    worth: Floats,
+    n_effective: Floats,
     confidence: float,
 ) -> tuple[ReliabilityBin, ...]:
-    """Return bins with bands, by Wilson's interval for as many rows as each is worth."""
+    """Return bins with confidence bands: Wilson's interval for the effective number of rows."""
     z = quantile(confidence)
     return tuple(
-        ReliabilityBin(int(rows), float(score), float(share), *_band(float(share), of_bin, z))
-        for rows, score, share, of_bin in zip(n, mean_score, share_positive, worth, strict=True)
+        ReliabilityBin(
+            int(rows), float(score), float(share), *_compute_band(float(share), n_effective, z)
+        )
+        for rows, score, share, n_effective in zip(
+            n, mean_score, share_positive, n_effective, strict=True
+        )
     )
 
 
-def _band(share: float, worth: float, z: float) -> tuple[float, float]:
+def _compute_band(share: float, worth: float, z: float) -> tuple[float, float]:
     low, high = wilson_interval(share, worth, z)
     return max(float(low), 0.0), min(float(high), 1.0)

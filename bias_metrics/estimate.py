@@ -1,4 +1,4 @@
-"""A number with the influence of every row on it: its error, its interval and differences."""
+"""A number with the influence of every row: its standard error, interval and differences."""
 
 from __future__ import annotations
 
@@ -9,46 +9,46 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._core.cells import unshrunk
+from bias_metrics._core.cells import correct_leverage
 from bias_metrics._core.differences import (
-    Apart,
     Difference,
-    undefined_difference,
+    PairedError,
+    make_undefined_difference,
 )
-from bias_metrics._core.index import aligned
+from bias_metrics._core.index import require_aligned
 from bias_metrics._core.intervals import (
-    effective_number,
-    few_clusters,
-    few_errors,
-    independent_rows,
+    compute_effective_size,
+    count_independent_rows,
+    explain_few_clusters,
+    has_few_errors,
     quantile,
 )
 from bias_metrics._core.proportions import wilson_interval
-from bias_metrics._core.ranks import Floats, inner, squares_of
-from bias_metrics._core.values import MetricValue, undefined
+from bias_metrics._core.ranks import Floats, inner_product, sum_squares
+from bias_metrics._core.values import MetricValue, make_undefined
 
 _LEAST_ROWS = 2.0
 _ROUNDING = 1e-9
-_WHOLE = 1e-6  # a row, or cluster, with all but this share of the weight has no influence
+_WHOLE = 1e-6  # a row, or cluster, with all but this share of the weight has influence 0
 
 
 @dataclass(frozen=True)
 class Positives:
-    """The labels that a number rests on: where few are positive, influences say too little."""
+    """Correction of an interval for few positives, whose influences underestimate the error."""
 
     share: float
-    """Of positives."""
+    """Share of positives."""
     n: float
-    """How many independent rows they are worth."""
+    """Effective number of independent rows."""
     noise: float
-    """Variance of the labels given the scores, if these are right, over that of the labels."""
+    """Variance of the labels given calibrated scores, divided by the variance of the labels."""
     step: float
-    """How far the number moves if the share does."""
+    """Derivative of the number with respect to the share."""
     std_error: float
-    """Of the number, by influences."""
+    """Standard error of the number, from influences."""
 
-    def reaches(self, confidence: float) -> tuple[float, float]:
-        """Return how far the number reaches down and up as the share does in its interval."""
+    def compute_reaches(self, confidence: float) -> tuple[float, float]:
+        """Return the lower and upper reach of the number's interval, from that of the share."""
         z = quantile(confidence)
         low, high = wilson_interval(self.share, self.n, z * math.sqrt(self.noise))
         ends = self.step * (low - self.share), self.step * (high - self.share)
@@ -57,8 +57,8 @@ class Positives:
 
 
 @dataclass(frozen=True)
-class Number:
-    """What is kept of an estimate: its interval at any confidence needs no rows."""
+class LinearSummary:
+    """Summary of an estimate, for intervals at any confidence without the rows."""
 
     value: float | None
     std_error: float
@@ -68,99 +68,101 @@ class Number:
     reason: str | None = None
     """As in `LinearEstimate`."""
     row_std_error: float | None = None
-    """If rows come in clusters: the standard error if they were independent."""
+    """If rows are clustered: the standard error for independent rows."""
     n_clusters: int = 0
     positives: tuple[Positives, ...] = ()
 
     def interval(self, confidence: float) -> tuple[float, float]:
-        """Return the interval within bounds: symmetric, but as wide as few positives require."""
+        """Return the interval within bounds: symmetric, or wider if positives are few."""
         assert self.value is not None  # noqa: S101
         down = up = quantile(confidence, self.freedom) * self.std_error
         if self.positives:
-            each = zip(*(labels.reaches(confidence) for labels in self.positives), strict=True)
+            each = zip(
+                *(labels.compute_reaches(confidence) for labels in self.positives), strict=True
+            )
             downs, ups = each
             down, up = max(down, math.hypot(*downs)), max(up, math.hypot(*ups))
         least, largest = self.bounds
         return max(self.value - down, least), min(self.value + up, largest)
 
-    def at(self, confidence: float) -> MetricValue:
-        """Return the number with its interval, or the reason why it has none."""
+    def compute_value(self, confidence: float) -> MetricValue:
+        """Return the number with its interval, or the reason why it is undefined."""
         if self.value is None:
-            return undefined(self.reason or "")
+            return make_undefined(self.reason or "")
         if self.n_effective < _LEAST_ROWS - _ROUNDING:
             return MetricValue(self.value, "fewer than 2 rows in subgroup or background")
         low, high = self.interval(confidence)
-        found = MetricValue(self.value, std_error=self.std_error, low=low, high=high)
+        number = MetricValue(self.value, std_error=self.std_error, low=low, high=high)
         if self.row_std_error is None:
-            return found
-        found = replace(found, row_std_error=self.row_std_error, n_clusters=self.n_clusters)
-        reason = few_clusters(self.n_clusters)
-        return replace(found, low=None, high=None, reason=reason) if reason else found
+            return number
+        number = replace(number, row_std_error=self.row_std_error, n_clusters=self.n_clusters)
+        reason = explain_few_clusters(self.n_clusters)
+        return replace(number, low=None, high=None, reason=reason) if reason else number
 
 
 @dataclass(frozen=True)
-class Change:
-    """Two models' numbers of the same rows, and how they vary together."""
+class NumberPair:
+    """The numbers of two models on the same rows, and their joint error."""
 
-    first: Number
-    second: Number
-    apart: Apart | None
-    """None if one is undefined."""
+    first: LinearSummary
+    second: LinearSummary
+    paired_error: PairedError | None
+    """None if either number is undefined."""
 
-    def at(self, confidence: float, *, is_gap: bool) -> Difference:
-        """Return the first minus the second, with an interval."""
-        a, b = self.first.at(confidence), self.second.at(confidence)
-        if self.apart is None or a.std_error is None or b.std_error is None:
-            return undefined_difference(a, b)
-        return self.apart.difference(a, b, confidence, is_gap=is_gap)
+    def compute_difference(self, confidence: float, *, is_gap: bool) -> Difference:
+        """Return the first number minus the second, with an interval."""
+        a, b = self.first.compute_value(confidence), self.second.compute_value(confidence)
+        if self.paired_error is None or a.std_error is None or b.std_error is None:
+            return make_undefined_difference(a, b)
+        return self.paired_error.compute_difference(a, b, confidence, is_gap=is_gap)
 
 
 @dataclass(frozen=True, eq=False)
 class LinearEstimate:
-    """A number, how far each row or cluster moves it, and what its interval needs.
+    """A number with the influences of rows or clusters, and the inputs of its interval.
 
-    Two estimates from the same rows are subtracted with `minus`, row by row: no covariance has a
-    formula of its own.
+    `subtract` subtracts two estimates from the same rows row by row, so that covariances need no
+    separate formula.
 
     Examples
     --------
     >>> import numpy as np
-    >>> of_rows = np.array([0.3, -0.1, -0.2]) / 3
-    >>> print(LinearEstimate(0.5, of_rows, freedom=2.0, n_effective=3.0).measured(0.95))
+    >>> influences = np.array([0.3, -0.1, -0.2]) / 3
+    >>> print(LinearEstimate(0.5, influences, freedom=2.0, n_effective=3.0).compute_value(0.95))
     0.500 [-0.037, 1.037]
     """
 
     value: float | None
     """The number."""
     influence: Floats
-    """How far each of the n rows moves it; 0 for rows that do not count. Empty where only clusters
-    are counted."""
+    """(n,): Influences of the rows; 0 for rows that do not count. Empty if only the influences of
+    clusters are known."""
     freedom: float = math.inf
     """Degrees of freedom of the standard error."""
     n_effective: float = math.inf
-    """How many rows of equal weight it rests on; of a difference, the smaller number."""
+    """Effective number of rows; for a difference, the smaller of two."""
     bounds: tuple[float, float] = (-math.inf, math.inf)
-    """Its smallest and largest possible value."""
+    """Smallest and largest possible value."""
     reason: str | None = None
-    """Why there is no value."""
+    """Why the value is undefined."""
     by_cluster: Floats | None = field(default=None)
-    """How far each cluster moves it, if rows come in clusters."""
+    """Influences of the clusters, if rows are clustered."""
     n_clusters: int = 0
-    """Clusters behind it."""
+    """Number of clusters with rows that count."""
     positives: tuple[Positives, ...] = ()
-    """The labels that it rests on; of a difference, those of both sides."""
-    counted: npt.NDArray[np.bool_] | None = None
-    """Which of these it rests on; None for all."""
+    """Corrections for few positives; for a difference, of both numbers."""
+    is_counted: npt.NDArray[np.bool_] | None = None
+    """(n,): Rows that count; None for all rows."""
 
     @classmethod
     def undefined(cls, reason: str, n: int) -> LinearEstimate:
-        """Return a number of no rows, out of n."""
+        """Return an undefined number, with influence 0 of all n rows."""
         none = np.zeros(n, np.bool_)
-        return cls(None, np.zeros(n), 1.0, 0.0, reason=reason, counted=none)
+        return cls(None, np.zeros(n), 1.0, 0.0, reason=reason, is_counted=none)
 
     @classmethod
-    @aligned
-    def of(
+    @require_aligned
+    def from_influence(
         cls,
         value: float | None,
         influence: Floats,
@@ -172,92 +174,92 @@ class LinearEstimate:
         bounds: tuple[float, float],
         reason: str | None = None,
     ) -> LinearEstimate:
-        """Return a number of some of n rows, given their influences on it.
+        """Return a number of some of n rows, given their influences.
 
-        A row, or cluster, with much of the weight pulls the number towards itself, so its own
-        deviation is too small. Each is divided by sqrt(1 - its share of the weight).
+        A row, or cluster, with much of the weight pulls the number towards itself, so its deviation
+        is too small. It is divided by sqrt(1 - its share of the weight).
 
         References
         ----------
         Bell and McCaffrey (2002), Survey Methodology 28.
         """
-        of_rows = unshrunk(influence * weight.sum(), weight, _WHOLE)
-        each, counted = np.zeros(n), np.zeros(n, np.bool_)
-        each[places], counted[places] = of_rows, True
-        found = cls(
+        row_influences = correct_leverage(influence * weight.sum(), weight, _WHOLE)
+        influences, is_counted = np.zeros(n), np.zeros(n, np.bool_)
+        influences[places], is_counted[places] = row_influences, True
+        estimate = cls(
             value,
-            each,
-            squares_of([of_rows])[1],
-            effective_number(weight),
+            influences,
+            sum_squares([row_influences])[1],
+            compute_effective_size(weight),
             bounds,
             reason,
-            counted=counted,
+            is_counted=is_counted,
         )
         if clusters is None:
-            return found
-        # Codes of all n rows have no gaps, and so no more of them than rows.
+            return estimate
+        # Codes of all n rows have no gaps, so the number of codes is at most n.
         sums, weights = (
-            np.bincount(clusters[places], of, int(clusters.max()) + 1).astype(np.float64)
-            for of in (influence, weight)
+            np.bincount(clusters[places], values, int(clusters.max()) + 1).astype(np.float64)
+            for values in (influence, weight)
         )
-        by_cluster = unshrunk(sums * weights.sum(), weights, _WHOLE)
+        by_cluster = correct_leverage(sums * weights.sum(), weights, _WHOLE)
         present = np.unique(clusters[places])
-        most = effective_number(weights) - 1
+        largest = compute_effective_size(weights) - 1
         return replace(
-            found,
-            freedom=max(min(most, squares_of([by_cluster[present]])[1]), 1.0),
+            estimate,
+            freedom=max(min(largest, sum_squares([by_cluster[present]])[1]), 1.0),
             by_cluster=by_cluster,
             n_clusters=int(present.size),
         )
 
     @property
-    def each(self) -> Floats:
-        """The influences of the clusters, or of the rows if there are none."""
+    def influences(self) -> Floats:
+        """Influences of the clusters or, if rows are not clustered, of the rows."""
         return self.influence if self.by_cluster is None else self.by_cluster
 
     @property
     def std_error(self) -> float:
-        """Standard error; it allows for clusters if there are any."""
-        return _root(self.each)
+        """Standard error, which allows for clusters."""
+        return _root_sum_squares(self.influences)
 
     def interval(self, confidence: float) -> tuple[float, float]:
-        """Return the interval, see `Number`."""
-        return self.number.interval(confidence)
+        """Return the interval: see `LinearSummary`."""
+        return self.summary.interval(confidence)
 
     @cached_property
-    def number(self) -> Number:
-        """What is kept if the influences are not."""
-        return Number(
+    def summary(self) -> LinearSummary:
+        """The number without its influences."""
+        return LinearSummary(
             self.value,
             self.std_error,
             self.freedom,
             self.n_effective,
             self.bounds,
             self.reason,
-            None if self.by_cluster is None else _root(self.influence),
+            None if self.by_cluster is None else _root_sum_squares(self.influence),
             self.n_clusters,
             self.positives,
         )
 
-    def measured(self, confidence: float) -> MetricValue:
-        """Return the number with its interval, or the reason why it has none."""
-        return self.number.at(confidence)
+    def compute_value(self, confidence: float) -> MetricValue:
+        """Return the number with its interval, or the reason why it is undefined."""
+        return self.summary.compute_value(confidence)
 
-    def minus(
+    def subtract(
         self, other: LinearEstimate, bounds: tuple[float, float] = (-math.inf, math.inf)
     ) -> LinearEstimate:
         """Return the difference of two numbers of the same n rows."""
         if self.value is None or other.value is None:
-            return LinearEstimate.undefined(_lacking(self, other), self.influence.size)
+            return LinearEstimate.undefined(_explain_undefined(self, other), self.influence.size)
         by_cluster, rows = None, self.influence - other.influence
         counted = None
-        if self.counted is not None and other.counted is not None:
-            counted = self.counted | other.counted
+        if self.is_counted is not None and other.is_counted is not None:
+            counted = self.is_counted | other.is_counted
         if self.by_cluster is not None and other.by_cluster is not None:
             by_cluster = self.by_cluster - other.by_cluster
             freedom = min(self.freedom, other.freedom)
         else:
-            freedom = squares_of([rows if counted is None else rows[counted]])[1]
+            freedom = sum_squares([rows if counted is None else rows[counted]])[1]
         return LinearEstimate(
             self.value - other.value,
             rows,
@@ -267,12 +269,14 @@ class LinearEstimate:
             None,
             by_cluster,
             min(self.n_clusters, other.n_clusters),
-            self.parts + other.negated().parts if self.positives or other.positives else (),
+            self.label_parts + other.negate().label_parts
+            if self.positives or other.positives
+            else (),
             counted,
         )
 
-    def negated(self) -> LinearEstimate:
-        """Return minus the number: `minus` of it adds two numbers of the same rows."""
+    def negate(self) -> LinearEstimate:
+        """Return minus the number, so that `subtract` adds two numbers of the same rows."""
         return replace(
             self,
             value=None if self.value is None else -self.value,
@@ -282,52 +286,57 @@ class LinearEstimate:
             positives=tuple(replace(labels, step=-labels.step) for labels in self.positives),
         )
 
-    def resting_on(
+    def add_labels(
         self, share: float, noise: float, step: float, mixed_clusters: int = 0
     ) -> LinearEstimate:
-        """Return the number with the labels that it rests on, if few are positive or negative.
+        """Add the correction for few positives or negatives, if they are few.
 
-        `mixed_clusters`: those with a positive, or with a negative, if they are fewer.
+        `mixed_clusters` is the number of clusters with a positive or with a negative, whichever is
+        smaller.
         """
         n = self.n_effective
         if self.by_cluster is not None:
-            row_error = _root(self.influence)
+            row_error = _root_sum_squares(self.influence)
             effect = (self.std_error / row_error) ** 2 if row_error else math.inf
-            n = independent_rows(n, effect, min(self.n_clusters, n), mixed_clusters)
-        if not few_errors(share, n + _ROUNDING):
+            n = count_independent_rows(n, effect, min(self.n_clusters, n), mixed_clusters)
+        if not has_few_errors(share, n + _ROUNDING):
             return self
         return replace(self, positives=(Positives(share, n, noise, step, self.std_error),))
 
     @property
     def n_drawn(self) -> float:
-        """How many rows, or clusters, of equal weight it rests on."""
+        """Effective number of rows, or clusters."""
         if self.by_cluster is None:
             return self.n_effective
         return min(self.n_effective, float(self.n_clusters))
 
-    def beside(self, other: LinearEstimate) -> Change:
-        """Return this model's number beside another's, of the same rows."""
+    def pair_with(self, other: LinearEstimate) -> NumberPair:
+        """Pair this model's number with that of another model on the same rows."""
         if self.value is None or other.value is None:
-            return Change(self.number, other.number, None)
+            return NumberPair(self.summary, other.summary, None)
         drawn = min(self.n_drawn, other.n_drawn)
-        return Change(self.number, other.number, Apart.of(self, other, drawn, of_auc=False))
+        return NumberPair(
+            self.summary,
+            other.summary,
+            PairedError.from_influences(self, other, drawn, is_auc=False),
+        )
 
     @property
-    def parts(self) -> tuple[Positives, ...]:
-        """The labels that it rests on; if they are many, nothing but its error."""
+    def label_parts(self) -> tuple[Positives, ...]:
+        """Corrections for few positives; with many positives, only the standard error."""
         return self.positives or (Positives(0.0, 1.0, 0.0, 0.0, self.std_error),)
 
     @property
-    def in_clusters(self) -> int | None:
-        """Clusters behind it; None if rows come in no clusters."""
+    def cluster_count(self) -> int | None:
+        """Number of clusters; None if rows are not clustered."""
         return None if self.by_cluster is None else self.n_clusters
 
 
-def _root(each: Floats) -> float:
-    return float(np.sqrt(inner(each, each)))
+def _root_sum_squares(each: Floats) -> float:
+    return float(np.sqrt(inner_product(each, each)))
 
 
-def _lacking(own: LinearEstimate, other: LinearEstimate) -> str:
+def _explain_undefined(own: LinearEstimate, other: LinearEstimate) -> str:
     if own.value is None:
         return f"subgroup: {own.reason}"
     return f"background: {other.reason}"

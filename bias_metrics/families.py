@@ -1,8 +1,8 @@
-"""Several numbers that are looked at together: levels, bounds and p-values that allow for that.
+"""Multiple comparisons: joint levels, bounds and p-values for a family of numbers.
 
-Whatever is selected from a family of numbers (the worst, the first, those named in a sentence) is
-bounded by the whole family. A number that is asked for by its name has an interval of its own.
-`bias_metrics.report.joint_level` computes a less strict level from the rows.
+A number that is selected from a family (the worst, the first, those named in a sentence) has bounds
+from the whole family. A number that is requested by name has its own interval.
+`bias_metrics.report.compute_joint_level` computes a less strict level from the rows.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ __all__ = [
     "adjust_differences",
     "adjust_holm",
     "bonferroni_level",
-    "bounds_of_worst",
-    "selected",
-    "signed_bounds",
-    "size_of",
+    "bound_largest_gap",
+    "bound_worst",
+    "measure_size",
+    "widen_selected",
 ]
 
 K = TypeVar("K")
 
 
 def bonferroni_level(n: int, alpha: float) -> float:
-    """Return the two-sided confidence whose one-sided error is `alpha` divided by `n`.
+    """Return the two-sided confidence with a one-sided error of `alpha` divided by `n`.
 
     Examples
     --------
@@ -43,51 +43,47 @@ def bonferroni_level(n: int, alpha: float) -> float:
     return 1 - 2 * alpha / max(n, 1)
 
 
-def joint_reach(n: int, confidence: float) -> float:
-    """Return how many times as far the ends of `n` intervals reach if all hold together.
-
-    By Bonferroni's level.
-    """
+def compute_joint_reach(n: int, confidence: float) -> float:
+    """Return the factor that widens `n` intervals so that all hold jointly (Bonferroni)."""
     return quantile(1 - (1 - confidence) / max(n, 1)) / quantile(confidence)
 
 
-def selected(
+def widen_selected(
     value: MetricValue,
     n: int,
     *,
     confidence: float = 0.95,
     bounds: tuple[float, float] = (-1.0, 1.0),
 ) -> MetricValue:
-    """Return a number that was selected from several, with an interval that allows for that.
+    """Widen the interval of a number that was selected from several numbers.
 
-    The lowest of many AUCs is low partly by chance, and its own interval is too often below its
-    true value. The interval of a selected number holds together with those of all from which it
-    was selected.
+    The lowest of many AUCs is low partly by chance, and its own interval is too often below the
+    true value. The widened interval holds jointly with those of all numbers in the family.
 
     Parameters
     ----------
     value : MetricValue
-        The number.
+        The selected number.
     n : int
-        Size of the family from which it was selected.
+        Size of the family.
     confidence : float, default=0.95
-        Confidence of its interval.
+        Confidence of the number's interval.
     bounds : tuple of float, default=(-1, 1)
-        Its smallest and largest possible value.
+        Smallest and largest possible value.
 
     Returns
     -------
     MetricValue
-        The same number; without an interval if it has none.
+        The number; unchanged without an interval.
 
     Examples
     --------
-    >>> print(selected(MetricValue(0.8, low=0.7, high=0.9), 27))
+    >>> print(widen_selected(MetricValue(0.8, low=0.7, high=0.9), 27))
     0.800 [0.641, 0.959]
     """
     if value.value is None or value.low is None or value.high is None:
         return value
-    wider = joint_reach(n, confidence)
+    wider = compute_joint_reach(n, confidence)
     low, high = (value.value + wider * (end - value.value) for end in (value.low, value.high))
     return replace(value, low=max(low, bounds[0]), high=min(high, bounds[1]))
 
@@ -100,12 +96,12 @@ class Bounded(NamedTuple):
     high: float
 
 
-def size_of(number: Bounded) -> Bounded:
-    """Return the size of a gap, whose sign does not matter.
+def measure_size(number: Bounded) -> Bounded:
+    """Return the size of a gap, regardless of its sign.
 
     Examples
     --------
-    >>> size_of(Bounded(-0.2, -0.5, 0.1))
+    >>> measure_size(Bounded(-0.2, -0.5, 0.1))
     Bounded(value=0.2, low=0.0, high=0.5)
     """
     value, low, high = number
@@ -113,49 +109,50 @@ def size_of(number: Bounded) -> Bounded:
     return Bounded(abs(value), 0.0 if low <= 0 <= high else min(sizes), max(sizes))
 
 
-def bounds_of_worst(
+def bound_worst(
     family: Iterable[Bounded], confidence: float, *, worse_is_up: bool
 ) -> tuple[float, float]:
-    """Return an interval that holds the worst of several numbers, whichever it is.
+    """Return an interval of the worst of several numbers, whichever it is.
 
-    The bad end is the worst of all. So is the good one, but of ends that hold together: the worst
-    of many is bad partly by chance.
+    The bad end is the worst bad end of all intervals. The good end is the worst good end of joint
+    intervals, since the worst of many is bad partly by chance.
 
     Parameters
     ----------
     family : iterable of Bounded
-        All numbers; at least one.
+        All numbers; at least one number.
     confidence : float
         Confidence of their intervals.
     worse_is_up : bool
-        Whether a larger number is worse, as of the size of a gap.
+        Whether larger is worse, as for the size of a gap.
     """
     numbers = list(family)
-    wider = joint_reach(len(numbers), confidence)
+    wider = compute_joint_reach(len(numbers), confidence)
     if worse_is_up:
-        good = (one.value + wider * (one.low - one.value) for one in numbers)
-        return max(good), max(one.high for one in numbers)
-    good = (one.value + wider * (one.high - one.value) for one in numbers)
-    return min(one.low for one in numbers), min(good)
+        good = (number.value + wider * (number.low - number.value) for number in numbers)
+        return max(good), max(number.high for number in numbers)
+    good = (number.value + wider * (number.high - number.value) for number in numbers)
+    return min(number.low for number in numbers), min(good)
 
 
-def signed_bounds(family: Iterable[Bounded], confidence: float) -> tuple[float, float] | None:
-    """Return an interval that holds the largest of several gaps, if its sign is certain.
+def bound_largest_gap(family: Iterable[Bounded], confidence: float) -> tuple[float, float] | None:
+    """Return an interval of the largest of several gaps; None if its sign is uncertain.
 
-    It is if one sign's largest size is larger than any of the other, by bounds that hold together.
+    The sign is certain if the largest size of gaps with this sign is larger than any with the
+    other sign, by joint bounds.
 
     Examples
     --------
-    >>> signed_bounds([Bounded(0.3, 0.25, 0.35), Bounded(-0.1, -0.15, -0.05)], 0.95)
+    >>> bound_largest_gap([Bounded(0.3, 0.25, 0.35), Bounded(-0.1, -0.15, -0.05)], 0.95)
     (0.2428203082994166, 0.35)
-    >>> signed_bounds([Bounded(0.3, 0.25, 0.35), Bounded(-0.3, -0.35, -0.25)], 0.95)
+    >>> bound_largest_gap([Bounded(0.3, 0.25, 0.35), Bounded(-0.3, -0.35, -0.25)], 0.95)
     """
     numbers = list(family)
-    negated = [Bounded(-one.value, -one.high, -one.low) for one in numbers]
+    negated = [Bounded(-number.value, -number.high, -number.low) for number in numbers]
     for signed, others, sign in ((numbers, negated, 1), (negated, numbers, -1)):
-        low, high = bounds_of_worst(signed, confidence, worse_is_up=True)
-        wider = joint_reach(len(numbers), confidence)
-        largest = max(one.value + wider * (one.high - one.value) for one in others)
+        low, high = bound_worst(signed, confidence, worse_is_up=True)
+        wider = compute_joint_reach(len(numbers), confidence)
+        largest = max(number.value + wider * (number.high - number.value) for number in others)
         if low > max(largest, 0.0):
             return (low, high) if sign > 0 else (-high, -low)
     return None
@@ -168,27 +165,33 @@ def adjust_holm(p_values: Sequence[float]) -> list[float]:
     """Return Holm's adjusted p-values, in the order given."""
     order = np.argsort(p_values, kind="stable")
     n = len(order)
-    found = np.empty(n)
-    found[order] = np.maximum.accumulate(
-        [min(1.0, (n - i) * p_values[at]) for i, at in enumerate(order)]
+    adjusted = np.empty(n)
+    adjusted[order] = np.maximum.accumulate(
+        [min(1.0, (n - i) * p_values[position]) for i, position in enumerate(order)]
     )
-    return [float(one) for one in found]
+    return [float(p_value) for p_value in adjusted]
 
 
 def adjust_benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
     """Return Benjamini and Hochberg's adjusted p-values, in the order given."""
     order = np.argsort(p_values, kind="stable")[::-1]
     n = len(order)
-    found = np.empty(n)
-    found[order] = np.minimum.accumulate([p_values[at] * n / (n - i) for i, at in enumerate(order)])
-    return [float(one) for one in found]
+    adjusted = np.empty(n)
+    adjusted[order] = np.minimum.accumulate(
+        [p_values[position] * n / (n - i) for i, position in enumerate(order)]
+    )
+    return [float(p_value) for p_value in adjusted]
 
 
 def adjust_differences(cells: Mapping[K, Difference]) -> dict[K, Difference]:
-    """Return the differences with their p-values adjusted for all of them."""
-    p_values = {key: one.p_value for key, one in cells.items() if one.p_value is not None}
-    found, given = dict(cells), list(p_values.values())
-    adjusted = zip(p_values, adjust_holm(given), adjust_benjamini_hochberg(given), strict=True)
+    """Return the differences with their p-values adjusted for the whole family."""
+    p_values = {
+        key: difference.p_value
+        for key, difference in cells.items()
+        if difference.p_value is not None
+    }
+    differences, p_list = dict(cells), list(p_values.values())
+    adjusted = zip(p_values, adjust_holm(p_list), adjust_benjamini_hochberg(p_list), strict=True)
     for key, p_holm, p_bh in adjusted:
-        found[key] = found[key].adjusted(p_holm, p_bh)
-    return found
+        differences[key] = differences[key].set_adjusted_p(p_holm, p_bh)
+    return differences

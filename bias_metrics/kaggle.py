@@ -1,12 +1,12 @@
-"""A drop-in for the function that Kaggle's Jigsaw 2019 notebooks share, with exact numbers."""
+"""An exact replacement of the function shared by Kaggle's Jigsaw 2019 notebooks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
-from bias_metrics._core.packed import by_name
-from bias_metrics._core.tables import optional
+from bias_metrics._core.packed import get_columns
+from bias_metrics._core.tables import import_optional
 from bias_metrics.metrics import AUCS
 from bias_metrics.report.evaluation import evaluate_bias
 
@@ -14,7 +14,7 @@ from bias_metrics.report.evaluation import evaluate_bias
 def compute_bias_metrics_for_model(
     dataset: Any, subgroups: Iterable[str], model: str, label_col: str
 ) -> Any:
-    """Measure one model by subgroup, as the notebooks of the Jigsaw 2019 competition do.
+    """Measure a model by subgroup, as in the notebooks of the Jigsaw 2019 competition.
 
     Replaces the function of this name in those notebooks, with the same arguments, columns and
     order. Call `evaluate_bias` for intervals, Average Equality Gaps and aggregates.
@@ -22,10 +22,10 @@ def compute_bias_metrics_for_model(
     Parameters
     ----------
     dataset : pandas.DataFrame
-        One row per comment. Columns of labels and subgroups must be boolean (or 0 and 1):
+        A row per comment. Columns of labels and subgroups must be boolean (or 0 and 1):
         threshold fractions with `>= 0.5` first.
     subgroups : iterable of str
-        The columns that say which comments mention each identity.
+        The columns of identity mentions.
     model : str
         The column of the model's scores.
     label_col : str
@@ -34,9 +34,9 @@ def compute_bias_metrics_for_model(
     Returns
     -------
     pandas.DataFrame
-        The columns `subgroup`, `subgroup_size`, `subgroup_auc`, `bpsn_auc` and `bnsp_auc`, one
-        row per subgroup, the lowest `subgroup_auc` first. AUCs are in [0, 1], ideal 1, and NaN
-        (the missing value of pandas) where a class has no rows.
+        The columns `subgroup`, `subgroup_size`, `subgroup_auc`, `bpsn_auc` and `bnsp_auc`, with a
+        row per subgroup, the lowest `subgroup_auc` first. AUCs are in [0, 1], ideal 1, and NaN (the
+        missing value of pandas) if a class is empty.
 
     Raises
     ------
@@ -61,8 +61,8 @@ def compute_bias_metrics_for_model(
     >>> compute_bias_metrics_for_model(comments, ["gay"], "score", "target").values.tolist()
     [['gay', 2, 0.0, 1.0, 1.0]]
     """
-    pandas = optional("pandas", "compute_bias_metrics_for_model")
-    columns = by_name(dataset, "dataset")
+    pandas = import_optional("pandas", "compute_bias_metrics_for_model")
+    columns = get_columns(dataset, "dataset")
     names = list(subgroups)
     report = evaluate_bias(
         columns[label_col], columns[model], {name: columns[name] for name in names}, intervals=False

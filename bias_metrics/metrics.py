@@ -1,9 +1,9 @@
-"""The table of metrics: every metric once, with its properties and the words for it.
+"""Registry of metrics, with their properties and their wording.
 
 A metric is a probability over pairs of rows (`Pair`: the AUCs and AEGs), a difference of error
 rates at a threshold (`Rate`) or of calibration (`Calibration`), or computed from other metrics
-(none of these). Everything that lists
-metrics (measuring, intervals, rules of the gate, words, tables, pictures) reads this table.
+(none of these). All code that lists metrics (measuring, intervals, rules of the gate, wording,
+tables, pictures) reads this registry.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ __all__ = [
     "Pair",
     "Rate",
     "Scope",
-    "metrics_of",
-    "subgroup_metric",
-    "threshold_metrics",
+    "find_subgroup_metric",
+    "list_metrics",
+    "list_threshold_metrics",
 ]
 
 Class = Literal["positive", "negative"]
@@ -43,16 +43,16 @@ Event = Literal["flagged", "not flagged"]
 CLASSES: tuple[Class, ...] = ("positive", "negative")
 EQUAL_ERRORS, GIVEN = "equal_errors", "given"
 THRESHOLDS = {EQUAL_ERRORS: "the threshold of equal errors", GIVEN: "the given threshold"}
-"""Decision thresholds by name, each model's own: estimated, or the one it is used with."""
+"""Names of a model's own decision thresholds: estimated, or given by the user."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """P(x > y), with a tie counted as one half."""
+    """P(x > y), with a tie counted as 1/2."""
 
-    x: Class  # Class of the rows x, which are the subgroup's
+    x: Class  # Class of the rows x, in the subgroup
     y: Class  # Class of the rows y
-    inside: bool = False  # Whether y are rows of the subgroup too; otherwise of the background
+    inside: bool = False  # Whether the rows y are in the subgroup or in the background
     flip: bool = False  # Whether the metric is P(y > x) instead
 
 
@@ -60,27 +60,27 @@ class Pair:
 class Rate:
     """The share of rows with an event in the subgroup, minus that in the background."""
 
-    of: tuple[Class, ...]  # Classes of the counted rows
-    event: Event  # What happens to a row at the threshold: a score at or above it is flagged
+    classes: tuple[Class, ...]  # Classes of the counted rows
+    event: Event  # The event at the threshold: a score at or above it is flagged
 
     def __post_init__(self) -> None:
-        """Refuse another event, which would be counted as one of these."""
+        """Refuse an unknown event, which would be counted as "not flagged"."""
         if self.event not in get_args(Event):
             msg = f"`event` must be one of {', '.join(get_args(Event))}; got {self.event!r}."
             raise ValueError(msg)
 
     @property
     def rows(self) -> str:
-        """The counted rows in a word."""
-        return f"{self.of[0]}s" if len(self.of) == 1 else "rows"
+        """The counted rows as a noun."""
+        return f"{self.classes[0]}s" if len(self.classes) == 1 else "rows"
 
 
 @dataclass(frozen=True)
-class Changed:
-    """The share of a class in the subgroup that one model decides otherwise than its rival."""
+class DecisionChange:
+    """The share of a class in the subgroup with a decision that differs from the rival's."""
 
-    of: Class  # Class of the counted rows
-    event: Event  # What the model does with a row, and its rival does not
+    label: Class  # Class of the counted rows
+    event: Event  # The event under the model, but not under its rival
 
 
 @dataclass(frozen=True)
@@ -90,60 +90,60 @@ class Calibration:
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric."""
+    """Properties of a metric."""
 
     name: str  # Name in reports, policies and MLflow
     title: str  # Name in tables and pictures
-    scopes: tuple[Scope, ...]  # What it describes: all rows, one subgroup, all subgroups together
-    # Which rows it compares, and how; None if it is computed from other metrics.
-    compares: Pair | Rate | Changed | Calibration | None
-    question: str  # What it asks, with `{of}` for the subgroups
-    harm: str = ""  # What a bad value means for users, with `{group}` and, if 0 is best, `{side}`
+    scopes: tuple[Scope, ...]  # Scopes: all rows, a subgroup, an aggregate over subgroups
+    # The compared rows, and the comparison; None if it is computed from other metrics.
+    compares: Pair | Rate | DecisionChange | Calibration | None
+    question: str  # Description, with `{of}` for the subgroups
+    harm: str = ""  # Meaning of a bad value, with `{group}` and, if 0 is best, `{side}`
     # The best value. 1: higher is better. 0: signed, and either sign is harm.
     ideal: Literal[0, 1] = 1
     largest: float = 1.0  # Largest possible size
-    centre: float = 0.0  # What is subtracted from the probability: 1/2 for an AEG
-    sides: tuple[str, str] = ("lower", "higher")  # The words for `{side}`: below 0, and above 0
-    hint: str = ""  # In a few words, what to look for; for the head of a column
+    centre: float = 0.0  # Subtracted from the probability: 1/2 for an AEG
+    sides: tuple[str, str] = ("lower", "higher")  # Words for `{side}`: below 0, and above 0
+    hint: str = ""  # Short explanation for the head of a column
 
     @property
     def is_gap(self) -> bool:
-        """Whether it is signed and 0 is best, so that its size is judged."""
+        """True if the metric is signed and 0 is best, so that its size is judged."""
         return self.ideal == 0
 
     @property
     def has_threshold(self) -> bool:
-        """Whether it is measured at a decision threshold."""
-        return isinstance(self.compares, Rate | Changed)
+        """True if the metric is measured at a decision threshold."""
+        return isinstance(self.compares, Rate | DecisionChange)
 
     @property
     def needs_rival(self) -> bool:
-        """Whether it compares decisions with those of a rival, so that only a margin limits it."""
-        return isinstance(self.compares, Changed)
+        """True if decisions are compared with a rival's, so that only a margin can limit them."""
+        return isinstance(self.compares, DecisionChange)
 
     @property
     def needs_probabilities(self) -> bool:
-        """Whether it takes scores as probabilities."""
+        """True if the metric interprets scores as probabilities."""
         return isinstance(self.compares, Calibration)
 
     @property
     def classes(self) -> tuple[tuple[Class, ...], tuple[Class, ...]]:
-        """The classes it compares: of the subgroup, and of the background."""
+        """The compared classes, of the subgroup and of the background."""
         compares = self.compares
         if compares is None:
             return CLASSES, ()
         if isinstance(compares, Calibration):
             return CLASSES, CLASSES
         if isinstance(compares, Rate):
-            return compares.of, compares.of
-        if isinstance(compares, Changed):
-            return (compares.of,), ()
+            return compares.classes, compares.classes
+        if isinstance(compares, DecisionChange):
+            return (compares.label,), ()
         if compares.inside:
             return (compares.x, compares.y), ()
         return (compares.x,), (compares.y,)
 
 
-def _aeg(which: Class, kind: str, other: str) -> Metric:
+def _make_aeg(which: Class, kind: str, other: str) -> Metric:
     title = f"{which.capitalize()} AEG"
     return Metric(
         f"{which}_aeg",
@@ -194,8 +194,8 @@ _TABLE = (
         "do not mention it",
         hint="low: toxic mentions are missed",
     ),
-    _aeg("positive", "toxic", "toxic"),
-    _aeg("negative", "harmless", "harmless"),
+    _make_aeg("positive", "toxic", "toxic"),
+    _make_aeg("negative", "harmless", "harmless"),
     Metric(
         "auc",
         "AUC",
@@ -237,7 +237,7 @@ _TABLE = (
         "newly_flagged",
         "Newly flagged",
         ("subgroup",),
-        Changed("negative", "flagged"),
+        DecisionChange("negative", "flagged"),
         question="the share of harmless comments that mention {of} and are newly flagged",
         harm='harmless comments that mention "{group}" are {side} flagged',
         ideal=0,
@@ -247,7 +247,7 @@ _TABLE = (
         "newly_missed",
         "Newly missed",
         ("subgroup",),
-        Changed("positive", "not flagged"),
+        DecisionChange("positive", "not flagged"),
         question="the share of toxic comments that mention {of} and are newly missed",
         harm='toxic comments that mention "{group}" are {side} missed',
         ideal=0,
@@ -268,41 +268,45 @@ _TABLE = (
     ),
 )
 
-METRICS = {one.name: one for one in _TABLE}
-"""Every metric by its name."""
+METRICS = {metric.name: metric for metric in _TABLE}
+"""All metrics by name."""
 
 
-def metrics_of(scope: Scope) -> tuple[str, ...]:
-    """Return the names of a scope's metrics."""
+def list_metrics(scope: Scope) -> tuple[str, ...]:
+    """Return the names of the metrics in a scope."""
     return tuple(metric.name for metric in METRICS.values() if scope in metric.scopes)
 
 
-def changed_metrics() -> dict[str, Changed]:
-    """Return which changed decisions each metric of them counts, by name."""
-    found = {name: one.compares for name, one in METRICS.items()}
-    return {name: one for name, one in found.items() if isinstance(one, Changed)}
+def list_changed_metrics() -> dict[str, DecisionChange]:
+    """Return the changed decisions that a metric counts, by the name of the metric."""
+    comparisons = {name: metric.compares for name, metric in METRICS.items()}
+    return {
+        name: compares
+        for name, compares in comparisons.items()
+        if isinstance(compares, DecisionChange)
+    }
 
 
-def threshold_metrics() -> dict[str, Rate]:
-    """Return what each metric at a threshold compares, by name."""
-    found = {name: one.compares for name, one in METRICS.items()}
-    return {name: one for name, one in found.items() if isinstance(one, Rate)}
+def list_threshold_metrics() -> dict[str, Rate]:
+    """Return the compared rates of metrics at a threshold, by the name of the metric."""
+    comparisons = {name: metric.compares for name, metric in METRICS.items()}
+    return {name: compares for name, compares in comparisons.items() if isinstance(compares, Rate)}
 
 
-PAIRS = {one.name: one.compares for one in _TABLE if isinstance(one.compares, Pair)}
-"""What each AUC and AEG compares."""
-SUBGROUP_METRICS = tuple(name for name in metrics_of("subgroup") if name in PAIRS)
-"""The five metrics of a subgroup that need no threshold: the cells of a report."""
+PAIRS = {metric.name: metric.compares for metric in _TABLE if isinstance(metric.compares, Pair)}
+"""The pairs compared by each AUC and AEG."""
+SUBGROUP_METRICS = tuple(name for name in list_metrics("subgroup") if name in PAIRS)
+"""The five metrics of a subgroup without a threshold: the cells of a report."""
 AUCS = tuple(name for name in SUBGROUP_METRICS if not METRICS[name].is_gap)
 AEGS = tuple(name for name in SUBGROUP_METRICS if METRICS[name].is_gap)
-AGGREGATE_METRICS = metrics_of("aggregate")
-OVERALL_METRICS = metrics_of("overall")
+AGGREGATE_METRICS = list_metrics("aggregate")
+OVERALL_METRICS = list_metrics("overall")
 FINAL_SCORE_PARTS = tuple(name for name in AGGREGATE_METRICS if name in SUBGROUP_METRICS)
-"""The metrics whose power means make up the final score."""
+"""The metrics of the final score, which averages their power means."""
 
 
-def subgroup_metric(x: Class, y: Class, *, inside: bool = False) -> str:
-    """Return the name of the subgroup's metric that compares these rows."""
-    wanted = (x, y, inside)
+def find_subgroup_metric(x: Class, y: Class, *, inside: bool = False) -> str:
+    """Return the name of the metric of a subgroup that compares these rows."""
+    classes = (x, y, inside)
     pairs = ((name, PAIRS[name]) for name in SUBGROUP_METRICS)
-    return next(name for name, one in pairs if (one.x, one.y, one.inside) == wanted)
+    return next(name for name, pair in pairs if (pair.x, pair.y, pair.inside) == classes)

@@ -1,15 +1,15 @@
-"""Parts that programs build on: packed masks, ranked rows, cuts, tables, intervals, limits."""
+"""Building blocks for programs: packed masks, ranked rows, cuts, tables, intervals, limits."""
 
 from bias_metrics._core.checks import LARGEST_WHOLE, MAX_WEIGHT
-from bias_metrics._core.counted import counted
-from bias_metrics._core.cuts import reaches, widened
+from bias_metrics._core.counted import format_count
+from bias_metrics._core.cuts import reaches_cut, widen_floats
 from bias_metrics._core.influence import RankedRows, rank_rows
 from bias_metrics._core.intervals import MIN_CLUSTERS
 from bias_metrics._core.packed import PackedMasks
 from bias_metrics._core.proportions import wilson_interval
 from bias_metrics._core.ranks import SortedClasses, SortedScores
 from bias_metrics._core.tables import Table
-from bias_metrics.groups.dominance import DominantUnits, dominant_units
+from bias_metrics.groups.dominance import DominantUnits, find_dominant_units
 
 __all__ = [
     "LARGEST_WHOLE",
@@ -21,10 +21,10 @@ __all__ = [
     "SortedClasses",
     "SortedScores",
     "Table",
-    "counted",
-    "dominant_units",
+    "find_dominant_units",
+    "format_count",
     "rank_rows",
-    "reaches",
-    "widened",
+    "reaches_cut",
+    "widen_floats",
     "wilson_interval",
 ]

@@ -1,4 +1,4 @@
-"""The rows that numbers are measured on: labels, subgroups, weights, clusters and background."""
+"""Rows to measure: labels, subgroups, weights, clusters and background."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bias_metrics._core.checks import (
     check_subgroups,
     check_weights,
 )
-from bias_metrics._core.index import aligned, labelled_inputs, refuse_misaligned
+from bias_metrics._core.index import find_row_labels, refuse_misaligned, require_aligned
 from bias_metrics._core.packed import PackedMasks, Subgroups
 
 __all__ = [
@@ -31,23 +31,23 @@ __all__ = [
     "RowOptions",
     "Rows",
     "WeightKind",
-    "any_of",
-    "counted_rows",
-    "masks_of",
+    "find_any_member",
+    "find_counted_rows",
+    "select_masks",
 ]
 
 WeightKind = Literal["probability", "frequency"]
 WEIGHT_KINDS: tuple[WeightKind, ...] = get_args(WeightKind)
 Background = Literal["outside_subgroup", "no_identity"]
 BACKGROUNDS: tuple[Background, ...] = get_args(Background)
-"""The rows a subgroup is compared with: all outside it, or those without any subgroup."""
+"""The rows that a subgroup is compared with: all rows outside it, or rows in no subgroup."""
 MOST_ROWS = 10**9
 
 Places = npt.NDArray[np.intp]
 
 
 class RowOptions(TypedDict, total=False):
-    """What may be known of rows beside their labels and subgroups; see `Rows`."""
+    """Optional properties of rows; see `Rows`."""
 
     sample_weight: npt.ArrayLike | None
     weight_kind: WeightKind
@@ -56,46 +56,45 @@ class RowOptions(TypedDict, total=False):
 
 
 class Rows:
-    """Rows and what is known of each, checked once.
+    """Rows with labels, subgroups and options, checked once.
 
     Parameters
     ----------
     y_true : bool array of shape (n,)
         True for the positive (toxic) class. Threshold label fractions with `>= 0.5`.
     subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
-        Name and membership of each subgroup; they may overlap.
+        Subgroup names and memberships; they may overlap.
     sample_weight : float array of shape (n,), optional
         0, or between 1e-100 and 1e100. A row of weight 0 does not count.
     weight_kind : {"probability", "frequency"}, default="probability"
-        What a weight means. `probability` (survey weight, inverse of the probability with which
-        the row was drawn): a heavy row is still one row, so unequal weights make intervals
-        wider; only the ratios of weights matter. `frequency`: a whole number of identical rows
-        that the row stands for, as if it were repeated.
+        Meaning of a weight. `probability` (survey weight, inverse of the probability with which
+        the row was drawn): a heavy row is still a single row, so unequal weights make intervals
+        wider; only the ratios of weights matter. `frequency`: the number of identical rows that
+        the row represents, as if it were repeated.
     clusters : array of shape (n,), optional
-        Article, thread or template of each row: rows of one cluster are not independent.
-        A number has no interval if rows of a class that it compares fall into fewer than 20
-        clusters.
+        Article, thread or template per row: rows of the same cluster are not independent.
+        The interval is undefined if a compared class is in fewer than 20 clusters.
     background : {"outside_subgroup", "no_identity"}, default="outside_subgroup"
-        Which rows a subgroup is compared with: all outside it, or those in none of the
-        `subgroups`. Never compare numbers from one with numbers from the other.
+        The rows that a subgroup is compared with: all rows outside it, or rows in none of the
+        `subgroups`. Never compare numbers with different backgrounds.
 
     Attributes
     ----------
     y_true, subgroups, sample_weight, weight_kind, background
-        As given, as arrays.
+        The arguments, as arrays.
 
     Raises
     ------
     ValueError
         If a length differs, a label or membership is not 0 or 1, a weight is negative or a
-        frequency not whole, a cluster is missing, or `background` is neither of the two.
+        frequency not whole, a cluster is missing, or `background` is unknown.
     TypeError
         If an argument has the wrong type.
 
     Examples
     --------
     >>> rows = Rows([0, 1, 1], {"gay": [1, 1, 0]}, clusters=["a", "a", "b"])
-    >>> rows.n, rows.within(rows.subgroups["gay"]).n
+    >>> rows.n, rows.select_rows(rows.subgroups["gay"]).n
     (3, 2)
     """
 
@@ -107,9 +106,9 @@ class Rows:
     """As codes 0, 1, ..."""
     background: Background
     index: Any
-    """The labels of the rows, if an argument has any."""
+    """The row labels, if any argument has them."""
 
-    @aligned
+    @require_aligned
     def __init__(
         self,
         y_true: npt.ArrayLike,
@@ -120,8 +119,8 @@ class Rows:
         clusters: npt.ArrayLike | None = None,
         background: Background = "outside_subgroup",
     ) -> None:
-        given = {"y_true": y_true, "s": subgroups, "w": sample_weight, "c": clusters}
-        self.index = next((index for _, index in labelled_inputs(given)), None)
+        arguments = {"y_true": y_true, "s": subgroups, "w": sample_weight, "c": clusters}
+        self.index = next((index for _, index in find_row_labels(arguments)), None)
         self.y_true = check_mask("y_true", y_true)
         self.subgroups = check_subgroups(subgroups, self.n)
         self.weight_kind = check_choice("weight_kind", weight_kind, WEIGHT_KINDS)
@@ -132,18 +131,18 @@ class Rows:
         self.background = check_choice("background", background, BACKGROUNDS)
 
     @classmethod
-    def of(
+    def from_arguments(
         cls,
         y_true: npt.ArrayLike | Rows,
         subgroups: Subgroups | None = None,
         **options: Unpack[RowOptions],
     ) -> Rows:
-        """Return rows as they are, if they are given in the place of labels; or check them.
+        """Return `Rows` that are given in place of labels unchanged, or check the arguments.
 
         Raises
         ------
         TypeError
-            If subgroups or options are given with rows, which have their own.
+            If subgroups or options are given in addition to `Rows`.
         """
         if not isinstance(y_true, Rows):
             return cls(y_true, {} if subgroups is None else subgroups, **options)
@@ -158,57 +157,56 @@ class Rows:
         """Number of rows."""
         return int(self.y_true.size)
 
-    def scores(self, name: str, given: npt.ArrayLike) -> FloatArray:
-        """Return the scores of these rows that an argument holds, checked."""
+    def check_scores(self, name: str, given: npt.ArrayLike) -> FloatArray:
+        """Return checked scores of these rows; `name` is the argument's name."""
         refuse_misaligned({"rows": self, name: given})
         return check_scores(name, given, self.n)
 
-    def within(self, which: BoolArray | Places) -> Rows:
-        """Return some of the rows, given a mask, or their places, which may occur repeatedly."""
+    def select_rows(self, which: BoolArray | Places) -> Rows:
+        """Select rows by a mask, or by places, which may be repeated."""
         chosen: npt.NDArray[Any] = np.asarray(which)
         if chosen.dtype == np.bool_:
             refuse_misaligned({"rows": self, "which": which})
         weights, clusters = self.sample_weight, self.clusters
         y_true = self.y_true[chosen]
-        return self._with(
+        return self._replace_values(
             y_true=y_true,
-            subgroups=masks_of(self.subgroups, chosen),
+            subgroups=select_masks(self.subgroups, chosen),
             sample_weight=None if weights is None else weights[chosen],
             clusters=None if clusters is None else check_clusters(clusters[chosen], y_true.size),
             index=None if self.index is None else self.index[chosen],
         )
 
-    def grouped(self, subgroups: Subgroups) -> Rows:
-        """Return the same rows in other subgroups."""
+    def replace_subgroups(self, subgroups: Subgroups) -> Rows:
+        """Return the same rows with other subgroups."""
         refuse_misaligned({"rows": self, "subgroups": subgroups})
-        return self._with(subgroups=check_subgroups(subgroups, self.n))
+        return self._replace_values(subgroups=check_subgroups(subgroups, self.n))
 
-    def counted(self, *values: FloatArray) -> tuple[Rows, tuple[FloatArray, ...]]:
-        """Return the rows that count, and these values of theirs.
+    def select_counted(self, *values: FloatArray) -> tuple[Rows, tuple[FloatArray, ...]]:
+        """Return the rows that count, and their values.
 
-        Rows of weight 0 are left out; a row is repeated as often as its frequency says, and has no
-        weight then.
+        Rows of weight 0 are left out. Frequencies are replaced by repeated rows without weights.
         """
         refuse_misaligned({"rows": self, "values": dict(enumerate(values))})
         values = tuple(map(np.asarray, values))
         if self.sample_weight is None:
             return self, values
-        places, weights = counted_rows(self.sample_weight, self.n, self.weight_kind)
+        places, weights = find_counted_rows(self.sample_weight, self.n, self.weight_kind)
         if places is None:
             return self, values
-        kept = self._with(sample_weight=None).within(places)
-        kept.sample_weight = weights
-        return kept, tuple(of_row[places] for of_row in values)
+        rows = self._replace_values(sample_weight=None).select_rows(places)
+        rows.sample_weight = weights
+        return rows, tuple(array[places] for array in values)
 
     @property
     def excluded(self) -> Places | None:
-        """The rows that no subgroup is compared with; None if each leaves out only its own."""
+        """Rows outside the shared background; None if each subgroup excludes only its own rows."""
         if self.background == BACKGROUNDS[0] or not self.subgroups:
             return None
-        return np.flatnonzero(any_of(self.subgroups))
+        return np.flatnonzero(find_any_member(self.subgroups))
 
-    def difference_from(self, other: Rows) -> str | None:
-        """Return what differs from other rows: labels, subgroups, weights...; None if nothing."""
+    def find_difference(self, other: Rows) -> str | None:
+        """Return the name of a property that differs from other rows, or None."""
         refuse_misaligned({"rows": self, "other": other})
         parts: dict[str, tuple[Any, Any]] = {
             "their numbers": (self.n, other.n),
@@ -219,32 +217,32 @@ class Rows:
             "clusters": (self.clusters, other.clusters),
             "backgrounds": (self.background, other.background),
         }
-        for name, (own, its) in parts.items():
-            if (own is None) != (its is None) or not np.array_equal(own, its):
+        for name, (own, theirs) in parts.items():
+            if (own is None) != (theirs is None) or not np.array_equal(own, theirs):
                 return name
         masks = ((name, mask, other.subgroups[name]) for name, mask in self.subgroups.items())
-        changed = (name for name, own, its in masks if not np.array_equal(own, its))
+        changed = (name for name, own, theirs in masks if not np.array_equal(own, theirs))
         return next((f"the rows of {name!r}" for name in changed), None)
 
-    def refuse(self, function: str, *names: str) -> None:
+    def refuse_ignored(self, function: str, *names: str) -> None:
         """Refuse weights or clusters that a function would ignore."""
         for name in names:
             if getattr(self, name) is not None:
                 msg = f"`rows` must have no `{name}` in {function}, which does not use it."
                 raise ValueError(msg)
 
-    def _with(self, **values: Any) -> Rows:
-        found = copy(self)
-        vars(found).update(values)
-        return found
+    def _replace_values(self, **values: Any) -> Rows:
+        rows = copy(self)
+        vars(rows).update(values)
+        return rows
 
 
-def counted_rows(
+def find_counted_rows(
     sample_weight: npt.ArrayLike, n: int, kind: str
 ) -> tuple[Places | None, FloatArray | None]:
-    """Return the rows that count, repeated as often as they do, and their weights above 0.
+    """Return the places of rows that count, repeated by frequency, and their weights above 0.
 
-    The rows are None if all count; the weights are None if each counts once.
+    The places are None if all rows count; the weights are None if each row counts once.
     """
     weights = check_weights(sample_weight, n)
     assert weights is not None  # noqa: S101
@@ -257,18 +255,20 @@ def counted_rows(
     return places, weights[places]
 
 
-def any_of(masks: Mapping[str, BoolArray]) -> BoolArray:
-    """Say which rows belong to any subgroup; there must be at least one subgroup."""
+def find_any_member(masks: Mapping[str, BoolArray]) -> BoolArray:
+    """Return a mask of the rows in any subgroup; `masks` must not be empty."""
     if isinstance(masks, PackedMasks):
-        return masks.any()
+        return masks.find_any_member()
     return np.asarray(np.logical_or.reduce(list(masks.values())))
 
 
-def masks_of(masks: Mapping[str, BoolArray], which: BoolArray | Places) -> Mapping[str, BoolArray]:
-    """Return the memberships of some rows; packed ones stay packed."""
+def select_masks(
+    masks: Mapping[str, BoolArray], which: BoolArray | Places
+) -> Mapping[str, BoolArray]:
+    """Return the memberships of the selected rows; packed masks stay packed."""
     if isinstance(masks, PackedMasks):
         n = int(which.sum()) if which.dtype == np.bool_ else which.size
-        return PackedMasks.of(((name, mask[which]) for name, mask in masks.items()), n)
+        return PackedMasks.from_masks(((name, mask[which]) for name, mask in masks.items()), n)
     return {name: mask[which] for name, mask in masks.items()}
 
 

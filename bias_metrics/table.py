@@ -1,4 +1,4 @@
-"""Every number of one model on one set of rows: by metric, group, threshold and rival."""
+"""All numbers of a model on a set of rows, by metric, group, threshold and rival."""
 
 from __future__ import annotations
 
@@ -9,42 +9,49 @@ from typing import Any, NamedTuple, Protocol
 
 from bias_metrics._core.checks import check_choice
 from bias_metrics._core.differences import Difference
-from bias_metrics._core.tables import Row, Table, Tabular, known_name, optional, plain
-from bias_metrics._core.values import Estimate, MetricValue, Named
-from bias_metrics.borkan import final_score, power_mean_of
+from bias_metrics._core.tables import (
+    Row,
+    Table,
+    Tabular,
+    get_known_value,
+    import_optional,
+    to_plain_values,
+)
+from bias_metrics._core.values import Estimate, MetricValue, NamedValues
+from bias_metrics.borkan import compute_power_mean, final_score
 from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS, PAIRS, SUBGROUP_METRICS
 from bias_metrics.rows import Background
-from bias_metrics.spread import SubgroupSpread, spread_of
-from bias_metrics.worst import WorstSubgroup, worst_of
+from bias_metrics.spread import SubgroupSpread, measure_spread
+from bias_metrics.worst import WorstSubgroup, find_worst
 
-__all__ = ["BiasTable", "Estimate", "Key", "Named", "RowCounts"]
+__all__ = ["BiasTable", "Estimate", "Key", "NamedValues", "RowCounts"]
 
 SECOND = "second"
-"""The rival in a table of differences, whose numbers are the first model's minus the second's."""
+"""Name of the second model in a table of differences (first minus second)."""
 _OF_DIFFERENCES = ("first", "second", "p_value", "p_holm", "p_bh", "size_low", "size_high")
 
 
 class Key(NamedTuple):
-    """What a number is about."""
+    """Key of a number in a table."""
 
     metric: str
     """Its name in `METRICS`."""
     group: str | None = None
     """The group; None for all rows, and for a power mean over the groups."""
     threshold: str | None = None
-    """The name of the decision threshold of a metric that has one."""
+    """Name of the decision threshold, if the metric has a threshold."""
     against: str | None = None
-    """The rival from which it is a difference: `champion` or `reference`."""
+    """The rival of a difference: `champion` or `reference`."""
 
 
 @dataclass(frozen=True)
 class RowCounts:
-    """Number of rows of a group, or of all rows, with a weight above 0."""
+    """Number of rows with a weight above 0, of a group or of all rows."""
 
     n_positive: int
     n_negative: int
     effective: Mapping[str, float] | None = None
-    """With sampling weights: Kish's effective sample size by class; of a group also that of its
+    """With sampling weights: Kish's effective sample size by class; for a group also that of its
     background, as `background_positive` and `background_negative`."""
 
     @property
@@ -54,14 +61,14 @@ class RowCounts:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; effective sample sizes only if rows have weights."""
-        found: dict[str, Any] = {"n_positive": self.n_positive, "n_negative": self.n_negative}
-        return found if self.effective is None else found | {"effective": dict(self.effective)}
+        values: dict[str, Any] = {"n_positive": self.n_positive, "n_negative": self.n_negative}
+        return values if self.effective is None else values | {"effective": dict(self.effective)}
 
 
 class Subtractable(Protocol):
-    """Rows with the scores of one model."""
+    """Rows with the scores of a model."""
 
-    def minus(self, other: Any, /) -> BiasTable:
+    def subtract(self, other: Any, /) -> BiasTable:
         """Return the differences from another model on the same rows."""
 
 
@@ -69,35 +76,35 @@ class Subtractable(Protocol):
 class BiasTable(Mapping[Key, Estimate], Tabular):
     """Numbers by metric and group: `table["bpsn_auc", "gay"]`, `table["gay"]`, `table.overall`.
 
-    Differences of two models have the same keys as the numbers of one. A power mean over the groups
-    has the name of its metric and no group.
+    Differences of two models have the same keys as the numbers of a single model. A power mean over
+    the groups has the name of its metric, and group None.
     """
 
     numbers: Mapping[Key, Estimate]
-    """In the order in which they were measured."""
+    """The numbers, in the order of measurement."""
     counts: Mapping[str | None, RowCounts]
-    """Rows of each group, in the order given, and of all rows under None."""
+    """Row counts by group, in the given order, and of all rows under None."""
     confidence: float = 0.95
-    """Confidence of each interval."""
+    """Confidence of the intervals."""
     background: Background = "outside_subgroup"
-    """The rows that each group is compared with: all outside it, or those in no group."""
+    """The rows that each group is compared with: all rows outside it, or rows in no group."""
     power: float = -5.0
     """Exponent of the power means."""
     covered: tuple[str, ...] = ()
     """The groups in the power means and the final score."""
     categories: tuple[str, ...] = ()
-    """The groups that join others."""
+    """Groups that join other groups."""
     thresholds: Mapping[tuple[str, str | None], float] = field(default_factory=dict)
     """The decision thresholds, by name and model: None for the candidate or first model, the name
     of a rival, or `second` in a table of differences."""
     joint_confidence: float | None = None
-    """Confidence of the intervals of one number for all candidates together, if there are several:
-    see `compare_candidates`."""
+    """Joint confidence of the intervals of a number for several candidates: see
+    `compare_candidates`."""
     measured: Subtractable | None = field(default=None, repr=False, compare=False)
-    """What the numbers were measured on, for `minus`."""
+    """The measured rows and scores, for `subtract`."""
 
     @classmethod
-    def of_cells(
+    def from_cells(
         cls,
         auc: MetricValue,
         cells: Mapping[str, Mapping[str, MetricValue]],
@@ -107,7 +114,7 @@ class BiasTable(Mapping[Key, Estimate], Tabular):
         covered: tuple[str, ...],
         **options: Any,
     ) -> BiasTable:
-        """Compute power means and final score, without intervals, from the other numbers.
+        """Make a table, and compute power means and the final score without intervals.
 
         Parameters
         ----------
@@ -116,29 +123,29 @@ class BiasTable(Mapping[Key, Estimate], Tabular):
         cells : mapping of str to mapping of str to MetricValue
             By group and metric.
         counts, power, covered, **options
-            As in the table.
+            Fields of the table.
         """
         means = {
-            metric: power_mean_of({name: cells[name][metric] for name in covered}, power)
+            metric: compute_power_mean({name: cells[name][metric] for name in covered}, power)
             for metric in FINAL_SCORE_PARTS
         }
         numbers = {
             Key("auc"): auc,
             **{Key(metric): mean for metric, mean in means.items()},
             Key("final_score"): final_score(auc, means),
-            **of_groups(cells),
+            **key_numbers(cells),
         }
         return cls(numbers, counts, power=power, covered=covered, **options)
 
-    def with_numbers(
-        self, numbers: Mapping[Key, Estimate], against: str | None = None
-    ) -> BiasTable:
-        """Return the table with further numbers; `against` names the rival of differences."""
+    def add_numbers(self, numbers: Mapping[Key, Estimate], against: str | None = None) -> BiasTable:
+        """Return the table with further numbers; `against` is the rival of differences."""
         thresholds = dict(numbers.thresholds) if isinstance(numbers, BiasTable) else {}
         if against is not None:
-            numbers = {key._replace(against=against): one for key, one in numbers.items()}
+            numbers = {key._replace(against=against): number for key, number in numbers.items()}
             thresholds = {
-                (name, against): value for (name, of), value in thresholds.items() if of == SECOND
+                (name, against): value
+                for (name, model), value in thresholds.items()
+                if model == SECOND
             }
         return replace(
             self,
@@ -146,14 +153,21 @@ class BiasTable(Mapping[Key, Estimate], Tabular):
             thresholds={**self.thresholds, **thresholds},
         )
 
-    def among(self, groups: Iterable[str]) -> BiasTable:
-        """Return the table with the numbers of these groups, in this order, and of all rows."""
+    def select_groups(self, groups: Iterable[str]) -> BiasTable:
+        """Return the table of all rows and of the selected groups, in this order."""
         names = list(groups)
-        of_group: dict[str | None, dict[Key, Estimate]] = {None: {}, **{one: {} for one in names}}
+        numbers_by_group: dict[str | None, dict[Key, Estimate]] = {
+            None: {},
+            **{name: {} for name in names},
+        }
         for key, number in self.numbers.items():
-            if key.group in of_group:
-                of_group[key.group][key] = number
-        numbers = {key: one for of in of_group.values() for key, one in of.items()}
+            if key.group in numbers_by_group:
+                numbers_by_group[key.group][key] = number
+        numbers = {
+            key: number
+            for group_numbers in numbers_by_group.values()
+            for key, number in group_numbers.items()
+        }
         return replace(
             self,
             numbers=numbers,
@@ -161,8 +175,8 @@ class BiasTable(Mapping[Key, Estimate], Tabular):
             measured=None,
         )
 
-    def against(self, rival: str) -> BiasTable | None:
-        """Return the differences from a rival as a table; None if there are none."""
+    def select_rival(self, rival: str) -> BiasTable | None:
+        """Return the differences from a rival as a table; None without such differences."""
         numbers = {
             key._replace(against=None): number
             for key, number in self.numbers.items()
@@ -170,32 +184,32 @@ class BiasTable(Mapping[Key, Estimate], Tabular):
         }
         return replace(self, numbers=numbers, measured=None) if numbers else None
 
-    def at_threshold(self, name: str) -> dict[str, dict[str, Any]]:
+    def select_threshold(self, name: str) -> dict[str, dict[str, Any]]:
         """Return the numbers at a decision threshold, by group and metric."""
-        found: dict[str, dict[str, Any]] = {}
+        numbers: dict[str, dict[str, Any]] = {}
         for key, number in self.numbers.items():
             if key.threshold == name and key.against is None and key.group is not None:
-                found.setdefault(key.group, {})[key.metric] = number
-        return found
+                numbers.setdefault(key.group, {})[key.metric] = number
+        return numbers
 
-    def cells_at(self, confidence: float) -> BiasTable:
-        """Return the overall AUC and the AUCs and AEGs of each group at another confidence.
+    def recompute_cells(self, confidence: float) -> BiasTable:
+        """Return the overall AUC, and all AUCs and AEGs of groups, at another confidence.
 
         Raises
         ------
         ValueError
-            As `Estimate.at`.
+            As `Estimate.change_confidence`.
         """
         numbers = {
-            key: number.at(confidence)
+            key: number.change_confidence(confidence)
             for key, number in self.numbers.items()
             if key.metric in PAIRS and (key.group is not None or key.metric == "auc")
         }
         return replace(self, numbers=numbers, confidence=confidence)
 
-    def mapped(self, change: Callable[[Estimate], Estimate]) -> BiasTable:
-        """Return the table with each number changed by a function."""
-        return replace(self, numbers={key: change(one) for key, one in self.numbers.items()})
+    def map_numbers(self, change: Callable[[Estimate], Estimate]) -> BiasTable:
+        """Return the table with a function applied to each number."""
+        return replace(self, numbers={key: change(number) for key, number in self.numbers.items()})
 
     def __getitem__(self, key: Key | tuple[str, ...] | str) -> Any:
         """Return a number by metric and group, or all numbers of a group by metric.
@@ -203,38 +217,43 @@ class BiasTable(Mapping[Key, Estimate], Tabular):
         Raises
         ------
         KeyError
-            If the number or the group is unknown; the message lists the known ones.
+            If the number or the group is unknown; the message lists the known names.
         """
         if isinstance(key, str):
             if key in METRICS and key not in self.subgroups:
                 msg = f"{key!r} must have a group, as in table[{key!r}, 'gay'], or see `overall`."
                 raise KeyError(msg)
-            return known_name(self.subgroups, key)
+            return get_known_value(self.subgroups, key)
         full = key if isinstance(key, Key) else Key(*key)
         if full in self.numbers:
             return self.numbers[full]
-        like = [one for one in self.numbers if (one.group, one.against) == full[1::2]]
-        at = {one.threshold: one for one in like if one.metric == full.metric and one.threshold}
-        if full.threshold is None and len(at) == 1:
-            return self.numbers[at.popitem()[1]]
+        similar = [other for other in self.numbers if (other.group, other.against) == full[1::2]]
+        by_threshold = {
+            other.threshold: other
+            for other in similar
+            if other.metric == full.metric and other.threshold
+        }
+        if full.threshold is None and len(by_threshold) == 1:
+            return self.numbers[by_threshold.popitem()[1]]
         if full.against is not None:
-            known_name(dict.fromkeys(self.rivals), full.against)
+            get_known_value(dict.fromkeys(self.rivals), full.against)
         if full.group is not None:
             if full.metric in self.subgroups and full.group in METRICS:
                 msg = f"the metric comes first: table[{full.group!r}, {full.metric!r}]."
                 raise KeyError(msg)
-            known_name(self.subgroups, full.group)
-        known_name({one.metric: one for one in like}, full.metric)
+            get_known_value(self.subgroups, full.group)
+        get_known_value({other.metric: other for other in similar}, full.metric)
         if full.threshold is not None:
-            known_name(at, full.threshold)
-        msg = f"{full.metric!r} must have the name of its threshold (known: {', '.join(at)})."
+            get_known_value(by_threshold, full.threshold)
+        known = ", ".join(by_threshold)
+        msg = f"{full.metric!r} must have the name of its threshold (known: {known})."
         raise KeyError(msg)
 
     def __repr__(self) -> str:
         return str(self)
 
     def __contains__(self, key: object) -> bool:
-        """Say whether there is a number with exactly this key."""
+        """Check for a number with exactly this key."""
         return key in self.numbers
 
     def __iter__(self) -> Iterator[Key]:
@@ -247,18 +266,18 @@ class BiasTable(Mapping[Key, Estimate], Tabular):
 
     @property
     def groups(self) -> list[str]:
-        """The groups that join no others."""
+        """The groups without the categories."""
         return [name for name in self.counts if name is not None and name not in self.categories]
 
     @property
     def rivals(self) -> list[str]:
-        """The models from which there are differences."""
+        """The rivals of the differences in the table."""
         return list(dict.fromkeys(key.against for key in self.numbers if key.against is not None))
 
     @cached_property
-    def overall(self) -> Named[Any]:
+    def overall(self) -> NamedValues[Any]:
         """The overall AUC (`auc`), the power means by metric, and the `final_score`."""
-        return Named(
+        return NamedValues(
             {
                 key.metric: number
                 for key, number in self.numbers.items()
@@ -267,29 +286,31 @@ class BiasTable(Mapping[Key, Estimate], Tabular):
         )
 
     @cached_property
-    def subgroups(self) -> dict[str, Named[Any]]:
-        """The numbers of each group, by metric; at one of several thresholds as `fpr_gap at x`."""
-        at = {key.threshold for key in self.numbers if key.threshold is not None}
-        found: dict[str, Named[Any]] = {name: Named() for name in self.counts if name is not None}
+    def subgroups(self) -> dict[str, NamedValues[Any]]:
+        """The numbers by group and metric; with several thresholds, as `fpr_gap at NAME`."""
+        thresholds = {key.threshold for key in self.numbers if key.threshold is not None}
+        by_group: dict[str, NamedValues[Any]] = {
+            name: NamedValues() for name in self.counts if name is not None
+        }
         for metric, group, threshold, against in self.numbers:
             if group is not None and against is None:
-                several = threshold is not None and len(at) > 1
+                several = threshold is not None and len(thresholds) > 1
                 label = f"{metric} at {threshold}" if several else metric
-                found[group][label] = self.numbers[Key(metric, group, threshold)]
-        return found
+                by_group[group][label] = self.numbers[Key(metric, group, threshold)]
+        return by_group
 
     @property
     def by_group(self) -> Any:
-        """The values as a pandas data frame: one row per group, one column per metric."""
-        pandas = optional("pandas", "by_group")
+        """The values as a pandas data frame: a row per group, a column per metric."""
+        pandas = import_optional("pandas", "by_group")
         values = {
-            name: {metric: number.value for metric, number in of_group.items()}
-            for name, of_group in self.subgroups.items()
+            name: {metric: number.value for metric, number in group_numbers.items()}
+            for name, group_numbers in self.subgroups.items()
         }
         return pandas.DataFrame.from_dict(values, orient="index", dtype=float)
 
     def worst(self, metric: str) -> WorstSubgroup:
-        """Return the group that is treated worst: see `WorstSubgroup`.
+        """Return the group with the worst value: see `WorstSubgroup`.
 
         Parameters
         ----------
@@ -299,7 +320,7 @@ class BiasTable(Mapping[Key, Estimate], Tabular):
         Raises
         ------
         ValueError
-            If the table has no such numbers of one model, or has them at several thresholds.
+            If the table lacks the metric, has differences of two models, or several thresholds.
 
         Examples
         --------
@@ -310,13 +331,12 @@ class BiasTable(Mapping[Key, Estimate], Tabular):
         >>> worst.subgroup, worst.value.value
         ('muslim', 0.5)
         """
-        return worst_of(metric, self._of_metric(metric), self.counts, self.confidence)
+        return find_worst(metric, self._select_metric(metric), self.counts, self.confidence)
 
     def difference(self, metric: str) -> SubgroupSpread:
-        """Return how far the groups are apart: the highest value of a metric minus the lowest.
+        """Return the highest value of a metric among groups minus the lowest.
 
-        Its interval is that of the two groups that differ most, whichever they are: see
-        `SubgroupSpread`.
+        Its interval allows for the selection of the two groups: see `SubgroupSpread`.
 
         Parameters
         ----------
@@ -333,50 +353,49 @@ class BiasTable(Mapping[Key, Estimate], Tabular):
         >>> from bias_metrics import evaluate_bias
         >>> y_true, gay = [0, 0, 1, 1] * 20, [0] * 40 + [1] * 40
         >>> y_score = [0.1, 0.4, 0.5, 0.9] * 10 + [0.4, 0.6, 0.5, 0.7] * 10
-        >>> groups = {"gay": gay, "others": [1 - one for one in gay]}
-        >>> found = evaluate_bias(y_true, y_score, groups).difference("subgroup_auc")
-        >>> found.lowest, str(found.value)
+        >>> groups = {"gay": gay, "others": [1 - member for member in gay]}
+        >>> spread = evaluate_bias(y_true, y_score, groups).difference("subgroup_auc")
+        >>> spread.lowest, str(spread.value)
         ('gay', '0.250 [0.060, 0.438]')
         """
-        return spread_of(metric, self._of_metric(metric), self.counts, self.confidence)
+        return measure_spread(metric, self._select_metric(metric), self.counts, self.confidence)
 
-    def _of_metric(self, metric: str) -> dict[str, MetricValue]:
-        """Return one model's numbers of a metric, by group."""
-        of_groups = {
+    def _select_metric(self, metric: str) -> dict[str, MetricValue]:
+        """Return a single model's numbers of a metric, by group."""
+        by_key = {
             key: number
             for key, number in self.numbers.items()
             if key.group is not None and isinstance(number, MetricValue)
         }
-        if not of_groups and any(key.group is not None for key in self.numbers):
+        if not by_key and any(key.group is not None for key in self.numbers):
             msg = "the table must have numbers of one model; it has differences of two."
             raise ValueError(msg)
-        metrics = tuple(dict.fromkeys(key.metric for key in of_groups)) or SUBGROUP_METRICS
+        metrics = tuple(dict.fromkeys(key.metric for key in by_key)) or SUBGROUP_METRICS
         check_choice("metric", metric, metrics)
-        found = {key: one for key, one in of_groups.items() if key.metric == metric}
-        at = dict.fromkeys(str(key.threshold) for key in found)
-        if len(at) > 1:
-            msg = f"{metric} must be at one threshold; got {', '.join(at)}."
+        matches = {key: number for key, number in by_key.items() if key.metric == metric}
+        thresholds = dict.fromkeys(str(key.threshold) for key in matches)
+        if len(thresholds) > 1:
+            msg = f"{metric} must be at one threshold; got {', '.join(thresholds)}."
             raise ValueError(msg)
-        return {str(key.group): one for key, one in found.items()}
+        return {str(key.group): number for key, number in matches.items()}
 
-    def minus(self, other: BiasTable) -> BiasTable:
+    def subtract(self, other: BiasTable) -> BiasTable:
         """Return the differences from another model's table of the same rows: see `compare_bias`.
 
         Raises
         ------
         ValueError
-            If a table is not from `evaluate_bias` with intervals, or they are of other rows or
-            options.
+            If a table is not from `evaluate_bias` with intervals, or if rows or options differ.
         """
         if self.measured is None or other.measured is None:
             msg = "both tables must be from `evaluate_bias`; use `compare_bias` with both scores."
             raise ValueError(msg)
-        return self.measured.minus(other.measured)
+        return self.measured.subtract(other.measured)
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON-ready values: the options, counts by group, and a list of numbers."""
         counts = [{"group": name} | rows.to_dict() for name, rows in self.counts.items()]
-        found: dict[str, Any] = {
+        values: dict[str, Any] = {
             "confidence": self.confidence,
             "background": self.background,
             "power": self.power,
@@ -384,32 +403,32 @@ class BiasTable(Mapping[Key, Estimate], Tabular):
             "counts": counts,
             "numbers": [
                 {part: value for part, value in key._asdict().items() if value is not None}
-                | plain(number)
+                | to_plain_values(number)
                 for key, number in self.numbers.items()
             ],
         }
         if self.categories:
-            found["categories"] = list(self.categories)
+            values["categories"] = list(self.categories)
         if self.thresholds:
-            found["thresholds"] = [
+            values["thresholds"] = [
                 {"name": name, "against": against, "value": value}
                 for (name, against), value in self.thresholds.items()
             ]
         if self.joint_confidence is not None:
-            found["joint_confidence"] = self.joint_confidence
-        return found
+            values["joint_confidence"] = self.joint_confidence
+        return values
 
     def rows(self) -> list[Row]:
-        """Return one record per number.
+        """Return a record per number.
 
         Returns
         -------
         list of dict
-            `metric`, `group`, `threshold` (its name; its value is `at`), `against`, `value`,
-            `std_error`, `low`, `high`, `confidence`, `n_positive`, `n_negative`, `n_clusters` and,
-            if a number is None, the `reason`; if any number is a difference, also `first`,
-            `second`, p-values, and bounds on the change of a gap's size. `group` is None for all
-            rows and for a power mean over the groups.
+            The keys are `metric`, `group`, `threshold` (its name; its value is `at`), `against`,
+            `value`, `std_error`, `low`, `high`, `confidence`, `n_positive`, `n_negative`,
+            `n_clusters` and, if a number is None, the `reason`. If any number is a difference, also
+            `first`, `second`, p-values, and bounds on the change of a gap's size. `group` is None
+            for all rows and for a power mean over the groups.
         """
         compared = any(isinstance(number, Difference) for number in self.numbers.values())
         names = _OF_DIFFERENCES if compared else ()
@@ -436,12 +455,12 @@ class BiasTable(Mapping[Key, Estimate], Tabular):
             if not isinstance(number, Difference):
                 return str(number)
             marks[:] = [f"* shown at {level:.0%} confidence after Holm's adjustment"]
-            return f"{number} *" if number.shown(level) else str(number)
+            return f"{number} *" if number.is_significant(level) else str(number)
 
         body = [
             [name, f"{self.counts[name].n:,}", f"{self.counts[name].n_positive:,}"]
-            + [text(number) for number in of_group.values()]
-            for name, of_group in self.subgroups.items()
+            + [text(number) for number in group_numbers.values()]
+            for name, group_numbers in self.subgroups.items()
         ]
         everyone = self.counts[None]
         title = f"{everyone.n:,} rows, {everyone.n_positive:,} positive"
@@ -453,10 +472,10 @@ class BiasTable(Mapping[Key, Estimate], Tabular):
         return Table(header, body, title, marks)
 
 
-def of_groups(
+def key_numbers(
     groups: Mapping[str, Mapping[str, Estimate]], threshold: str | None = None
 ) -> dict[Key, Estimate]:
-    """Return numbers by key, given those of each group by metric."""
+    """Return numbers by key, given numbers by group and metric."""
     return {
         Key(metric, name, threshold if METRICS[metric].has_threshold else None): number
         for name, cells in groups.items()

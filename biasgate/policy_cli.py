@@ -30,7 +30,7 @@ def check(file: File, as_json: AsJson = False) -> None:  # noqa: FBT002
     Exit codes: 0 it can be used, 2 it cannot.
     """
     with report_errors(quiet=as_json):
-        from bias_metrics.parts import counted  # noqa: PLC0415
+        from bias_metrics.parts import format_count  # noqa: PLC0415
         from biasgate.tasks.gating.policy import read_policy  # noqa: PLC0415
         from biasgate.tasks.gating.policy_explained import (  # noqa: PLC0415
             explain_policy,
@@ -46,7 +46,7 @@ def check(file: File, as_json: AsJson = False) -> None:  # noqa: FBT002
             return
         for line in [*lines, *(f"warning: {warning}" for warning in warnings)]:
             print_sentence(line)
-        rules = counted(len(policy.rules), "rule")
+        rules = format_count(len(policy.rules), "rule")
         print_sentence(f"policy {policy.name}: {rules}, digest {policy.digest}")
 
 

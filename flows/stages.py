@@ -11,7 +11,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from prefect import Flow, runtime
 
-from bias_metrics.parts import counted
+from bias_metrics.parts import format_count
 from biasgate.flows.own_runs import own_run
 from biasgate.tasks.common.prefect_artifacts import shown_as
 from biasgate.tasks.common.prefect_task import say, task_runner
@@ -82,6 +82,6 @@ def _describe_work(name: str, args: Sequence[Any]) -> str:
     evaluation = next((one for one in args if isinstance(one, Evaluation)), None)
     if evaluation is None:
         return name
-    candidates = counted(len(evaluation.candidates), "candidate")
+    candidates = format_count(len(evaluation.candidates), "candidate")
     sets = first_names([source.name for source in evaluation.evaluation_sets])
     return printable(f"{name}: {candidates} on {sets}")

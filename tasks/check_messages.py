@@ -11,7 +11,7 @@ from bias_metrics.gate import HARM_RULE as HARM
 from bias_metrics.gate import RIVALS, BoundCounts, Lack, Loss, Objective, PassException, RuleResult
 from bias_metrics.gate.marked import MISSING, TRUNCATED
 from bias_metrics.metrics import AGGREGATE_METRICS, METRICS, THRESHOLDS
-from bias_metrics.parts import counted
+from bias_metrics.parts import format_count
 
 _CLASSES = {"positive": "toxic", "negative": "harmless"}
 
@@ -74,7 +74,7 @@ def bounds_message(bounds: BoundCounts) -> str:
     parts = []
     if bounds.separately:
         parts.append(
-            f"The rules use {counted(bounds.separately, 'bound')}: expect up to "
+            f"The rules use {format_count(bounds.separately, 'bound')}: expect up to "
             f"{bounds.expected_wrong:.2g} to be wrong by chance."
         )
     if bounds.jointly:
@@ -169,7 +169,7 @@ def lack_message(lack: Lack) -> str:
     side = f"{lack.side} " if lack.side else ""
     kind = "cluster" if lack.of == "cluster" else f"{_CLASSES[lack.of]} {side}comment"
     what = f"{'effective ' if lack.effective else ''}{kind}"
-    text = f"{counted(lack.n, what)}, {lack.needed:,} needed"
+    text = f"{format_count(lack.n, what)}, {lack.needed:,} needed"
     text = text if lack.group is None else f"{lack.group} has {text}"
     if lack.categories:
         text += f" (its categories: {', '.join(map(lack_message, lack.categories))})"

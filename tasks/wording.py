@@ -11,7 +11,7 @@ from itertools import chain
 
 from bias_metrics.gate import HARM_RULE as HARM
 from bias_metrics.gate import Loss
-from bias_metrics.parts import counted
+from bias_metrics.parts import format_count
 from bias_metrics.thresholds import CountedShare, ErrorsByTerm, TermErrors
 from biasgate.tasks.check_messages import check_message, exception_message, loss_message
 from biasgate.tasks.common.printable import printable
@@ -127,7 +127,7 @@ def in_short(decision: CandidateDecision, verdicts: Sequence[Verdict]) -> str:
         for result in verdict.results
         if result.outcome == decision.outcome != "pass" and result.action == "block"
     ]
-    more = f" {counted(len(against) - 1, 'more such check')}." if len(against) > 1 else ""
+    more = f" {format_count(len(against) - 1, 'more such check')}." if len(against) > 1 else ""
     why = [f"{sentence}{more}" for sentence in against[:1]]
     excepted = decision.exceptions or []
     return " ".join([f"{word_of(decision).text}.", *why, decision.sentence, *excepted])
@@ -154,7 +154,7 @@ not without comments that mention muslim.
     each: list[str] = []
     for name in causes:
         cells = [cell for cell in own if cell.group == name]
-        others_too = f", {counted(len(cells) - 1, 'more number')}" if len(cells) > 1 else ""
+        others_too = f", {format_count(len(cells) - 1, 'more number')}" if len(cells) > 1 else ""
         each.append(f"{printable(name)} ({loss_message(cells[0])}{others_too})")
     more = f"; and {len(each) - _NAMED:,} more" if len(each) > _NAMED else ""
     others: dict[str, tuple[str, ...]] = {}

@@ -17,7 +17,7 @@ from support.partial import partial
 from support.published import publish
 from typer.testing import CliRunner
 
-from bias_metrics.families import selected
+from bias_metrics.families import widen_selected
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
 from bias_metrics.parts import DominantUnits
 from bias_metrics.thresholds import CountedShare
@@ -61,7 +61,7 @@ def worst_of_all(report, metric):
     """The number of gay, bounded by all metrics of all identities from which it was selected."""
     n_metrics = 5 + (2 if "given" in report.thresholds else 0)
     cell = report.bias[metric, "gay"]
-    return selected(cell, n_metrics * len(report.bias.subgroups), bounds=(-1, 1))
+    return widen_selected(cell, n_metrics * len(report.bias.subgroups), bounds=(-1, 1))
 
 
 def verdict_of(folder):

@@ -30,7 +30,7 @@ def report(numbers=None, **changes):
     known = {"final_score": cell(0.87)} | {one: cells[one] for one in FINAL_SCORE_PARTS}
     subgroups = dict.fromkeys(NAMES, cells) | {"white": cells | {"bnsp_auc": UNDEFINED}}
     rows = dict.fromkeys(NAMES, RowCounts(2_345, 10_000)) | {None: RowCounts(45_000, 352_283)}
-    bias = bias_of(subgroups, auc=cell(0.9), counts=rows).with_numbers(
+    bias = bias_of(subgroups, auc=cell(0.9), counts=rows).add_numbers(
         {Key(metric): one for metric, one in (known | (numbers or {})).items()}
     )
     choices = CHOICES | {"n_rows": 42870, "n_rows_measured": 42870}

@@ -20,7 +20,7 @@ from benchmarks.coverage.populations import (
 )
 from bias_metrics import BiasTable, Difference, MetricValue, Rows
 from bias_metrics.report.measurement import Measurement
-from bias_metrics.report.steps import Options
+from bias_metrics.report.steps import ReportOptions
 
 CONFIDENCES = (0.95, 0.9)
 
@@ -29,7 +29,9 @@ def reports_of(rows: Rows, scores: Floats, *, power: float = -5.0) -> Iterator[B
     """Yield what `evaluate_bias` returns at each of `CONFIDENCES`; rows are measured once."""
     measured = Measurement(rows, scores)
     for confidence in CONFIDENCES:
-        yield measured.report(Options.of(rows, power=power, confidence=confidence))
+        yield measured.report(
+            ReportOptions.from_arguments(rows, power=power, confidence=confidence)
+        )
 
 
 def numbers_of(report: BiasTable) -> dict[str, MetricValue | Difference]:

@@ -20,7 +20,7 @@ from bias_metrics import (
     power_mean,
 )
 from bias_metrics.report.measurement import Measurement, Pairing
-from bias_metrics.report.steps import Options
+from bias_metrics.report.steps import ReportOptions
 
 GROUPS = 3
 
@@ -83,8 +83,10 @@ class Clustered(Case):
         noise = rng.normal(size=(2, n))
         first, second = math.sqrt(0.8) * base + math.sqrt(0.2) * noise + shift
         both = Pairing(Measurement(rows, first), Measurement(rows, second))
-        options = (Options.of(rows, confidence=confidence) for confidence in CONFIDENCES)
-        return samples_of(_numbers(both.comparison(one)) for one in options)
+        options = (
+            ReportOptions.from_arguments(rows, confidence=confidence) for confidence in CONFIDENCES
+        )
+        return samples_of(_numbers(both.compare_models(one)) for one in options)
 
     @property
     def errors(self) -> float:
@@ -163,7 +165,7 @@ class OneAuc(Case):
         own = math.sqrt(1 - self.correlation) * rng.normal(size=n)
         scores = effect[codes] + own + shift_of(self.auc) * y_true
         auc = Measurement(Rows(y_true, {}, clusters=codes), scores).overall
-        return samples_of({"auc": auc.at(confidence)} for confidence in CONFIDENCES)
+        return samples_of({"auc": auc.compute_value(confidence)} for confidence in CONFIDENCES)
 
     @property
     def errors(self) -> float:

@@ -14,7 +14,7 @@ from benchmarks.coverage.held import Case, Sample
 from benchmarks.coverage.populations import levels_of, rounded, shift_of, true_auc
 from bias_metrics import Rows
 from bias_metrics.report.measurement import Measurement, Pairing
-from bias_metrics.report.steps import Options
+from bias_metrics.report.steps import ReportOptions
 from bias_metrics.table import Key
 
 MARGIN = 0.02
@@ -72,9 +72,12 @@ class Paired(Case):
         )
         rows = Rows(labels, {"all": np.ones(labels.size, dtype=bool)})
         models = Pairing(Measurement(rows, first), Measurement(rows, second))
-        options = (Options.of(rows, confidence=confidence) for confidence in CONFIDENCES)
+        options = (
+            ReportOptions.from_arguments(rows, confidence=confidence) for confidence in CONFIDENCES
+        )
         return samples_of(
-            {"difference": models.differences(one)[Key("subgroup_auc", "all")]} for one in options
+            {"difference": models.measure_differences(one)[Key("subgroup_auc", "all")]}
+            for one in options
         )
 
     @property

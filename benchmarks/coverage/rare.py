@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.coverage.held import Case, Sample, both
 from bias_metrics import Rows, evaluate_bias
-from bias_metrics.parts import dominant_units
+from bias_metrics.parts import find_dominant_units
 
 FAILING, LOW, GOOD = 0.1, 0.3, 2.6  # Clusters in which positives score as low as this, not as high
 LIMIT = 1.3  # Scores below it are drawn more rarely, if rows have weights
@@ -62,7 +62,9 @@ class Rare(Case):
             for level in (0.95, 0.9)
         )
         found = both((float(one), one.low, one.high), wide.low)
-        return dict(zip(NUMBERS, (found, None if dominant_units(rows) else found), strict=True))
+        return dict(
+            zip(NUMBERS, (found, None if find_dominant_units(rows) else found), strict=True)
+        )
 
     def described(self) -> list[str]:
         """Return threads, and what is rare."""

@@ -224,7 +224,7 @@ def sample(line: Line, rng: np.random.Generator) -> Rows:
     own = deviation * rng.standard_normal((2, n))
     candidate = base + own[0] + moved + situation.better * labels
     champion = base + own[1] + (0.0 if situation.to is None else moved)
-    masks = PackedMasks.of(members.items(), n)
+    masks = PackedMasks.from_masks(members.items(), n)
     return Rows(labels, masks, {"candidate": candidate, "champion": champion}, clusters)
 
 

@@ -1,1 +1,1 @@
-"""Ranks, cells, intervals and covariances that every metric shares."""
+"""Ranks, cells, intervals and covariances shared by all metrics."""

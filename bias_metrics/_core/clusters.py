@@ -1,15 +1,15 @@
-"""Rows that come in clusters: how far each cluster moves one AUC, and what its rows are worth.
+"""Influences of clusters on an AUC, and the effective sample size of clustered rows.
 
 An AUC compares two classes of rows. The influence of a cluster is the sum of its rows'
-influences, and the variance is the sum over clusters of their squares. Three things differ from
-independent rows:
+influences, and the variance is the sum of squared influences over clusters. Three things differ
+from independent rows:
 
-- What counts is the number of clusters that hold rows of a *compared* class, of the class with
-  fewer: toxic mentions from 5 of 200 threads are 5 pieces of evidence.
-- A few large clusters determine an AUC. Student's degrees of freedom are those of the effective
-  number of clusters, (sum of n)^2 / (sum of n^2), less 1.
-- A large cluster pulls the mean towards itself, so its own deviation is too small. It is divided
-  by sqrt(1 - its share of the class), which is exact for clusters of one row.
+- The sample size is the number of clusters with rows of a *compared* class, for the class with
+  fewer clusters: toxic mentions from 5 of 200 threads are a sample of 5.
+- A few large clusters may determine an AUC. Student's degrees of freedom are the effective number
+  of clusters, (sum of n)^2 / (sum of n^2), less 1.
+- A large cluster pulls the mean towards itself, so its deviation is too small. The deviation is
+  divided by sqrt(1 - its share of the class), which is exact for clusters of one row.
 
 References
 ----------
@@ -31,124 +31,138 @@ import numpy.typing as npt
 
 from bias_metrics._core.cells import (
     Auc,
-    ClusteredError,
+    ClusterError,
     Comparison,
-    overall_comparison,
-    unshrinking,
+    compare_all_rows,
+    compute_leverage_divisors,
 )
-from bias_metrics._core.covariance import Deviations
-from bias_metrics._core.influence import CLASSES, Members, RankedRows
-from bias_metrics._core.intervals import effective_number, independent_rows
-from bias_metrics._core.ranks import Floats, SortedClasses, inner, squares_of
-from bias_metrics._core.same_cluster import ClassRows, Codes, SameCluster, SamePairs
+from bias_metrics._core.covariance import PlacementDeviations
+from bias_metrics._core.influence import PAIR_LABELS, Members, RankedRows
+from bias_metrics._core.intervals import compute_effective_size, count_independent_rows
+from bias_metrics._core.ranks import Floats, SortedClasses, inner_product, sum_squares
+from bias_metrics._core.same_cluster import ClassRows, ClusterOrder, Codes, SamePairs
 from bias_metrics.metrics import PAIRS
 
-Both = tuple[Floats, Floats]
+_TwoClasses = tuple[Floats, Floats]
 
 
-class ClusterTotal(NamedTuple):
-    """The standard error of a number of clustered rows, and how much evidence they are."""
+class ClusterSummary(NamedTuple):
+    """Standard error of a number from clustered rows, without the influences."""
 
     std_error: float
     freedom: float
     n_clusters: int
-    alone: bool
+    is_unclustered: bool
 
 
 @dataclass(frozen=True, eq=False)
 class ClusterSums:
-    """How far each cluster moves one number, and how much evidence the clusters are."""
+    """Influences of the clusters on a number, and the effective sample size."""
 
-    each: Floats  # (number of clusters,): The clusters' influences, which sum to about 0
-    clusters: tuple[int, int]  # Clusters with rows of each compared class
-    effective: float  # The effective number of clusters, of the class with the smaller one
-    # How many independent rows each compared class is worth at least: its clusters or, if rows have
-    # weights, the effective number of these.
-    least: tuple[float, float]
-    alone: bool = False  # Whether each row is a cluster of its own: weighted rows without clusters
-    same: SamePairs | None = None  # The pairs of one cluster, if the number is one AUC
-    counted: npt.NDArray[np.bool_] | None = None  # Which clusters have rows behind it; None: all
+    influences: Floats  # (number of clusters,): Influence of each cluster; the sum is about 0
+    n_by_class: tuple[int, int]  # Number of clusters with rows of each compared class
+    n_effective_clusters: float  # Effective number of clusters, the smaller of the two classes
+    # Lower limit of the independent rows in each compared class: its number of clusters or, if rows
+    # are weighted, its effective number of clusters.
+    min_sizes: tuple[float, float]
+    is_unclustered: bool = (
+        False  # True for weighted rows without clusters: each row is its own cluster
+    )
+    same_pairs: SamePairs | None = None  # Pairs within a cluster, if the number is an AUC
+    is_counted: npt.NDArray[np.bool_] | None = None  # Clusters with compared rows; None: all
 
     @property
     def n_clusters(self) -> int:
-        """Clusters with rows of a compared class, of the class with fewer."""
-        return min(self.clusters)
+        """Number of clusters with rows of the compared class that is in fewer clusters."""
+        return min(self.n_by_class)
 
     @cached_property
     def std_error(self) -> float:
-        """The standard error that allows for correlation within clusters."""
-        return math.sqrt(inner(self.each, self.each))
+        """Standard error that allows for correlation within clusters."""
+        return math.sqrt(inner_product(self.influences, self.influences))
 
-    def error(self) -> tuple[float, float]:
+    def compute_error(self) -> tuple[float, float]:
         """Return the standard error and its degrees of freedom."""
         return self.std_error, self.freedom
 
     @property
     def freedom(self) -> float:
         """Degrees of freedom of the standard error."""
-        return self.freedom_by_fourths if self.alone else max(self.effective - 1, 1.0)
+        return (
+            self.satterthwaite_freedom
+            if self.is_unclustered
+            else max(self.n_effective_clusters - 1, 1.0)
+        )
 
     @property
-    def freedom_by_fourths(self) -> float:
-        """Degrees of freedom by the fourth powers of the influences of clusters with rows."""
-        return squares_of([self.each if self.counted is None else self.each[self.counted]])[1]
+    def satterthwaite_freedom(self) -> float:
+        """Satterthwaite's degrees of freedom, from the influences of clusters with rows."""
+        return sum_squares(
+            [self.influences if self.is_counted is None else self.influences[self.is_counted]]
+        )[1]
 
     @property
-    def total(self) -> ClusterTotal:
-        """What is kept if the influences are not."""
-        return ClusterTotal(self.std_error, self.freedom, self.n_clusters, self.alone)
+    def summary(self) -> ClusterSummary:
+        """The standard error and sample size, without the influences."""
+        return ClusterSummary(self.std_error, self.freedom, self.n_clusters, self.is_unclustered)
 
-    def across(self, auc: float) -> float:
-        """Return the AUC of pairs from different clusters, given that of all pairs."""
-        return auc if self.same is None else self.same.removed_from(auc)
+    def remove_same_pairs(self, auc: float) -> float:
+        """Return the AUC of pairs from different clusters, given the AUC of all pairs."""
+        return auc if self.same_pairs is None else self.same_pairs.remove_from(auc)
 
-    def times(self, weight: float) -> ClusterSums:
+    def scale(self, weight: float) -> ClusterSums:
         """Return the influences on `weight` times the number."""
-        return replace(self, each=weight * self.each, same=None)
+        return replace(self, influences=weight * self.influences, same_pairs=None)
 
-    def plus(self, other: ClusterSums) -> ClusterSums:
-        """Return the influences on the sum of two numbers, with the evidence of the weaker."""
-        fewer = min(self.clusters, other.clusters, key=min)
-        each, effective = self.each + other.each, min(self.effective, other.effective)
-        a, b = self.counted, other.counted
-        counted = None if a is None or b is None else a | b
-        found = replace(self, each=each, clusters=fewer, effective=effective, same=None)
-        return replace(found, counted=counted)
+    def add(self, other: ClusterSums) -> ClusterSums:
+        """Return the influences on the sum of two numbers, with the smaller sample size."""
+        a, b = self.is_counted, other.is_counted
+        return replace(
+            self,
+            influences=self.influences + other.influences,
+            n_by_class=min(self.n_by_class, other.n_by_class, key=min),
+            n_effective_clusters=min(self.n_effective_clusters, other.n_effective_clusters),
+            same_pairs=None,
+            is_counted=None if a is None or b is None else a | b,
+        )
 
-    def minus(self, other: ClusterSums) -> ClusterSums:
+    def subtract(self, other: ClusterSums) -> ClusterSums:
         """Return the influences on the difference of two numbers."""
-        return self.plus(other.times(-1.0))
+        return self.add(other.scale(-1.0))
 
     @property
-    def in_clusters(self) -> int | None:
-        """The same as `n_clusters`; None if each row is alone."""
-        return None if self.alone else self.n_clusters
+    def cluster_count(self) -> int | None:
+        """Number of clusters; None for weighted rows without clusters."""
+        return None if self.is_unclustered else self.n_clusters
 
-    def clustered(self, auc: Auc) -> Auc:
-        """Return an AUC as measured, which has a standard error, that allows for the clusters."""
-        if auc.value is None or auc.std_error is None or self.alone:
+    def add_cluster_error(self, auc: Auc) -> Auc:
+        """Add the standard error that allows for clusters to an AUC that has a standard error."""
+        if auc.value is None or auc.std_error is None or self.is_unclustered:
             return auc
-        error = ClusteredError(
+        error = ClusterError(
             self.std_error,
             self.freedom,
             self.n_clusters,
-            self.worth(auc.sizes, auc.std_error),
-            self.across(auc.value),
-            self.freedom_by_fourths,
-            self.effective,
+            self.count_independent_rows(auc.sizes, auc.std_error),
+            self.remove_same_pairs(auc.value),
+            self.satterthwaite_freedom,
+            self.n_effective_clusters,
         )
-        return replace(auc, clustered=error)
+        return replace(auc, cluster_error=error)
 
-    def worth(self, sizes: tuple[float, float], row_error: float) -> tuple[float, float]:
-        """Return how many independent rows two classes are worth.
+    def count_independent_rows(
+        self, sizes: tuple[float, float], row_error: float
+    ) -> tuple[float, float]:
+        """Return the effective number of independent rows in both classes.
 
-        No more than clusters if all pairs are alike, so that there is no variance to compare.
+        It is the number of clusters if all pairs are alike, since the design effect is undefined.
         """
         if row_error == 0:
-            return self.least
+            return self.min_sizes
         effect = (self.std_error / row_error) ** 2
         base, searched = (
-            independent_rows(n, effect, least) for n, least in zip(sizes, self.least, strict=True)
+            count_independent_rows(n, effect, least)
+            for n, least in zip(sizes, self.min_sizes, strict=True)
         )
         return base, searched
 
@@ -157,193 +171,212 @@ class ClusterSums:
 class Clustering:
     """The clusters of ranked rows."""
 
-    # By class (True for the positives): the cluster of each row, in score order.
+    # By class (True for positives): the cluster of each row, in score order.
     codes: Mapping[bool, Codes]
-    n: int  # Number of clusters
+    n_clusters: int  # Number of clusters
     everyone: SortedClasses
-    alone: bool  # Whether each row is a cluster of its own
+    is_unclustered: bool  # Each row is its own cluster
 
     @property
     def overall(self) -> Comparison:
-        """What the overall AUC compares."""
-        return overall_comparison(self.everyone)
+        """The classes compared by the overall AUC."""
+        return compare_all_rows(self.everyone)
 
     @classmethod
-    def of(cls, ranked: RankedRows, codes: Codes | None) -> Clustering:
-        """Put codes 0, 1, ... of the rows in score order; None: each row is a cluster."""
-        in_order, alone = {}, codes is None
+    def from_codes(cls, ranked: RankedRows, codes: Codes | None) -> Clustering:
+        """Sort the codes 0, 1, ... of rows by score; None makes each row a cluster."""
+        in_order, is_unclustered = {}, codes is None
         codes = np.arange(ranked.y_true.size) if codes is None else codes
         for label in (True, False):
             rows = np.flatnonzero(ranked.y_true == label)
             in_order[label] = np.empty(rows.size, dtype=np.intp)
             in_order[label][ranked.position[rows]] = codes[rows]
         n = int(codes.max(initial=-1)) + 1
-        return cls(in_order, n, ranked.everyone, alone)
+        return cls(in_order, n, ranked.everyone, is_unclustered)
 
-    def within(self, members: Members | None, counted: RowsOfClasses | None = None) -> Within:
-        """Return the clusters of a subgroup, and of those that it is compared with.
+    def select_members(
+        self, members: Members | None, counted: ClassCounts | None = None
+    ) -> MemberClusters:
+        """Return the clusters of a subgroup and of the rows that it is compared with.
 
-        What is counted goes to `counted`, for other rankings of the same rows.
+        `counted` caches counts that other rankings of the same rows can reuse.
         """
-        return Within(self, members, {} if counted is None else counted)
+        return MemberClusters(self, members, {} if counted is None else counted)
 
     @cached_property
-    def rows(self) -> dict[bool, _InClusters]:
-        """The rows of each class."""
-        return {label: _InClusters(self.count(codes)) for label, codes in self.codes.items()}
+    def class_counts(self) -> dict[bool, _ClusterCounts]:
+        """Rows per cluster, by class."""
+        return {
+            label: _ClusterCounts(self.count_rows(codes)) for label, codes in self.codes.items()
+        }
 
     @cached_property
-    def same_cluster(self) -> SameCluster:
+    def same_cluster(self) -> ClusterOrder:
         """All rows, ordered by cluster and score."""
-        return SameCluster(self.codes, self.everyone)
+        return ClusterOrder(self.codes, self.everyone)
 
-    def count(self, codes: Codes, weights: Floats | None = None) -> Floats:
-        """Count rows, or sum weights, by cluster."""
-        return np.bincount(codes, weights, self.n).astype(np.float64, copy=False)
+    def count_rows(self, codes: Codes, weights: Floats | None = None) -> Floats:
+        """Count rows, or sum weights, per cluster."""
+        return np.bincount(codes, weights, self.n_clusters).astype(np.float64, copy=False)
 
 
 @dataclass(frozen=True, eq=False)
-class _InClusters:
-    """How many rows of one class each cluster has, or their weight."""
+class _ClusterCounts:
+    """Number, or weight, of a class's rows in each cluster."""
 
     rows: Floats
 
     @cached_property
-    def held(self) -> npt.NDArray[np.bool_]:
+    def has_rows(self) -> npt.NDArray[np.bool_]:
         return self.rows > 0
 
     @cached_property
     def n_clusters(self) -> int:
-        return int(np.count_nonzero(self.held))
+        return int(np.count_nonzero(self.has_rows))
 
     @cached_property
-    def effective(self) -> float:
-        return effective_number(self.rows)
+    def n_effective(self) -> float:
+        return compute_effective_size(self.rows)
 
     @cached_property
     def divisor(self) -> Floats:
-        return unshrinking(self.rows)
+        return compute_leverage_divisors(self.rows)
 
 
-_Pair = tuple[_InClusters, _InClusters]
-# By class, and by whether they are the subgroup's.
-RowsOfClasses = dict[tuple[bool, bool], _InClusters]
+_Pair = tuple[_ClusterCounts, _ClusterCounts]
+# By class, and by membership of the subgroup.
+ClassCounts = dict[tuple[bool, bool], _ClusterCounts]
 
 
 @dataclass(frozen=True, eq=False)
-class Within:
-    """The clusters of one subgroup's rows, and of those that they are compared with.
+class MemberClusters:
+    """The clusters of a subgroup's rows and of the rows that they are compared with.
 
-    Each class is counted once, for all metrics.
+    Each class is counted once for all metrics.
     """
 
     clustering: Clustering
     members: Members | None
     """The subgroup; None for the overall AUC of all rows."""
-    counted: RowsOfClasses = field(repr=False)
-    """What is counted already."""
+    class_counts: ClassCounts = field(repr=False)
+    """Cached counts."""
 
-    def compared(self, metric: str) -> Comparison:
-        """Return what a metric compares."""
-        return self.clustering.overall if self.members is None else self.members.compared[metric]
+    def get_comparison(self, metric: str) -> Comparison:
+        """Return the classes compared by a metric."""
+        return self.clustering.overall if self.members is None else self.members.comparisons[metric]
 
-    def sums(self, metric: str) -> ClusterSums:
-        """Return the clusters' influences on one AUC; both classes must have two rows."""
-        comparison = self.compared(metric)
-        found, rows = self._moves(metric, comparison)
-        same = self._same_pairs(metric, comparison, rows, found.std_error)
-        return replace(found, same=same)
+    def measure_sums(self, metric: str) -> ClusterSums:
+        """Return the influences of clusters on an AUC; both classes must have two rows."""
+        comparison = self.get_comparison(metric)
+        sums, rows = self._measure_with_rows(metric, comparison)
+        same_pairs = self._find_same_pairs(metric, comparison, rows, sums.std_error)
+        return replace(sums, same_pairs=same_pairs)
 
-    def moves(self, metric: str) -> ClusterSums:
-        """Return the same, without looking at the pairs of one cluster."""
-        return self._moves(metric, self.compared(metric))[0]
+    def measure_influences(self, metric: str) -> ClusterSums:
+        """Return the influences without the pairs within clusters, which take longer to count."""
+        return self._measure_with_rows(metric, self.get_comparison(metric))[0]
 
-    def _moves(self, metric: str, comparison: Comparison) -> tuple[ClusterSums, _Pair]:
-        """Return the influences, and the rows, or weight, of y and x in each cluster."""
+    def _measure_with_rows(self, metric: str, comparison: Comparison) -> tuple[ClusterSums, _Pair]:
+        """Return the influences, and the number or weight of rows y and x in each cluster."""
         if comparison.base.weight is not None:
-            return self._weighted_moves(metric, comparison)
-        count = self.clustering.count
-        x_positive, y_positive = CLASSES[metric]
-        found = Deviations.of(comparison)
+            return self._measure_weighted(metric, comparison)
+        count = self.clustering.count_rows
+        x_positive, y_positive = PAIR_LABELS[metric]
+        deviations = PlacementDeviations.from_comparison(comparison)
         inside = self.members is not None and PAIRS[metric].inside
-        x_sums = count(self._codes_of(self.members, positive=x_positive), found.of_x)
-        in_y = self._codes_of(self.members if inside else None, positive=y_positive)
-        y_sums = count(in_y, np.repeat(found.of_y, np.diff(found.bounds)))
+        x_sums = count(
+            self._select_codes(self.members, positive=x_positive), deviations.x_deviations
+        )
+        in_y = self._select_codes(self.members if inside else None, positive=y_positive)
+        y_sums = count(in_y, np.repeat(deviations.y_deviations, np.diff(deviations.bounds)))
         if self.members is not None and not inside:
-            excluded = self._codes_of(self.members.excluded, positive=y_positive)
-            y_sums -= count(excluded, found.of_excluded())
-        rows = self._rows(y_positive, inside=inside), self._rows(x_positive, inside=True)
-        return self._of((y_sums, x_sums), rows, flip=comparison.flip), rows
+            excluded = self._select_codes(self.members.excluded, positive=y_positive)
+            y_sums -= count(excluded, deviations.expand_excluded())
+        rows = (
+            self._count_class(y_positive, inside=inside),
+            self._count_class(x_positive, inside=True),
+        )
+        return self._make_sums((y_sums, x_sums), rows, flip=comparison.flip), rows
 
-    def _weighted_moves(self, metric: str, comparison: Comparison) -> tuple[ClusterSums, _Pair]:
-        count, members = self.clustering.count, self.members
-        x_positive, y_positive = CLASSES[metric]
-        pair = comparison.weighted
+    def _measure_weighted(self, metric: str, comparison: Comparison) -> tuple[ClusterSums, _Pair]:
+        count, members = self.clustering.count_rows, self.members
+        x_positive, y_positive = PAIR_LABELS[metric]
+        pair = comparison.weighted_pair
         inside = members is not None and PAIRS[metric].inside
-        in_x = self._codes_of(members, positive=x_positive)
-        in_y = self._codes_of(members if inside else None, positive=y_positive)
+        in_x = self._select_codes(members, positive=x_positive)
+        in_y = self._select_codes(members if inside else None, positive=y_positive)
         if members is not None and not inside:
-            in_y = np.delete(in_y, members.excluded.of_class(positive=y_positive).position)
-        known = list(zip((in_y, in_x), pair.weights, pair.deviations, strict=True))
-        y_sums, x_sums = (count(codes, weight * of) for codes, weight, of in known)
-        y_rows, x_rows = (_InClusters(count(codes, weight)) for codes, weight, _ in known)
-        found = self._of((y_sums, x_sums), (y_rows, x_rows), flip=comparison.flip)
-        return replace(found, least=(y_rows.effective, x_rows.effective)), (y_rows, x_rows)
+            in_y = np.delete(in_y, members.excluded.select_class(positive=y_positive).position)
+        classes = list(zip((in_y, in_x), pair.weights, pair.deviations, strict=True))
+        y_sums, x_sums = (
+            count(codes, weight * deviations) for codes, weight, deviations in classes
+        )
+        y_rows, x_rows = (_ClusterCounts(count(codes, weight)) for codes, weight, _ in classes)
+        sums = self._make_sums((y_sums, x_sums), (y_rows, x_rows), flip=comparison.flip)
+        return replace(sums, min_sizes=(y_rows.n_effective, x_rows.n_effective)), (y_rows, x_rows)
 
-    def _of(self, sums: Both, rows: _Pair, *, flip: bool) -> ClusterSums:
-        """Return the influences, given those on y and x and the rows, or weight, of each."""
-        of_y, of_x = (one / held.divisor for one, held in zip(sums, rows, strict=True))
+    def _make_sums(self, sums: _TwoClasses, rows: _Pair, *, flip: bool) -> ClusterSums:
+        """Combine the sums over y and x into influences."""
+        y_influences, x_influences = (
+            class_sums / counts.divisor for class_sums, counts in zip(sums, rows, strict=True)
+        )
         clusters = rows[0].n_clusters, rows[1].n_clusters
         return ClusterSums(
-            of_y - of_x if flip else of_x - of_y,
+            y_influences - x_influences if flip else x_influences - y_influences,
             clusters,
-            min(rows[0].effective, rows[1].effective),
+            min(rows[0].n_effective, rows[1].n_effective),
             clusters,
-            alone=self.clustering.alone,
-            counted=rows[0].held | rows[1].held,
+            is_unclustered=self.clustering.is_unclustered,
+            is_counted=rows[0].has_rows | rows[1].has_rows,
         )
 
-    def _rows(self, positive: bool, *, inside: bool) -> _InClusters:  # noqa: FBT001 - a class
-        """Return the rows of a class: the subgroup's, or its background's."""
-        whole = self.clustering.rows[positive]
+    def _count_class(self, positive: bool, *, inside: bool) -> _ClusterCounts:  # noqa: FBT001 - a class
+        """Return the rows per cluster of a class in the subgroup, or in its background."""
+        whole = self.clustering.class_counts[positive]
         if self.members is None:
             return whole
-        if (positive, inside) not in self.counted:
+        if (positive, inside) not in self.class_counts:
             members = self.members if inside else self.members.excluded
-            rows = self.clustering.count(self._codes_of(members, positive=positive))
-            self.counted[positive, inside] = _InClusters(rows if inside else whole.rows - rows)
-        return self.counted[positive, inside]
+            rows = self.clustering.count_rows(self._select_codes(members, positive=positive))
+            self.class_counts[positive, inside] = _ClusterCounts(
+                rows if inside else whole.rows - rows
+            )
+        return self.class_counts[positive, inside]
 
-    def _same_pairs(
+    def _find_same_pairs(
         self, metric: str, comparison: Comparison, rows: _Pair, std_error: float
     ) -> SamePairs | None:
-        """Return the pairs of one cluster, given the rows, or weight, of y and x in each.
+        """Return the pairs within clusters, given the rows y and x in each cluster.
 
-        None if they are too few to move the AUC by more than `NEGLIGIBLE` standard errors.
+        The result is None if the pairs move the AUC by at most `NEGLIGIBLE` standard errors.
         """
-        if self.clustering.alone:
+        if self.clustering.is_unclustered:
             return None
         y_rows, x_rows = rows[0].rows, rows[1].rows
-        pairs, n = inner(y_rows, x_rows), float(y_rows.sum()) * float(x_rows.sum())
-        if not SamePairs.matter(pairs, n, std_error):
+        pairs, n = inner_product(y_rows, x_rows), float(y_rows.sum()) * float(x_rows.sum())
+        if not SamePairs.are_relevant(pairs, n, std_error):
             return None
-        return SamePairs.of(self.wins(metric), pairs, n, flip=comparison.flip)
+        return SamePairs.from_wins(self.count_wins(metric), pairs, n, flip=comparison.flip)
 
-    def wins(self, metric: str) -> float:
-        """Return the number, or weight, of pairs of one cluster in which x is above y."""
+    def count_wins(self, metric: str) -> float:
+        """Return the number, or weight, of pairs within clusters in which x scores above y."""
         same_cluster, members = self.clustering.same_cluster, self.members
-        x_positive, y_positive = CLASSES[metric]
+        x_positive, y_positive = PAIR_LABELS[metric]
         if members is None:
-            return same_cluster.wins(ClassRows(x_positive), ClassRows(y_positive))
-        x = ClassRows(x_positive, members.of_class(positive=x_positive).position)
+            return same_cluster.count_wins(ClassRows(x_positive), ClassRows(y_positive))
+        x = ClassRows(x_positive, members.select_class(positive=x_positive).position)
         removed = members if PAIRS[metric].inside else members.excluded
         alike = removed is members and x_positive == y_positive
-        y = x if alike else ClassRows(y_positive, removed.of_class(positive=y_positive).position)
-        wins = same_cluster.wins(x, y)
+        y = (
+            x
+            if alike
+            else ClassRows(y_positive, removed.select_class(positive=y_positive).position)
+        )
+        wins = same_cluster.count_wins(x, y)
         if not PAIRS[metric].inside:
-            wins = same_cluster.wins(x, ClassRows(y_positive)) - wins
+            wins = same_cluster.count_wins(x, ClassRows(y_positive)) - wins
         return wins
 
-    def _codes_of(self, members: Members | None, *, positive: bool) -> Codes:
+    def _select_codes(self, members: Members | None, *, positive: bool) -> Codes:
         codes = self.clustering.codes[positive]
-        return codes if members is None else codes[members.of_class(positive=positive).position]
+        return codes if members is None else codes[members.select_class(positive=positive).position]

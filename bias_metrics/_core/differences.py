@@ -1,4 +1,4 @@
-"""One metric of two models on the same rows, and what its interval shows."""
+"""The difference of a metric between two models on the same rows, with paired intervals."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ import math
 from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol
 
-from bias_metrics._core.covariance import Joint
-from bias_metrics._core.intervals import few_clusters, quantile, two_sided_p, unseen_reach
-from bias_metrics._core.ranks import Floats, inner
+from bias_metrics._core.covariance import JointMoments
+from bias_metrics._core.intervals import (
+    compute_p_value,
+    compute_unseen_reach,
+    explain_few_clusters,
+    quantile,
+)
+from bias_metrics._core.ranks import Floats, inner_product
 from bias_metrics._core.tables import Row, Tabular
 from bias_metrics._core.values import Estimate, MetricValue
 
@@ -17,7 +22,7 @@ _IF_ANY = {"reason", "n_clusters", "size_low", "size_high"}
 
 @dataclass(frozen=True, repr=False)
 class Difference(Estimate, Tabular):
-    """One metric of two models on the same rows, and the first minus the second."""
+    """A metric of two models on the same rows, and the first value minus the second."""
 
     first: float | None
     second: float | None
@@ -27,37 +32,40 @@ class Difference(Estimate, Tabular):
     std_error: float | None = None
     low: float | None = None
     high: float | None = None
-    """Standard error and confidence interval of `value`, the two models paired."""
+    """Standard error and paired confidence interval of `value`."""
     p_value: float | None = None
-    """Two-sided p-value for no difference."""
+    """Two-sided p-value of the hypothesis of no difference."""
     reason: str | None = None
-    """Why something is None."""
+    """Why a number is None."""
     p_holm: float | None = None
     p_bh: float | None = None
-    """`p_value` adjusted for all cells of the comparison: Holm controls the chance of any error,
-    Benjamini and Hochberg the share of errors among the findings."""
+    """`p_value` adjusted for all cells of the comparison: Holm controls the family-wise error rate,
+    Benjamini and Hochberg the false discovery rate."""
     n_clusters: int | None = None
-    """Number of clusters behind the metric, if the error allows for clusters."""
+    """Number of clusters, if the standard error allows for clusters."""
     size_low: float | None = None
     size_high: float | None = None
-    """For a gap (AEG): bounds on `|first| - |second|`, how much wider the first gap is than the
-    second, at the same confidence whatever the signs; 0 or less for identical scores."""
+    """For a gap (AEG): bounds on `|first| - |second|`, the change of its size. They have the same
+    confidence whatever the signs, and are 0 or less for identical scores."""
 
-    def adjusted(self, p_holm: float | None, p_bh: float | None) -> Difference:
+    def set_adjusted_p(self, p_holm: float | None, p_bh: float | None) -> Difference:
         """Return the difference with its adjusted p-values."""
-        found = replace(self, p_holm=p_holm, p_bh=p_bh)
-        return found if self._measure is None else found.measured_by(self._measure)
+        difference = replace(self, p_holm=p_holm, p_bh=p_bh)
+        return difference if self._measure is None else difference.attach_measure(self._measure)
 
-    def at(self, confidence: float) -> Difference:
-        """Return the difference with its interval at another confidence: see `Estimate`."""
-        return super().at(confidence).adjusted(self.p_holm, self.p_bh)
+    def change_confidence(self, confidence: float) -> Difference:
+        """Return the difference with its interval at another confidence; see `Estimate`."""
+        return super().change_confidence(confidence).set_adjusted_p(self.p_holm, self.p_bh)
 
-    def not_worse_by(self, margin: float) -> bool | None:
-        """Say whether the first model is significantly not worse by `margin`.
+    def is_non_inferior(self, margin: float) -> bool | None:
+        """Test whether the first model is non-inferior: not worse than the second by `margin`.
 
-        Of an AUC, higher is better. Of a gap, the size counts: either sign is harm, and a gap that
-        shrinks is better. True: significantly not worse by `margin` (non-inferior); False:
-        significantly worse by more; None: undecided.
+        A higher AUC is better. A smaller gap is better, whatever its sign.
+
+        Returns
+        -------
+        bool or None
+            True: non-inferior; False: significantly worse by more than `margin`; None: undecided.
         """
         if self.size_low is not None and self.size_high is not None:
             return True if self.size_high < margin else False if self.size_low > margin else None
@@ -65,11 +73,14 @@ class Difference(Estimate, Tabular):
             return None
         return True if self.low > -margin else False if self.high < -margin else None
 
-    def within(self, margin: float) -> bool | None:
-        """Say whether the two are shown to differ by less than `margin`.
+    def is_equivalent(self, margin: float) -> bool | None:
+        """Test whether the two models are equivalent: they differ by less than `margin`.
 
-        True: the interval lies within the margin on both sides; False: it lies outside;
-        None: neither.
+        Returns
+        -------
+        bool or None
+            True: the interval is within the margin on both sides; False: it is outside; None:
+            undecided.
         """
         if self.low is None or self.high is None:
             return None
@@ -77,21 +88,21 @@ class Difference(Estimate, Tabular):
             return True
         return False if self.low > margin or self.high < -margin else None
 
-    def shown(self, confidence: float) -> bool:
-        """Say whether the two differ, by the p-value adjusted by Holm and by the interval."""
+    def is_significant(self, confidence: float) -> bool:
+        """Test for a difference, by Holm's adjusted p-value and by the interval."""
         if self.low is None or self.high is None or self.p_holm is None:
             return False
         return self.p_holm <= 1 - confidence and not self.low <= 0 <= self.high
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values; reason, clusters and sizes only if they exist."""
-        found = {field.name: getattr(self, field.name) for field in fields(self)}
+        """Return plain values; reason, clusters and sizes only if defined."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {
-            key: value for key, value in found.items() if key not in _IF_ANY or value is not None
+            key: value for key, value in values.items() if key not in _IF_ANY or value is not None
         }
 
     def rows(self) -> list[Row]:
-        """Return one record."""
+        """Return a single record."""
         return [{field.name: getattr(self, field.name) for field in fields(self)}]
 
     def __str__(self) -> str:
@@ -105,36 +116,36 @@ class Difference(Estimate, Tabular):
 # ---- The interval of a difference of two estimates from the same rows
 
 
-# A variance of a difference below this share of the estimates' own variances is rounding error.
+# Below this share of the estimates' variances, the variance of a difference is rounding error.
 _ROUNDING = 1e-12
-# The skewness of a difference is multiplied by this. Hall's transformation ignores terms that
-# are not small when few rows are out of order: with a factor of 1, claims of being not worse are
-# false in 5.0 to 5.9 of 100 samples of 500 positives near an AUC of 1; with this one, in 5.
+# Factor of a difference's skewness. Hall's transformation ignores terms that are not small if few
+# rows are out of order. With a factor of 1, claims of non-inferiority are false in 5.0 to 5.9 of
+# 100 samples of 500 positives near an AUC of 1; with this factor, in 5.
 _CAUTION = 1.5
-# The sign of a gap is taken as certain if it is more than this many standard errors from 0.
+# The sign of a gap counts as certain if the gap is more than this many standard errors from 0.
 SURE = 3.0
 
 
-def less(a: MetricValue, b: MetricValue) -> float | None:
-    """Return a - b if both are defined."""
+def subtract_values(a: MetricValue, b: MetricValue) -> float | None:
+    """Return a - b, or None if either is undefined."""
     return None if a.value is None or b.value is None else a.value - b.value
 
 
-def undefined_difference(a: MetricValue, b: MetricValue) -> Difference:
-    """Return a difference without uncertainty, with the reason."""
+def make_undefined_difference(a: MetricValue, b: MetricValue) -> Difference:
+    """Return a difference without an interval, and the reason."""
     reason = a.reason or b.reason or "one of the two has no standard error"
-    return Difference(a.value, b.value, less(a, b), reason=reason)
+    return Difference(a.value, b.value, subtract_values(a, b), reason=reason)
 
 
-def symmetric(
+def make_symmetric_difference(
     a: MetricValue,
     b: MetricValue,
     std_error: float,
     confidence: float,
     freedom: float = math.inf,
 ) -> Difference:
-    """Return a difference whose interval reaches as far on both sides."""
-    value, z = less(a, b), quantile(confidence, freedom)
+    """Return a difference with a symmetric interval."""
+    value, z = subtract_values(a, b), quantile(confidence, freedom)
     assert value is not None  # noqa: S101
     return Difference(
         a.value,
@@ -143,94 +154,110 @@ def symmetric(
         std_error,
         value - z * std_error,
         value + z * std_error,
-        two_sided_p(value, std_error, freedom),
+        compute_p_value(value, std_error, freedom),
     )
 
 
-class Spread(Protocol):
-    """How far rows or clusters move a number, and what they are worth: Estimate or ClusterSums."""
+class HasInfluences(Protocol):
+    """Influences of rows or clusters on a number: `LinearEstimate` or `ClusterSums`."""
 
     @property
-    def each(self) -> Floats:
+    def influences(self) -> Floats:
         """The influences."""
 
     @property
     def std_error(self) -> float:
-        """Their root sum of squares."""
+        """Standard error: the root of the sum of squared influences."""
 
     @property
     def freedom(self) -> float:
-        """Its degrees of freedom."""
+        """Degrees of freedom of the standard error."""
 
     @property
-    def in_clusters(self) -> int | None:
-        """How many clusters are behind the number; None if rows come in no clusters."""
+    def cluster_count(self) -> int | None:
+        """Number of clusters; None if rows are not clustered."""
 
-    def minus(self, other: Any, /) -> Spread:
-        """Return the same of the difference of two numbers of the same rows."""
+    def subtract(self, other: Any, /) -> HasInfluences:
+        """Return the influences on the difference of two numbers of the same rows."""
 
 
 @dataclass(frozen=True)
-class Apart:
-    """How two numbers of the same rows vary together: their difference needs no rows."""
+class PairedError:
+    """Joint error of two numbers of the same rows; their difference is computed without rows."""
 
-    together: Joint
-    """Their covariance, and third moments."""
+    joint_moments: JointMoments
+    """Covariance and third moments of the two numbers."""
     freedom: float = math.inf
     """Degrees of freedom of the difference's standard error."""
-    small: bool = True
-    """Whether the interval is that of the numbers' own ones."""
+    is_small: bool = True
+    """True if the interval is computed from the numbers' own intervals."""
     n_clusters: int | None = None
-    """Clusters behind the difference; None if rows come in no clusters."""
+    """Number of clusters; None if rows are not clustered."""
     std_error: float = 0.0
-    """With clusters: its standard error."""
+    """Standard error of the difference, for clustered rows."""
     n_drawn: float = math.inf
-    """How many rows, or clusters, the smaller compared class is worth: see `with_unseen_loss`."""
-    of_auc: bool = True
-    """Whether the numbers are AUCs or AEGs."""
+    """Effective number of rows, or clusters, of the smaller class: see `widen_for_unseen_loss`."""
+    is_auc: bool = True
+    """True for AUCs and AEGs."""
 
     @classmethod
-    def of(
-        cls, of_a: Spread, of_b: Spread, n_drawn: float = math.inf, *, of_auc: bool = True
-    ) -> Apart:
-        """Compare the influences on two numbers."""
-        apart = of_a.minus(of_b)
-        together = Joint(inner(of_a.each, of_b.each), (0.0, 0.0, 0.0, 0.0))
-        n_clusters = apart.in_clusters
-        error = 0.0 if n_clusters is None else apart.std_error
+    def from_influences(
+        cls,
+        first: HasInfluences,
+        second: HasInfluences,
+        n_drawn: float = math.inf,
+        *,
+        is_auc: bool = True,
+    ) -> PairedError:
+        """Compute the joint error from the influences on both numbers."""
+        difference = first.subtract(second)
+        joint_moments = JointMoments(
+            inner_product(first.influences, second.influences), (0.0, 0.0, 0.0, 0.0)
+        )
+        n_clusters = difference.cluster_count
+        error = 0.0 if n_clusters is None else difference.std_error
         return cls(
-            together,
-            apart.freedom,
+            joint_moments,
+            difference.freedom,
             n_clusters=n_clusters,
             std_error=error,
             n_drawn=n_drawn,
-            of_auc=of_auc,
+            is_auc=is_auc,
         )
 
-    def difference(
+    def compute_difference(
         self, a: MetricValue, b: MetricValue, confidence: float, *, is_gap: bool = False
     ) -> Difference:
-        """Return the difference of the two numbers, whose intervals have this confidence."""
+        """Return the difference of two numbers with intervals at this confidence."""
         n_clusters = self.n_clusters
-        if n_clusters is not None and (reason := few_clusters(n_clusters)):
-            found = Difference(a.value, b.value, less(a, b), self.std_error, reason=reason)
+        if n_clusters is not None and (reason := explain_few_clusters(n_clusters)):
+            result = Difference(
+                a.value, b.value, subtract_values(a, b), self.std_error, reason=reason
+            )
         else:
 
-            def apart(b: MetricValue, together: Joint) -> Difference:
-                found = paired(a, b, together, confidence, self.freedom, small=self.small)
-                of_auc = self.of_auc and not is_gap
-                return with_unseen_loss(found, self.n_drawn, confidence, of_auc=of_auc)
+            def apart(b: MetricValue, joint_moments: JointMoments) -> Difference:
+                difference = compute_paired_difference(
+                    a, b, joint_moments, confidence, self.freedom, small=self.is_small
+                )
+                is_auc = self.is_auc and not is_gap
+                return widen_for_unseen_loss(difference, self.n_drawn, confidence, is_auc=is_auc)
 
-            found = apart(b, self.together)
+            result = apart(b, self.joint_moments)
             if is_gap:
-                found = sized(found, apart(negated(b), self.together.negated()), b, confidence)
-        return found if n_clusters is None else replace(found, n_clusters=n_clusters)
+                result = bound_size_change(
+                    result,
+                    apart(negate_value(b), self.joint_moments.negate_second()),
+                    b,
+                    confidence,
+                )
+        return result if n_clusters is None else replace(result, n_clusters=n_clusters)
 
 
-def paired(
+def compute_paired_difference(
     a: MetricValue,
     b: MetricValue,
-    together: Joint,
+    joint_moments: JointMoments,
     confidence: float,
     freedom: float = math.inf,
     *,
@@ -238,99 +265,107 @@ def paired(
 ) -> Difference:
     """Return the difference of two estimates from the same rows.
 
-    With few rows in a class (`small`), or if an estimate has no error of its own, the interval is
-    computed from the estimates' own intervals (see `_reach`); otherwise from the error of the
-    difference, stretched if it is skewed (see `skewed_reach`). It has zero width if both models
-    rank the rows alike, which `with_unseen_loss` widens.
+    With few rows in a class (`small`), or if an estimate has a standard error of 0, the interval is
+    computed from the estimates' own intervals (see `_compute_reach`). Otherwise it is computed from
+    the error of the difference, and allows for skewness (see `compute_skewed_reach`). It has zero
+    width if both models rank the rows alike; `widen_for_unseen_loss` widens it.
     """
     assert a.std_error is not None  # noqa: S101
     assert b.std_error is not None  # noqa: S101
     product = a.std_error * b.std_error
-    variance = max(a.std_error**2 + b.std_error**2 - 2 * together.covariance, 0.0)
-    value = less(a, b)
+    variance = max(a.std_error**2 + b.std_error**2 - 2 * joint_moments.covariance, 0.0)
+    value = subtract_values(a, b)
     assert value is not None  # noqa: S101
     if product > 0 and variance <= _ROUNDING * product:  # the same ranks, apart from rounding
-        return symmetric(a, b, 0.0, confidence)
+        return make_symmetric_difference(a, b, 0.0, confidence)
     std_error = math.sqrt(variance)
     if small or product == 0:
-        correlation = together.covariance / product if product > 0 else 0.0
-        down, up = (_reach(a, b, correlation, upwards=upwards) for upwards in (False, True))
+        correlation = joint_moments.covariance / product if product > 0 else 0.0
+        down, up = (_compute_reach(a, b, correlation, upwards=upwards) for upwards in (False, True))
     else:
         z = quantile(confidence, freedom)
-        skewness = _CAUTION * together.third / std_error**3
-        down, up = (std_error * one for one in skewed_reach(z, skewness))
-    p_value = two_sided_p(value, std_error, freedom)
+        skewness = _CAUTION * joint_moments.third_moment / std_error**3
+        down, up = (std_error * distance for distance in compute_skewed_reach(z, skewness))
+    p_value = compute_p_value(value, std_error, freedom)
     return Difference(a.value, b.value, value, std_error, value - down, value + up, p_value)
 
 
-def with_unseen_loss(
-    found: Difference, n_drawn: float, confidence: float, *, of_auc: bool
+def widen_for_unseen_loss(
+    difference: Difference, n_drawn: float, confidence: float, *, is_auc: bool
 ) -> Difference:
-    """Return a difference whose interval allows for a loss in rows of which none was drawn.
+    """Widen the interval of a difference for a loss in rows that were not drawn.
 
-    A model may lose in a few rows and be the same in all others. The differences of single rows
-    are then nearly all 0, and their deviation says nothing of the rows that were not drawn. So one
-    row is added to the smaller compared class, which falls, under one of the models, to the middle
-    of the scores that it is compared with. The number of fallen rows is skewed, as a Poisson
-    number is: its upper limit is `(z^2 - 1) / 3` rows farther than the normal one, and a fallen row
-    that is spread evenly between its place and the other end weighs 3/2 of the mean one.
+    A model may rank a few rows worse and all others alike. Nearly all differences of single rows
+    are then 0, and their variance contains no information about undrawn rows. So a row is added to
+    the smaller class. Under either model, it falls to the middle of the scores that it is compared
+    with. The number of fallen rows is skewed like a Poisson number: its upper limit is
+    `(z^2 - 1) / 3` rows above the normal limit. A row whose fall is uniform between its place and
+    the other end weighs 3/2 of the mean fall.
 
     Parameters
     ----------
     found : Difference
-        With an interval.
+        The difference; returned unchanged without an interval.
     n_drawn : float
-        How many rows, or clusters, of equal weight the class is worth.
+        Effective number of rows, or clusters, of the smaller class.
     confidence : float
-        Of the interval.
+        Confidence of the interval.
     of_auc : bool
         Whether the numbers are AUCs; a row moves another number by 1/2 of its weight.
 
     Notes
     -----
-    By simulation (`tests/bias_metrics/report/test_losses_in_few_rows.py`), a loss of just the
-    margin passes in at most the asked share, whatever the rows that it sits in.
+    By simulation (`tests/bias_metrics/report/test_losses_in_few_rows.py`), a loss equal to the
+    margin passes at most as often as the confidence allows, whichever rows it affects.
 
     References
     ----------
     Agresti and Coull (1998), The American Statistician 52 (added rows). Wilson and Hilferty (1931),
     PNAS 17 (the skewness of limits of a Poisson number).
     """
-    if found.low is None or found.high is None or n_drawn == math.inf:
-        return found
-    assert found.value is not None  # noqa: S101
+    if difference.low is None or difference.high is None or n_drawn == math.inf:
+        return difference
+    assert difference.value is not None  # noqa: S101
     down, up = (
-        unseen_reach(
-            (of_model or 0.0) - 0.5 if of_auc else 0.5, found.std_error or 0.0, n_drawn, confidence
+        compute_unseen_reach(
+            (model_value or 0.0) - 0.5 if is_auc else 0.5,
+            difference.std_error or 0.0,
+            n_drawn,
+            confidence,
         )
-        for of_model in (found.first, found.second)
+        for model_value in (difference.first, difference.second)
     )
-    low, high = min(found.low, found.value - down), max(found.high, found.value + up)
-    return replace(found, low=low, high=high)
+    low, high = (
+        min(difference.low, difference.value - down),
+        max(difference.high, difference.value + up),
+    )
+    return replace(difference, low=low, high=high)
 
 
-def with_unseen(found: Difference, error: float, confidence: float) -> Difference:
-    """Return the difference of two aggregates, which may be off by rows that were not drawn.
+def widen_for_unseen_rows(difference: Difference, error: float, confidence: float) -> Difference:
+    """Widen the interval of a difference of aggregates for rows that were not drawn.
 
     Parameters
     ----------
     error : float
-        By how much: as a standard error, independent of the difference's own.
+        Standard error due to these rows, independent of the difference's own.
     """
-    if found.value is None or found.low is None or found.high is None or not error:
-        return found
+    if difference.value is None or difference.low is None or difference.high is None or not error:
+        return difference
     reach = quantile(confidence) * error
-    down, up = (math.hypot(found.value - end, reach) for end in (found.low, found.high))
-    return replace(found, low=found.value - down, high=found.value + up)
+    down, up = (
+        math.hypot(difference.value - end, reach) for end in (difference.low, difference.high)
+    )
+    return replace(difference, low=difference.value - down, high=difference.value + up)
 
 
-def skewed_reach(z: float, skewness: float) -> tuple[float, float]:
-    """Return how many standard errors an interval reaches down and up from its estimate.
+def compute_skewed_reach(z: float, skewness: float) -> tuple[float, float]:
+    """Return the distances of an interval's ends from the estimate, in standard errors.
 
-    If an estimate is skewed, its distance from the truth in standard errors is skewed in the
-    opposite direction: with a long tail of high values, it is too low by a large amount more
-    often than it seems. Hall's transformation corrects this. It never makes the interval shorter
-    than `z`, because the skewness itself is estimated from the same few rows.
+    If an estimate is skewed, its t statistic is skewed in the opposite direction: with a long tail
+    of high values, large underestimates are more frequent than the standard error suggests. Hall's
+    transformation corrects for this. The distances are never below `z`, because the skewness is
+    estimated from the same few rows.
 
     References
     ----------
@@ -345,28 +380,28 @@ def skewed_reach(z: float, skewness: float) -> tuple[float, float]:
     return max(distance(z), z), max(-distance(-z), z)
 
 
-def negated(b: MetricValue) -> MetricValue:
+def negate_value(b: MetricValue) -> MetricValue:
     """Return -b, so that a sum is a difference: a + b = a - (-b)."""
-    value, low, high = (None if one is None else -one for one in (b.value, b.high, b.low))
+    value, low, high = (None if end is None else -end for end in (b.value, b.high, b.low))
     return replace(b, value=value, low=low, high=high)
 
 
-def sized(
+def bound_size_change(
     difference: Difference, total: Difference, second: MetricValue, confidence: float
 ) -> Difference:
-    """Return the difference of two gaps with bounds on how much larger the first one's size is.
+    """Return the difference of two gaps with bounds on |first| - |second|.
 
-    Upper bound: whatever the sign s, |first| - |second| is at most the larger of
+    Upper bound: for either sign s, |first| - |second| is at most the larger of
     s (first - second) and -s (first + second). We take the sign of the second gap's estimate as
-    s, and the larger of these two upper bounds. Nor is it ever more than |first - second|: if
-    that gives a tighter bound (nearly equal gaps around zero, whose sign is unclear), we use it.
-    Unless the sign of the second gap is certain, the estimate could have picked either sign, so
-    each sign gets half of the error that `confidence` allows.
+    s, and the larger of these two upper bounds. The change is also at most |first - second|. We use
+    that bound if it is tighter, as for nearly equal gaps around 0, whose sign is unclear. Unless
+    the sign of the second gap is certain, the estimate could have selected either sign. Each sign
+    then gets half of the error that `confidence` allows.
 
-    Lower bound: |first| is larger than |second| only if first - second and first + second
-    are both above 0, or both below it, so both must be shown (an intersection-union test, which
-    needs no wider intervals). The signs of the estimates are not used: two gaps of the same size
-    and opposite sign may both have been estimated on the same side of 0.
+    Lower bound: |first| is larger than |second| only if first - second and first + second are both
+    above 0 or both below 0. So both must be significant: an intersection-union test, which needs no
+    wider intervals. The signs of the estimates are not used: two gaps of equal size and opposite
+    sign may both have been estimated on the same side of 0.
 
     References
     ----------
@@ -379,18 +414,20 @@ def sized(
     sure = abs(second.value) > SURE * second.std_error
     wider = 1.0 if sure else quantile((1 + confidence) / 2) / quantile(confidence)
     turned = second.value < 0
-    apart, against = (_ends(one, wider, turned=turned) for one in (difference, total))
-    plain = [_ends(one, 1.0, turned=False) for one in (difference, total)]
-    both = min(low for low, _ in plain), max(high for _, high in plain)
+    difference_ends, total_ends = (
+        _widen_ends(number, wider, turned=turned) for number in (difference, total)
+    )
+    unwidened = [_widen_ends(number, 1.0, turned=False) for number in (difference, total)]
+    both = min(low for low, _ in unwidened), max(high for _, high in unwidened)
     return replace(
         difference,
         size_low=max(both[0], -both[1]),
-        size_high=max(apart[1], min(-against[0], -apart[0])),
+        size_high=max(difference_ends[1], min(-total_ends[0], -difference_ends[0])),
     )
 
 
-def _ends(difference: Difference, wider: float, *, turned: bool) -> tuple[float, float]:
-    """Return the ends of a widened interval; if `turned`, those for the negated number."""
+def _widen_ends(difference: Difference, wider: float, *, turned: bool) -> tuple[float, float]:
+    """Return the ends of a widened interval; if `turned`, of the negated number."""
     assert difference.value is not None  # noqa: S101
     assert difference.low is not None  # noqa: S101
     assert difference.high is not None  # noqa: S101
@@ -401,28 +438,30 @@ def _ends(difference: Difference, wider: float, *, turned: bool) -> tuple[float,
     return (-high, -low) if turned else (low, high)
 
 
-def _reach(a: MetricValue, b: MetricValue, correlation: float, *, upwards: bool) -> float:
-    """Return how far the interval of `a - b` reaches from the estimate.
+def _compute_reach(a: MetricValue, b: MetricValue, correlation: float, *, upwards: bool) -> float:
+    """Return the distance from the estimate of `a - b` to an end of its interval.
 
-    With correlation 0 this is Zou's rule: the hypotenuse of the distance of `a` to one end of
-    its interval and of `b` to the opposite end of its own. With correlation 1 both are at the
-    same end of their intervals, the end that moves their difference farther in this direction:
-    0 for the same scores. Values in between are interpolated. In large cells, where intervals
-    are symmetric, this is the usual paired interval whatever the correlation.
+    With correlation 0 this is Zou's rule: the hypotenuse of the distances of `a` to an end of its
+    interval, and of `b` to the opposite end of its own. With correlation 1 both are at the same end
+    of their intervals, the end that moves their difference farther in this direction. The distance
+    is then 0 for identical scores. Correlations between 0 and 1 are interpolated. In large cells,
+    whose intervals are symmetric, this is the usual paired interval whatever the correlation.
     """
-    to_a = _distance(a, upwards=upwards)
-    to_b = _distance(b, upwards=not upwards)
-    apart = to_a**2 + to_b**2
+    a_distance = _compute_distance(a, upwards=upwards)
+    b_distance = _compute_distance(b, upwards=not upwards)
+    independent = a_distance**2 + b_distance**2
     if correlation <= 0:
-        return math.sqrt(apart - 2 * correlation * to_a * to_b)
+        return math.sqrt(independent - 2 * correlation * a_distance * b_distance)
     correlation = min(correlation, 1.0)
-    together = max(
-        to_a - _distance(b, upwards=upwards), to_b - _distance(a, upwards=not upwards), 0.0
+    correlated = max(
+        a_distance - _compute_distance(b, upwards=upwards),
+        b_distance - _compute_distance(a, upwards=not upwards),
+        0.0,
     )
-    return math.sqrt((1 - correlation) * apart + correlation * together**2)
+    return math.sqrt((1 - correlation) * independent + correlation * correlated**2)
 
 
-def _distance(value: MetricValue, *, upwards: bool) -> float:
+def _compute_distance(value: MetricValue, *, upwards: bool) -> float:
     end = value.high if upwards else value.low
     assert value.value is not None  # noqa: S101
     assert end is not None  # noqa: S101 - with a standard error there is an interval

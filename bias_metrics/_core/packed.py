@@ -1,4 +1,4 @@
-"""Memberships of many subgroups in little memory: one bit per row and subgroup."""
+"""Memberships of many subgroups in little memory: a bit per row and subgroup."""
 
 from __future__ import annotations
 
@@ -8,77 +8,79 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._core.index import labelled_inputs, refuse_misaligned
+from bias_metrics._core.index import find_row_labels, refuse_misaligned
 
 BoolArray = npt.NDArray[np.bool_]
 
 
 class PackedMasks(Mapping[str, BoolArray]):
-    """A mapping of subgroup to mask, one bit per row, whose masks are unpacked on access.
+    """A mapping of subgroup to mask, stored as bits and unpacked on access.
 
-    `bits` has one row of `numpy.packbits` per subgroup; it may be memory-mapped from a file.
+    `bits` has a row of `numpy.packbits` per subgroup, and may be memory-mapped from a file.
 
-    >>> masks = PackedMasks.of([("gay", [True, False, True])], 3)
+    >>> masks = PackedMasks.from_masks([("gay", [True, False, True])], 3)
     >>> masks["gay"].tolist(), masks.n_rows
     ([True, False, True], 3)
     """
 
     def __init__(self, names: Sequence[str], bits: npt.NDArray[np.uint8], n_rows: int) -> None:
-        self._at = {name: at for at, name in enumerate(names)}
-        shape = (len(names), bytes_of(n_rows))
-        if bits.shape != shape or len(self._at) != len(names):
+        self._positions = {name: position for position, name in enumerate(names)}
+        shape = (len(names), count_bytes(n_rows))
+        if bits.shape != shape or len(self._positions) != len(names):
             msg = f"`bits` must have shape {shape}, for different names; got shape {bits.shape}."
             raise ValueError(msg)
         self._bits = bits
         self.n_rows = n_rows
-        self.index = None  # its rows have no labels; without this all masks would be unpacked
+        self.index = None  # rows have no labels; without this, a check would unpack all masks
 
     @classmethod
-    def of(cls, masks: Iterable[tuple[str, npt.ArrayLike]], n_rows: int) -> PackedMasks:
-        """Pack masks from pairs of name and boolean array, one at a time."""
+    def from_masks(cls, masks: Iterable[tuple[str, npt.ArrayLike]], n_rows: int) -> PackedMasks:
+        """Pack pairs of name and boolean array, with a single unpacked mask at a time."""
         names, packed = [], []
         first: dict[str, object] = {}
         for name, mask in masks:
-            own: dict[str, object] = {f"masks[{name!r}]": mask}
-            refuse_misaligned(first | own)
-            if not first and any(labelled_inputs(own)):
-                first = own
+            labelled: dict[str, object] = {f"masks[{name!r}]": mask}
+            refuse_misaligned(first | labelled)
+            if not first and any(find_row_labels(labelled)):
+                first = labelled
             names.append(name)
             packed.append(np.packbits(np.asarray(mask, dtype=np.bool_)))
-        bits = np.array(packed, dtype=np.uint8).reshape(len(names), bytes_of(n_rows))
+        bits = np.array(packed, dtype=np.uint8).reshape(len(names), count_bytes(n_rows))
         return cls(names, bits, n_rows)
 
     def __getitem__(self, name: str) -> BoolArray:
-        """Unpack one mask, shape (n_rows,)."""
-        packed = np.asarray(self._bits[self._at[name]])
+        """Unpack a mask, shape (n_rows,)."""
+        packed = np.asarray(self._bits[self._positions[name]])
         return np.unpackbits(packed, count=self.n_rows).view(np.bool_)
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names."""
-        return iter(self._at)
+        return iter(self._positions)
 
     def __len__(self) -> int:
         """Count the subgroups."""
-        return len(self._at)
+        return len(self._positions)
 
-    def any(self) -> BoolArray:
-        """Say which rows belong to any subgroup, shape (n_rows,)."""
-        found = np.zeros(bytes_of(self.n_rows), dtype=np.uint8)
-        for bit in self._bits:
-            found |= bit
-        return np.unpackbits(found, count=self.n_rows).view(np.bool_)
+    def find_any_member(self) -> BoolArray:
+        """Return a mask of the rows in any subgroup, shape (n_rows,)."""
+        any_bits = np.zeros(count_bytes(self.n_rows), dtype=np.uint8)
+        for row in self._bits:
+            any_bits |= row
+        return np.unpackbits(any_bits, count=self.n_rows).view(np.bool_)
 
-    def within(self, rows: BoolArray) -> PackedMasks:
-        """Return the masks of some rows only."""
-        return PackedMasks.of(((name, mask[rows]) for name, mask in self.items()), int(rows.sum()))
+    def select_rows(self, rows: BoolArray) -> PackedMasks:
+        """Return the masks of the selected rows."""
+        return PackedMasks.from_masks(
+            ((name, mask[rows]) for name, mask in self.items()), int(rows.sum())
+        )
 
 
-def bytes_of(n_rows: int) -> int:
+def count_bytes(n_rows: int) -> int:
     """Return the number of bytes of a packed mask."""
     return -(-n_rows // 8)
 
 
-# ---- Subgroups as the columns of a data frame, which is recognised without importing its library
+# ---- Subgroups as columns of a data frame, recognised without importing its library
 
 
 @runtime_checkable
@@ -94,21 +96,21 @@ class Columns(Protocol):
 
 
 Subgroups: TypeAlias = Mapping[str, npt.ArrayLike] | Columns | Sequence[str] | npt.NDArray[Any]
-"""Named memberships: a mapping of arrays, a data frame of boolean columns, or a column that has the
+"""Named memberships: a mapping of arrays, a data frame of boolean columns, or a column with the
 name of each row's group."""
 
 
-def by_name(named: Any, argument: str) -> Mapping[str, npt.ArrayLike]:
+def get_columns(named: Any, argument: str) -> Mapping[str, npt.ArrayLike]:
     """Return the arrays of a mapping, or the columns of a data frame, by name."""
     if isinstance(named, Mapping):
         return named
-    # Of a lazy frame even the names of columns would be computed.
+    # In a lazy frame, even the names of columns would be computed.
     is_lazy = hasattr(type(named), "collect") and not hasattr(type(named), "__len__")
     if is_lazy:
         msg = f"`{argument}` must have rows; a {type(named).__name__} has none: call `.collect()`."
         raise TypeError(msg)
     if isinstance(named, Columns):
-        # The columns of a table of PyArrow are no names.
+        # `columns` of a PyArrow table holds arrays, not names.
         names = list(getattr(named, "column_names", named.columns))
         repeated = sorted({str(name) for name in names if names.count(name) > 1})
         if repeated:

@@ -1,9 +1,9 @@
-"""Pair counts from sorted scores: the one place where scores are ranked.
+"""Pair counts from sorted scores; all ranking happens in this module.
 
-Each class is sorted once. A subgroup's few scores are then searched in the sorted classes,
-and the subgroup's own members are subtracted, which leaves the pairs with the background:
-no metric sorts a large array again. Counts of pairs are kept doubled, so that a tie, which
-counts one half, is an integer and the unweighted result is exact.
+Each class is sorted once. A subgroup's few scores are then searched in the sorted classes, and the
+subgroup's own members are subtracted, which leaves the pairs with the background. No metric sorts a
+large array again. Pair counts are doubled: a tie, which counts one half, is then an integer, and
+the unweighted result is exact.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from bias_metrics._core.checks import BoolArray, FloatArray
 
 @dataclass(frozen=True, eq=False)
 class SortedScores:
-    """The scores of one class in ascending order, with their weights in the same order."""
+    """The scores of a class in ascending order, with their weights in the same order."""
 
     scores: FloatArray
-    """Ascending; weighted rows of the same score are in order of weight."""
+    """In ascending order; weighted rows with equal scores are in order of weight."""
     cumulative_weight: FloatArray | None = None
-    """(n + 1,): `cumulative_weight[i]` is the weight of the first `i` scores; None when every row
-    counts once."""
+    """(n + 1,): `cumulative_weight[i]` is the weight of the first `i` scores; None without
+    weights."""
     weight: FloatArray | None = None
-    """The weights themselves: their sums have lost digits."""
+    """The weights themselves, since differences of their sums would lose digits."""
 
     @property
     def n(self) -> int:
@@ -37,57 +37,57 @@ class SortedScores:
 
     @property
     def total(self) -> float:
-        """Total weight; the number of rows when there are no weights."""
+        """Total weight; the number of rows without weights."""
         if self.cumulative_weight is None:
             return self.n
         return float(self.cumulative_weight[-1])
 
-    def taken(self, places: npt.NDArray[np.integer]) -> SortedScores:
-        """Return the scores at some ascending places."""
+    def take_places(self, places: npt.NDArray[np.integer]) -> SortedScores:
+        """Return the scores at the given ascending places."""
         scores = self.scores[places]
         return (
             SortedScores(scores)
             if self.weight is None
-            else weighted_scores(scores, self.weight[places])
+            else make_weighted_scores(scores, self.weight[places])
         )
 
-    def without(self, others: SortedScores) -> SortedScores:
-        """Return the weighted rows that are left if `others`, which are among them, are removed.
+    def remove_rows(self, others: SortedScores) -> SortedScores:
+        """Return the weighted rows without `others`, which must be among them.
 
-        Rows of the same score and weight are interchangeable, so no row numbers are needed.
+        Row numbers are not needed, since rows with equal score and weight are interchangeable.
         """
-        rows, removed = self.pairs, others.pairs
+        rows, removed = self.sort_keys, others.sort_keys
         repeated = np.arange(removed.size) - np.searchsorted(removed, removed)
-        left = np.delete(rows, np.searchsorted(rows, removed) + repeated)
-        return weighted_scores(left.real.astype(self.scores.dtype), left.imag)
+        rest = np.delete(rows, np.searchsorted(rows, removed) + repeated)
+        return make_weighted_scores(rest.real.astype(self.scores.dtype), rest.imag)
 
     @property
-    def pairs(self) -> npt.NDArray[np.complex128]:
-        """Score and weight of each row, in ascending order."""
+    def sort_keys(self) -> npt.NDArray[np.complex128]:
+        """Scores and weights of rows, in ascending order."""
         assert self.weight is not None  # noqa: S101
         return np.asarray(self.scores + 1j * self.weight)
 
 
 @dataclass(frozen=True, eq=False)
 class SortedClasses:
-    """Positives and negatives of one set of rows, each sorted by score."""
+    """Positives and negatives of a set of rows, each sorted by score."""
 
     positive: SortedScores
     negative: SortedScores
 
 
 def sort_scores(y_score: FloatArray, sample_weight: FloatArray | None = None) -> SortedScores:
-    """Sort one class. Rows of weight 0 have no effect and are left out."""
+    """Sort the scores of a class; rows of weight 0 are left out."""
     if sample_weight is None:
         return SortedScores(np.sort(y_score))
     present = sample_weight > 0
     y_score, sample_weight = y_score[present], sample_weight[present]
     order = np.lexsort((sample_weight, y_score))
-    return weighted_scores(y_score[order], sample_weight[order])
+    return make_weighted_scores(y_score[order], sample_weight[order])
 
 
-def weighted_scores(scores: FloatArray, weight: FloatArray) -> SortedScores:
-    """Return scores that are in order of score and, if tied, of weight."""
+def make_weighted_scores(scores: FloatArray, weight: FloatArray) -> SortedScores:
+    """Return sorted scores; the arrays must be in order of score and, for ties, of weight."""
     return SortedScores(scores, np.concatenate(([0.0], np.cumsum(weight))), weight)
 
 
@@ -97,20 +97,20 @@ def sort_classes(
     """Sort positives and negatives separately."""
     masks = (y_true, ~y_true)
     if sample_weight is None:
-        return SortedClasses(*(_sort_in_place(y_score[of_class]) for of_class in masks))
+        return SortedClasses(*(_sort_in_place(y_score[in_class]) for in_class in masks))
     return SortedClasses(*(sort_scores(y_score[mask], sample_weight[mask]) for mask in masks))
 
 
 def _sort_in_place(scores: FloatArray) -> SortedScores:
-    """Sort in place scores that nobody else uses: a copy would double the memory."""
+    """Sort scores in place: a copy would double the memory."""
     scores.sort()
     return SortedScores(scores)
 
 
-def doubled_wins(lower: SortedScores, upper: SortedScores) -> float:
-    """Twice the (weighted) number of pairs in which `upper` scores above `lower`.
+def count_doubled_wins(lower: SortedScores, upper: SortedScores) -> float:
+    """Return twice the (weighted) number of pairs in which `upper` scores above `lower`.
 
-    A tie counts one half, and so 1 here. Without weights the result is an exact integer.
+    A tie counts one half, doubled to 1. Without weights the result is an exact integer.
     """
     left = np.searchsorted(lower.scores, upper.scores, side="left")
     right = np.searchsorted(lower.scores, upper.scores, side="right")
@@ -122,7 +122,7 @@ def doubled_wins(lower: SortedScores, upper: SortedScores) -> float:
 
 
 def check_ranked(everyone: SortedClasses, own: SortedClasses) -> None:
-    """Refuse rows that cannot be among the ranked ones."""
+    """Refuse rows that cannot be among the ranked rows."""
     _check_class("positives", everyone.positive, own.positive)
     _check_class("negatives", everyone.negative, own.negative)
 
@@ -131,38 +131,37 @@ def _check_class(name: str, everyone: SortedScores, own: SortedScores) -> None:
     if own.n > everyone.n:
         msg = f"`y_true` must hold at most the {everyone.n} ranked {name}; got {own.n}."
         raise ValueError(msg)
-    # The float64 0.1 is not the float32 0.1: ties between dtypes would not be found.
+    # 0.1 differs between float64 and float32, so ties between dtypes would be missed.
     if own.n and own.scores.dtype != everyone.scores.dtype:
         msg = f"`y_score` must be {everyone.scores.dtype} as ranked; got {own.scores.dtype}."
         raise TypeError(msg)
 
 
-# ---- How a few scores rank among many: wins, and DeLong's variance, from insertion points.
+# ---- Ranks of a few scores among many: wins, and DeLong's variance, from insertion points.
 #
 # The distinct scores x of a small set are searched once in a large sorted class y. The insertion
-# points give, exactly and without touching y again,
+# points give exactly, without another pass over y,
 #
-# - the placement of each x, the share of y below it (a tie counts one half), and
-# - the placement of every y among the x, which is a step function of y with one step at each
-#   distinct x: few values, each shared by many y.
+# - the placement of each x: the share of y below it (a tie counts one half), and
+# - the placement of every y among x: a step function of y with a step at each distinct x, so that
+#   many y share a value.
 #
-# DeLong's variance needs only the variance of these two (Sun and Xu 2014)
+# DeLong's variance needs only the variances of these two (Sun and Xu 2014)
 
 
-# Rows processed at once: they fit into the processor's cache.
+# Rows per block, which fits into the processor's cache.
 BLOCK = 1 << 14
-_ONE_THREAD = 10_000  # values that BLAS adds up in one thread
+_ONE_THREAD = 10_000  # up to this many values, BLAS uses a single thread
 Indices = npt.NDArray[np.intp]
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class Runs:
-    """Sorted scores as distinct values and how often each occurs."""
+    """Sorted scores as distinct values and their counts."""
 
     values: npt.NDArray[np.floating]  # (d,): Ascending, distinct
-    # (d + 1,): Position in the sorted scores at which each value begins; the last is the number of
-    # scores.
+    # (d + 1,): First position of each value in the sorted scores, then the number of scores.
     starts: Indices
 
     @property
@@ -172,135 +171,138 @@ class Runs:
 
     @property
     def counts(self) -> Indices:
-        """How often each value occurs."""
+        """Numbers of occurrences of the values."""
         return self.starts[1:] - self.starts[:-1]
 
-    def among_themselves(self) -> Placed:
-        """Place the scores in their own class, which needs no search."""
-        return Placed(self.starts[:-1], self.starts[1:], self.n)
+    def place_in_own_class(self) -> Placements:
+        """Place the scores in their own class, without a search."""
+        return Placements(self.starts[:-1], self.starts[1:], self.n)
 
 
 @dataclass(frozen=True, eq=False)
-class Placed:
+class Placements:
     """Distinct scores x, searched in a sorted class y."""
 
-    left: Indices  # left, right, (d,): number of y below each x, and at or below it
+    left: Indices  # left, right, (d,): number of y below each x, and at or below each x
     right: Indices
     n: int  # Number of y
 
-    def without(self, own: Placed) -> Placed:
-        """Return the placement among the y that remain when `own`'s y are removed."""
-        return Placed(self.left - own.left, self.right - own.right, self.n - own.n)
+    def remove_own(self, own: Placements) -> Placements:
+        """Return the placements among y without the y of `own`."""
+        return Placements(self.left - own.left, self.right - own.right, self.n - own.n)
 
-    def doubled_wins(self, runs: Runs) -> int:
-        """Twice the number of pairs in which x scores above y; a tie counts one half."""
+    def count_doubled_wins(self, runs: Runs) -> int:
+        """Return twice the number of pairs in which x scores above y; a tie counts one half."""
         return int(runs.counts @ (self.left + self.right))
 
 
 @dataclass(frozen=True, eq=False)
-class Steps:
-    """The placement of every y among the x, as a step function over the sorted y."""
+class PlacementSteps:
+    """Placements of every y among x, as a step function over the sorted y."""
 
-    # (s + 1,): Positions in the sorted y at which the steps begin; the last is the number of y.
+    # (s + 1,): First position of each step in the sorted y, then the number of y.
     bounds: Indices
     shares: Floats  # (s,): Share of x below the y of each step
 
     @property
     def counts(self) -> Floats:
-        """Number of y on each step, as floats, which numpy multiplies far faster than ints."""
+        """Number of y on each step, as floats, which numpy multiplies much faster than ints."""
         return (self.bounds[1:] - self.bounds[:-1]).astype(np.float64)
 
-    def deviations(self) -> Floats:
+    def compute_deviations(self) -> Floats:
         """Return the shares minus their mean over all y, shape (s,)."""
-        return self.shares - inner(self.counts, self.shares) / float(self.bounds[-1])
+        return self.shares - inner_product(self.counts, self.shares) / float(self.bounds[-1])
 
 
-def runs_of(scores: npt.NDArray[np.floating]) -> Runs:
+def find_runs(scores: npt.NDArray[np.floating]) -> Runs:
     """Find the distinct values of sorted scores."""
     new = np.flatnonzero(scores[1:] != scores[:-1]) + 1
     starts = np.concatenate(([0] * bool(scores.size), new, [scores.size])).astype(np.intp)
     return Runs(scores[starts[:-1]], starts)
 
 
-def place(base: npt.NDArray[np.floating], runs: Runs) -> Placed:
+def place_runs(base: npt.NDArray[np.floating], runs: Runs) -> Placements:
     """Search distinct scores in a sorted class."""
-    return Placed(
+    return Placements(
         np.searchsorted(base, runs.values, side="left"),
         np.searchsorted(base, runs.values, side="right"),
         int(base.size),
     )
 
 
-def steps_of(placed: Placed, runs: Runs) -> Steps:
-    """Return the placement of every y among the x."""
+def compute_steps(placed: Placements, runs: Runs) -> PlacementSteps:
+    """Return the placements of every y among x."""
     bounds = np.zeros(2 * runs.values.size + 2, dtype=np.intp)
     bounds[1:-1:2], bounds[2:-1:2] = placed.left, placed.right
     bounds[-1] = placed.n
     shares = np.zeros(2 * runs.values.size + 1)
     shares[1::2], shares[2::2] = (runs.starts[:-1] + runs.starts[1:]) / 2.0, runs.starts[1:]
-    return Steps(bounds, shares / runs.n)
+    return PlacementSteps(bounds, shares / runs.n)
 
 
-def deviations_of(placed: Placed, runs: Runs) -> Floats:
-    """Return the placement of each distinct x minus the mean over all x, shape (d,)."""
+def compute_deviations(placed: Placements, runs: Runs) -> Floats:
+    """Return the placements of distinct x minus the mean over all x, shape (d,)."""
     shares = (placed.left + placed.right) / (2.0 * placed.n)
-    return np.asarray(shares - inner(runs.counts.astype(np.float64), shares) / runs.n)
+    return np.asarray(shares - inner_product(runs.counts.astype(np.float64), shares) / runs.n)
 
 
-def delong_variance(placed: Placed, runs: Runs) -> tuple[float, float]:
+def delong_variance(placed: Placements, runs: Runs) -> tuple[float, float]:
     """Return DeLong's variance of P(x > y), and its degrees of freedom.
 
-    There must be at least two x and two y. The variance is a sum of two estimated ones, and its
-    own variance follows from the fourth moments of the placements (Satterthwaite 1946).
+    There must be at least two x and two y. The variance is the sum of two estimates. Its own
+    variance follows from the fourth moments of the placements (Satterthwaite 1946).
     """
-    of_x = deviations_of(placed, runs)
-    steps = steps_of(placed, runs)
-    spread_x, error_x = _variance_of_mean(of_x, runs.counts.astype(np.float64), runs.n)
-    spread_y, error_y = _variance_of_mean(steps.deviations(), steps.counts, placed.n)
+    x_deviations = compute_deviations(placed, runs)
+    steps = compute_steps(placed, runs)
+    spread_x, error_x = _estimate_mean_variance(
+        x_deviations, runs.counts.astype(np.float64), runs.n
+    )
+    spread_y, error_y = _estimate_mean_variance(steps.compute_deviations(), steps.counts, placed.n)
     variance, error = spread_x + spread_y, error_x + error_y
     return variance, 2 * variance**2 / error if error > 0 else math.inf
 
 
-def _variance_of_mean(deviations: Floats, counts: Floats, n: int) -> tuple[float, float]:
+def _estimate_mean_variance(deviations: Floats, counts: Floats, n: int) -> tuple[float, float]:
     """Return the variance of a mean of `n` rows, and the variance of this estimate."""
     squares = deviations**2
     weighted = counts * squares
-    second, fourth = float(weighted.sum()) / n, inner(weighted, squares) / n
+    second, fourth = float(weighted.sum()) / n, inner_product(weighted, squares) / n
     error = (fourth - second**2 * (n - 3) / (n - 1)) / n**3
     return second / (n - 1), max(error, 0.0)
 
 
-def squares_of(parts: Iterable[Floats | Iterable[Floats]]) -> tuple[float, float]:
-    """Return the sum of squares of several samples and its degrees of freedom.
+def sum_squares(parts: Iterable[Floats | Iterable[Floats]]) -> tuple[float, float]:
+    """Return the sum of squares over several samples, and its degrees of freedom.
 
-    They are few if a few terms dominate, and at most n - 1 of each sample's n terms, which may come
-    in blocks. A variance with nu degrees of freedom has the relative variance 2 / nu; that of a sum
-    of n squares is the sum of fourth powers minus the square of the sum over n.
+    The degrees of freedom are few if a few terms dominate, and at most n - 1 for a sample of n
+    terms, which may be given in blocks. A variance with nu degrees of freedom has the relative
+    variance 2 / nu. The variance of a sum of n squares is the sum of fourth powers minus the square
+    of the sum over n.
     """
     squares = error = 0.0
     for part in parts:
-        own, fourths, n = 0.0, 0.0, 0
-        for block in _blocks(part) if isinstance(part, np.ndarray) else part:
-            of_block = block**2
-            own, n = own + float(of_block.sum()), n + block.size
-            fourths += inner(of_block, of_block)
-        if own > 0:
-            squares += own
-            error += spread_of_squares(own, fourths, n)
+        part_squares, fourths, n = 0.0, 0.0, 0
+        for block in _split_blocks(part) if isinstance(part, np.ndarray) else part:
+            block_squares = block**2
+            part_squares, n = part_squares + float(block_squares.sum()), n + block.size
+            fourths += inner_product(block_squares, block_squares)
+        if part_squares > 0:
+            squares += part_squares
+            error += compute_square_variance(part_squares, fourths, n)
     return squares, 2 * squares**2 / error if error > 0 else math.inf
 
 
-def spread_of_squares(squares: float, fourths: float, n: int) -> float:
-    """Return the variance of a sum of n squares, given that of fourth powers."""
+def compute_square_variance(squares: float, fourths: float, n: int) -> float:
+    """Return the variance of a sum of n squares, given the sum of fourth powers."""
     return max(fourths - squares**2 / n, 2 * squares**2 / max(n - 1, 1))
 
 
-def _blocks(part: Floats) -> Iterable[Floats]:
+def _split_blocks(part: Floats) -> Iterable[Floats]:
     return (part[start : start + BLOCK] for start in range(0, part.size, BLOCK))
 
 
-def inner(a: Floats, b: Floats) -> float:
-    """Return the sum of a * b in one thread: for these arrays, waking more takes too long."""
-    if a.size <= _ONE_THREAD:  # einsum takes three times as long to begin
+def inner_product(a: Floats, b: Floats) -> float:
+    """Return the sum of a * b in a single thread: starting more threads takes longer."""
+    if a.size <= _ONE_THREAD:  # einsum takes three times as long to start
         return float(a.dot(b))
     return float(np.einsum("i,i->", a, b))

@@ -1,4 +1,4 @@
-"""A number with its uncertainty, or the reason why there is none."""
+"""A number with its uncertainty, or the reason why it is undefined."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from numbers import Real
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
-NOT_ASKED = "intervals were not asked for"
+NOT_REQUESTED = "intervals were not asked for"
 UNDEFINED = "undefined"
 
 
@@ -23,22 +23,22 @@ class Estimate:
     reason: str | None
     _measure: ClassVar[Any] = None  # a function of the confidence
 
-    def measured_by(self, measure: Callable[[float], Any]) -> Self:
-        """Return the number with the function that gives its interval at any confidence.
+    def attach_measure(self, measure: Callable[[float], Any]) -> Self:
+        """Attach a function that computes the number with an interval at any confidence.
 
-        Changed copies of the number lose the function.
+        A copy changed by `dataclasses.replace` loses the function.
         """
-        found = copy(self)
-        object.__setattr__(found, "_measure", measure)
-        return found
+        number = copy(self)
+        object.__setattr__(number, "_measure", measure)
+        return number
 
-    def at(self, confidence: float) -> Self:
+    def change_confidence(self, confidence: float) -> Self:
         """Return the number with its interval at another confidence.
 
         Raises
         ------
         ValueError
-            If only the number itself is known, as after reading it from a file.
+            If the number lacks this function, as after reading it from a file.
         """
         if not 0 < confidence < 1:
             msg = f"`confidence` must be between 0 and 1, as in 0.95; got {confidence}."
@@ -46,43 +46,43 @@ class Estimate:
         if self._measure is None:
             msg = "this number has no interval at another confidence; measure it with `confidence`."
             raise ValueError(msg)
-        found: Any = self._measure(confidence)
-        return cast("Self", found.measured_by(self._measure))
+        number: Any = self._measure(confidence)
+        return cast("Self", number.attach_measure(self._measure))
 
     def interval(self, confidence: float) -> tuple[float, float]:
-        """Return the confidence interval; each end of one at 90 % is a one-sided bound at 95 %.
+        """Return the confidence interval; each end of a 90 % interval is a one-sided 95 % bound.
 
         Raises
         ------
         ValueError
-            As `at`; and if the number has no interval: the message says why.
+            As `change_confidence`; or, with the reason, if the interval is undefined.
         """
-        found = self.at(confidence)
-        if found.ends is None:
-            msg = f"this number has no interval: {found.reason}."
+        number = self.change_confidence(confidence)
+        if number.ends is None:
+            msg = f"this number has no interval: {number.reason}."
             raise ValueError(msg)
-        return found.ends
+        return number.ends
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self}>"
 
     @property
     def ends(self) -> tuple[float, float] | None:
-        """The interval, if there is one."""
+        """The interval; None if it is undefined."""
         return None if self.low is None or self.high is None else (self.low, self.high)
 
 
 @dataclass(frozen=True, repr=False)
 class MetricValue(Estimate):
-    """One metric's value and confidence interval, or null with the reason why.
+    """Value and confidence interval of a metric, or the reason why it is undefined.
 
-    It behaves as the number it holds: `float(auc)`, `round(auc, 3)`, `auc < 0.8`, `auc == 0.5`
-    and `f"{auc:.3f}"`. It has no arithmetic, because the difference of two metrics needs an
-    interval of its own: see `compare_bias`.
+    It behaves like its number: `float(auc)`, `round(auc, 3)`, `auc < 0.8`, `auc == 0.5` and
+    `f"{auc:.3f}"`. It does not support arithmetic, because the difference of two metrics needs its
+    own interval: see `compare_bias`.
 
-    An undefined value is not a number, not even NaN. `float()`, `round()` and `<` raise
-    ValueError with the reason, so that `auc < 0.8` cannot silently skip a group. It
-    equals no number, and is printed as `undefined`.
+    An undefined value is not a number, and not NaN. `float()`, `round()` and `<` raise
+    ValueError with the reason, so that `auc < 0.8` cannot silently skip a group. It does not equal
+    any number, and prints as `undefined`.
     """
 
     value: float | None
@@ -93,11 +93,11 @@ class MetricValue(Estimate):
     """Standard error of `value`."""
     low: float | None = None
     high: float | None = None
-    """Confidence interval; both None if there is none."""
+    """Confidence interval; both are None if it is undefined."""
     row_std_error: float | None = None
-    """If `std_error` allows for clusters: what it would be if rows were independent."""
+    """If `std_error` allows for clusters: the standard error for independent rows."""
     n_clusters: int | None = None
-    """If `std_error` allows for clusters: how many clusters the rows fall into."""
+    """If `std_error` allows for clusters: the number of clusters."""
 
     def __float__(self) -> float:
         if self.value is None:
@@ -122,26 +122,28 @@ class MetricValue(Estimate):
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, MetricValue):
-            return all(getattr(self, one.name) == getattr(other, one.name) for one in fields(self))
+            return all(
+                getattr(self, field.name) == getattr(other, field.name) for field in fields(self)
+            )
         return bool(self.value == other) if isinstance(other, Real) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash(self.value)  # the same as of the number it equals
+        return hash(self.value)  # equal to the hash of the number
 
     def __lt__(self, other: Any) -> Any:
-        return _ordered(self, other, float.__lt__)
+        return _compare_numbers(self, other, float.__lt__)
 
     def __le__(self, other: Any) -> Any:
-        return _ordered(self, other, float.__le__)
+        return _compare_numbers(self, other, float.__le__)
 
     def __gt__(self, other: Any) -> Any:
-        return _ordered(self, other, float.__gt__)
+        return _compare_numbers(self, other, float.__gt__)
 
     def __ge__(self, other: Any) -> Any:
-        return _ordered(self, other, float.__ge__)
+        return _compare_numbers(self, other, float.__ge__)
 
     def to_dict(self, *, interval: bool = False) -> dict[str, float | str | None]:
-        """Return `value`, with `interval` also its uncertainty, and `reason` if there is one."""
+        """Return `value`, with `interval` also its uncertainty, and any `reason`."""
         if not interval:
             short: dict[str, float | str | None] = {"value": self.value}
             return short if self.reason is None else short | {"reason": self.reason}
@@ -155,31 +157,33 @@ class MetricValue(Estimate):
             numbers["row_std_error"] = self.row_std_error
         if self.n_clusters is not None:
             numbers["n_clusters"] = self.n_clusters
-        reason = self.reason or (NOT_ASKED if self.low is None else None)
+        reason = self.reason or (NOT_REQUESTED if self.low is None else None)
         return numbers if reason is None else numbers | {"reason": reason}
 
 
-def _ordered(value: MetricValue, other: Any, compare: Callable[[float, float], bool]) -> Any:
+def _compare_numbers(
+    value: MetricValue, other: Any, compare: Callable[[float, float], bool]
+) -> Any:
     if not isinstance(other, MetricValue | Real):
         return NotImplemented
     return compare(float(value), float(other))
 
 
-def undefined(reason: str) -> MetricValue:
-    """Return the undefined value with its reason."""
+def make_undefined(reason: str) -> MetricValue:
+    """Return an undefined value with its reason."""
     return MetricValue(None, reason=reason)
 
 
-# ---- Numbers by name, read as items or as attributes
+# ---- Numbers by name, accessible as items or as attributes
 
 
 V = TypeVar("V")
 
 
-class Named(dict[str, V], Generic[V]):
-    """Numbers by the name of their metric: `found["bpsn_auc"]` is `found.bpsn_auc`.
+class NamedValues(dict[str, V], Generic[V]):
+    """Numbers by the name of their metric: `numbers["bpsn_auc"]` is `numbers.bpsn_auc`.
 
-    This way the path to a number is the same through attributes and in `to_dict()`.
+    So attributes and the keys of `to_dict()` have the same path to a number.
     """
 
     def __getattr__(self, name: str) -> V:

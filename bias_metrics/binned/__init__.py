@@ -1,5 +1,5 @@
-"""Counts of scores in narrow bins: they add up over shards, days and machines."""
+"""Counts of scores in narrow bins, which can be added over shards, days and machines."""
 
-from bias_metrics.binned.comparison import widest
+from bias_metrics.binned.comparison import bound_difference
 
-__all__ = ["widest"]
+__all__ = ["bound_difference"]

@@ -1,4 +1,4 @@
-"""The archive of counts, which anybody may have written."""
+"""The archive of counts; reading it assumes an untrusted file."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics.binned.bin_counts import BinCounts
-from bias_metrics.binned.bins import MANTISSA, MOST_ROWS, bins_of
+from bias_metrics.binned.bins import MANTISSA, MOST_ROWS, compute_bins
 
 Kind = TypeVar("Kind", bound=BinCounts)
 MOST_BYTES = 2**30
-_LEVEL = 3  # of compression: the highest one takes twice as long, and saves a tenth
+_LEVEL = 3  # compression level: the highest takes twice as long, and saves a tenth
 _ARRAYS = ("bins", "least", "most", "everyone", "anyone", "subgroups")
 
 
-def packed(counts: BinCounts) -> bytes:
+def pack_counts(counts: BinCounts) -> bytes:
     """Return the archive; see `ScoreCounts.to_bytes`."""
-    arrays = {"about": np.frombuffer(_about(counts), dtype=np.uint8)}
+    arrays = {"about": np.frombuffer(_describe_counts(counts), dtype=np.uint8)}
     arrays |= {name: getattr(counts, name) for name in _ARRAYS}
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
@@ -33,32 +33,34 @@ def packed(counts: BinCounts) -> bytes:
     return file.getvalue()
 
 
-def _about(counts: BinCounts) -> bytes:
+def _describe_counts(counts: BinCounts) -> bytes:
     about = {"bits": counts.bits, "shards": sorted(counts.shards), "names": list(counts.names)}
     return json.dumps(about).encode()
 
 
-def unpacked(data: bytes, cls: type[Kind]) -> Kind:
+def unpack_counts(data: bytes, cls: type[Kind]) -> Kind:
     """Read an archive; see `ScoreCounts.from_bytes`."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             _refuse_size(archive)
-            arrays = {name: _array(archive.read(f"{name}.npy")) for name in ("about", *_ARRAYS)}
+            arrays = {
+                name: _read_array(archive.read(f"{name}.npy")) for name in ("about", *_ARRAYS)
+            }
         written = arrays.pop("about").tobytes()
         about = json.loads(written)
-        found = cls(
+        counts = cls(
             int(about["bits"]),
             frozenset(map(str, about["shards"])),
             tuple(map(str, about["names"])),
             **arrays,
         )
-        _refuse_other(written, _about(found))
-        refuse_impossible(found)
+        _refuse_other(written, _describe_counts(counts))
+        refuse_impossible(counts)
     except Exception as error:
-        # Whoever wrote the archive decides what zipfile, json and numpy raise.
+        # An untrusted archive can make zipfile, json and numpy raise any error.
         msg = f"these bytes are not counts of scores: {error}."
         raise ValueError(msg) from error
-    return found
+    return counts
 
 
 def _refuse_other(about: bytes, again: bytes) -> None:
@@ -78,8 +80,8 @@ def _refuse_size(archive: zipfile.ZipFile) -> None:
         raise ValueError(msg)
 
 
-def _array(content: bytes) -> npt.NDArray[Any]:
-    """Return an array in NumPy's format, of bytes that are there: nothing is allocated for it."""
+def _read_array(content: bytes) -> npt.NDArray[Any]:
+    """Read an array in NumPy's format as a view of the bytes, without allocating memory."""
     stream = io.BytesIO(content)
     np.lib.format.read_magic(stream)
     shape, is_fortran, dtype = np.lib.format.read_array_header_1_0(stream)
@@ -88,7 +90,7 @@ def _array(content: bytes) -> npt.NDArray[Any]:
 
 
 def refuse_impossible(counts: BinCounts) -> None:
-    """Refuse counts that cannot have come from rows; say what contradicts what."""
+    """Refuse counts that no rows can have; the error names the contradiction."""
     if not 0 <= counts.bits <= MANTISSA:
         msg = f"`bits` must be from 0 to {MANTISSA}; got {counts.bits}"
         raise ValueError(msg)
@@ -111,7 +113,7 @@ def refuse_impossible(counts: BinCounts) -> None:
             )
             raise ValueError(msg)
     n = [int(bound) for bound in counts.everyone.sum(axis=1, dtype=np.float64)]
-    own = [bins_of(ends, counts.bits) for ends in (counts.least, counts.most)]
+    own = [compute_bins(ends, counts.bits) for ends in (counts.least, counts.most)]
     wrong = {
         "`names` must differ": len(set(counts.names)) < groups,
         "`bins` must ascend": bool((np.diff(counts.bins) <= 0).any()),
@@ -123,7 +125,11 @@ def refuse_impossible(counts: BinCounts) -> None:
             np.array_equal(bins, counts.bins) for bins in own
         ),
         "no count may be negative": bool(
-            min(of.min(initial=0) for of in (counts.everyone, counts.anyone, counts.subgroups)) < 0
+            min(
+                tallies.min(initial=0)
+                for tallies in (counts.everyone, counts.anyone, counts.subgroups)
+            )
+            < 0
         ),
         "every bin must have a row": not bool(counts.everyone.any(axis=0).all()),
         f"there must be at most {MOST_ROWS:,} rows": sum(n) > MOST_ROWS,

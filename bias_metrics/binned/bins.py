@@ -1,4 +1,4 @@
-"""The bin of a score: its leading bits."""
+"""Bins of scores: their leading bits."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from bias_metrics._core.checks import FloatArray
 Counts = npt.NDArray[np.int64]
 
 MANTISSA = 52
-MOST_ROWS = 4 * 10**9  # twice the pairs of as many rows still fit into 64 bits
+MOST_ROWS = 4 * 10**9  # twice the number of pairs must fit into 64 bits
 
 
-def bins_of(scores: FloatArray, bits: int) -> npt.NDArray[np.int64]:
-    """Return the bin of each score: its leading bits, as a number that ascends with the score."""
+def compute_bins(scores: FloatArray, bits: int) -> npt.NDArray[np.int64]:
+    """Return the bins of scores: their leading bits, as integers that ascend with the score."""
     bits_of = (scores + 0.0).view(np.int64)  # -0.0 becomes 0.0
     ordered = np.where(bits_of < 0, np.iinfo(np.int64).min - bits_of, bits_of)
     return np.asarray(ordered >> (MANTISSA - bits))

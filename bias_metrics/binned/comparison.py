@@ -1,7 +1,8 @@
-"""Two models by counts of the same rows: differences whose bounds hold however they are related.
+"""Differences of two models from counts of the same rows, with conservative bounds.
 
-Counts of one model do not tell which rows another ranks alike. Without counts of pairs, the
-standard error of a difference is taken as the largest possible, the sum of the two models' own.
+Separate counts contain no information about the correlation of the models' errors. Without
+counts of pairs, the standard error of a difference is the largest possible: the sum of the models'
+standard errors.
 """
 
 from __future__ import annotations
@@ -13,27 +14,27 @@ from typing import Any
 
 import numpy as np
 
-from bias_metrics._core.covariance import Joint
+from bias_metrics._core.covariance import JointMoments
 from bias_metrics._core.differences import (
     Difference,
-    less,
-    negated,
-    paired,
-    sized,
-    undefined_difference,
-    with_unseen_loss,
+    bound_size_change,
+    compute_paired_difference,
+    make_undefined_difference,
+    negate_value,
+    subtract_values,
+    widen_for_unseen_loss,
 )
-from bias_metrics._core.intervals import few_errors
+from bias_metrics._core.intervals import has_few_errors
 from bias_metrics._core.values import MetricValue
 from bias_metrics.binned.bin_counts import BinCounts
-from bias_metrics.binned.pairs import Pairs
-from bias_metrics.binned.report import cells_of, compared
+from bias_metrics.binned.pairs import WideBins
+from bias_metrics.binned.report import get_cells, iterate_compared_rows
 from bias_metrics.metrics import METRICS, PAIRS, Metric
 from bias_metrics.rows import Background
 from bias_metrics.table import BiasTable, Key
 
 
-def comparison_of(
+def compare_counts(
     models: tuple[BinCounts, BinCounts],
     pairs: BinCounts | None,
     tables: Sequence[BiasTable],
@@ -41,107 +42,119 @@ def comparison_of(
 ) -> BiasTable:
     """Return the differences of two models' tables; see `ScoreCounts.compare`."""
     (first, second), (a, b) = models, tables
-    known, sizes = (second, pairs, a.background), cells_of(first, a.background)
-    related = first.once(known, lambda: dict(_related(first, *known)))
+    inputs, sizes = (second, pairs, a.background), get_cells(first, a.background)
+    related = first.measure_once(inputs, lambda: dict(_relate_models(first, *inputs)))
     numbers: dict[Key, Difference] = {}
     for key in a:
-        if key not in related:  # an aggregate
-            numbers[key] = _apart(a[key], b[key])
+        if key not in related:  # the key of an aggregate
+            numbers[key] = _subtract_intervals(a[key], b[key])
             continue
         together, metric = related[key], METRICS[key.metric]
         numbers[key] = (
-            widest(a[key], b[key], metric, confidence, sizes[key].binned.n_drawn)
+            bound_difference(a[key], b[key], metric, confidence, sizes[key].auc.n_drawn)
             if together is None
-            else together.difference(a[key], b[key], confidence, is_gap=metric.is_gap)
+            else together.compute_difference(a[key], b[key], confidence, is_gap=metric.is_gap)
         )
     return replace(a, numbers=numbers)
 
 
 @dataclass(frozen=True)
-class Related:
-    """How two models' numbers are related, and how far binning may move their difference."""
+class ModelRelation:
+    """Joint error of two models' numbers, and the possible effect of binning."""
 
-    together: Joint
-    wrong: float
+    joint_moments: JointMoments
+    covariance_slack: float
     errors: tuple[float, float]
-    moved: float
+    binning_error: float
     slack: float
-    small: bool
+    is_small: bool
     n_drawn: float
 
-    def difference(
+    def compute_difference(
         self, a: MetricValue, b: MetricValue, confidence: float, *, is_gap: bool
     ) -> Difference:
-        """Return the difference, whatever the rows that are related in an unknown way do."""
-        found = self._apart(a, b, self.together, confidence, is_gap=is_gap)
+        """Return the difference, with bounds that hold for any correlation within bins."""
+        difference = self._subtract_pair(a, b, self.joint_moments, confidence, is_gap=is_gap)
         if not is_gap:
-            return found
-        total = self._apart(a, negated(b), self.together.negated(), confidence, is_gap=True)
-        return sized(found, total, b, confidence)
+            return difference
+        total = self._subtract_pair(
+            a, negate_value(b), self.joint_moments.negate_second(), confidence, is_gap=True
+        )
+        return bound_size_change(difference, total, b, confidence)
 
-    def error(self, together: Joint) -> float:
-        """Return the largest standard error that is possible."""
-        covariance = together.covariance - self.wrong
+    def bound_error(self, together: JointMoments) -> float:
+        """Return the largest possible standard error."""
+        covariance = together.covariance - self.covariance_slack
         variance = self.errors[0] ** 2 + self.errors[1] ** 2 - 2 * covariance
-        return min(math.sqrt(max(variance, 0.0)), sum(self.errors)) + self.moved
+        return min(math.sqrt(max(variance, 0.0)), sum(self.errors)) + self.binning_error
 
-    def _apart(
-        self, a: MetricValue, b: MetricValue, together: Joint, confidence: float, *, is_gap: bool
+    def _subtract_pair(
+        self,
+        a: MetricValue,
+        b: MetricValue,
+        together: JointMoments,
+        confidence: float,
+        *,
+        is_gap: bool,
     ) -> Difference:
         assert a.std_error is not None  # noqa: S101
         assert b.std_error is not None  # noqa: S101
-        square = self.error(together) ** 2
-        least = Joint((a.std_error**2 + b.std_error**2 - square) / 2, together.thirds)
-        found = paired(a, b, least, confidence, small=self.small)
-        found = with_unseen_loss(found, self.n_drawn, confidence, of_auc=not is_gap)
-        assert found.ends is not None  # noqa: S101
-        low, high = found.ends[0] - self.slack, found.ends[1] + self.slack
-        return replace(found, low=low, high=high, p_value=None)
+        square = self.bound_error(together) ** 2
+        least = JointMoments((a.std_error**2 + b.std_error**2 - square) / 2, together.third_moments)
+        difference = compute_paired_difference(a, b, least, confidence, small=self.is_small)
+        difference = widen_for_unseen_loss(difference, self.n_drawn, confidence, is_auc=not is_gap)
+        assert difference.ends is not None  # noqa: S101
+        low, high = difference.ends[0] - self.slack, difference.ends[1] + self.slack
+        return replace(difference, low=low, high=high, p_value=None)
 
 
-def _related(
+def _relate_models(
     first: BinCounts, second: BinCounts, pairs: BinCounts | None, background: Background
-) -> Iterator[tuple[Key, Related | None]]:
-    """Yield how the two models' numbers are related, where that is known and both have an error."""
+) -> Iterator[tuple[Key, ModelRelation | None]]:
+    """Yield the relation of the two models' numbers; None if it, or an error, is undefined."""
     if pairs is None:
-        yield from ((key, None) for key, _, _ in compared(first, background))
+        yield from ((key, None) for key, _, _ in iterate_compared_rows(first, background))
         return
-    known, of_models = Pairs.of(first, second, pairs), (first, second)
-    rows = (compared(of_model, background) for of_model in (*of_models, pairs))
-    for (key, *of_first), (_, *of_second), (_, *of_pairs) in zip(*rows, strict=True):
-        a, b = (cells_of(counts, background)[key] for counts in of_models)
-        y, x = zip(of_first, of_second, of_pairs, strict=True)
-        if a.binned.std_error is None or b.binned.std_error is None:
+    wide_bins, models = WideBins.from_counts(first, second, pairs), (first, second)
+    rows = (iterate_compared_rows(counts, background) for counts in (*models, pairs))
+    for (key, *first_rows), (_, *second_rows), (_, *pair_rows) in zip(*rows, strict=True):
+        a, b = (get_cells(counts, background)[key] for counts in models)
+        y, x = zip(first_rows, second_rows, pair_rows, strict=True)
+        if a.auc.std_error is None or b.auc.std_error is None:
             yield key, None
             continue
         yield (
             key,
-            Related(
-                *known.together(y, x, flip=key.group is not None and PAIRS[key.metric].flip),
-                (a.binned.std_error - a.moved, b.binned.std_error - b.moved),
-                a.moved + b.moved,
+            ModelRelation(
+                *wide_bins.measure_joint(
+                    y, x, flip=key.group is not None and PAIRS[key.metric].flip
+                ),
+                (a.auc.std_error - a.binning_error, b.auc.std_error - b.binning_error),
+                a.binning_error + b.binning_error,
                 a.slack + b.slack,
-                any(few_errors(cell.binned.value or 0.0, *cell.binned.sizes) for cell in (a, b)),
-                a.binned.n_drawn,
+                any(has_few_errors(cell.auc.value or 0.0, *cell.auc.sizes) for cell in (a, b)),
+                a.auc.n_drawn,
             ),
         )
 
 
-def widest(
+def bound_difference(
     a: MetricValue, b: MetricValue, metric: Metric, confidence: float, n_drawn: float = math.inf
 ) -> Difference:
-    """Return the difference of two numbers, however their errors are related."""
-    found, total = (
-        with_unseen_loss(_apart(a, other), n_drawn, confidence, of_auc=not metric.is_gap)
-        for other in (b, negated(b))
+    """Return the difference of two numbers, with bounds for any correlation of their errors."""
+    difference, total = (
+        widen_for_unseen_loss(
+            _subtract_intervals(a, other), n_drawn, confidence, is_auc=not metric.is_gap
+        )
+        for other in (b, negate_value(b))
     )
-    return sized(found, total, b, confidence) if metric.is_gap else found
+    return bound_size_change(difference, total, b, confidence) if metric.is_gap else difference
 
 
-def _apart(a: MetricValue, b: MetricValue) -> Difference:
-    value = less(a, b)
+def _subtract_intervals(a: MetricValue, b: MetricValue) -> Difference:
+    value = subtract_values(a, b)
     if value is None or a.low is None or a.high is None or b.low is None or b.high is None:
-        return undefined_difference(a, b)
+        return make_undefined_difference(a, b)
     low, high = a.low - b.high, a.high - b.low
     error = None
     if a.std_error is not None and b.std_error is not None:
@@ -150,16 +163,16 @@ def _apart(a: MetricValue, b: MetricValue) -> Difference:
 
 
 def refuse_other_rows(first: BinCounts, *others: BinCounts) -> None:
-    """Refuse counts of models unless they are of the same rows, as far as counts tell."""
-    of_rows: Mapping[str, Callable[[BinCounts], Any]] = {
+    """Refuse counts of models that are not of the same rows, as far as counts can show."""
+    properties: Mapping[str, Callable[[BinCounts], Any]] = {
         "shards": lambda counts: counts.shards,
         "names": lambda counts: counts.names,
         "numbers of rows": lambda counts: [
-            np.sum(getattr(counts, of), axis=-1).tolist()
-            for of in ("everyone", "anyone", "subgroups")
+            np.sum(getattr(counts, rows), axis=-1).tolist()
+            for rows in ("everyone", "anyone", "subgroups")
         ],
     }
-    for what, of in of_rows.items():
-        if any(of(first) != of(other) for other in others):
-            msg = f"counts that are compared must be of the same rows; their {what} differ."
+    for name, read in properties.items():
+        if any(read(first) != read(other) for other in others):
+            msg = f"counts that are compared must be of the same rows; their {name} differ."
             raise ValueError(msg)

@@ -1,10 +1,10 @@
-"""Counts of scores in narrow bins: they add up over shards, days and machines.
+"""Counts of scores in narrow bins, which can be added over shards, days and machines.
 
-A bin holds the scores whose leading bits are the same, so bins are finest where scores crowd near
-0. For each bin we keep how many rows of each class and subgroup fall into it, and the least and the
-most of their scores. All that a score's order decides follows from these counts. What the order
-within a bin could change is known, too: half of the pairs that share a bin of several scores. So
-each number has a bracket that holds its exact value for certain, beside its confidence interval.
+A bin contains the scores with the same leading bits, so bins are narrowest near 0. For each bin we
+store the number of rows by class and subgroup, and the lowest and highest score. All numbers
+that depend on the order of scores follow from these counts. The effect of the order within a bin
+is bounded by half of the pairs that share a bin of several scores. So each number has a bracket,
+which contains its exact value for certain, in addition to its confidence interval.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from bias_metrics._core.checks import (
     check_power_mean_groups,
     check_threshold,
 )
-from bias_metrics._core.index import aligned
+from bias_metrics._core.index import require_aligned
 from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.values import MetricValue
-from bias_metrics.binned.archive import packed, unpacked
+from bias_metrics.binned.archive import pack_counts, unpack_counts
 from bias_metrics.binned.bin_counts import BinCounts
 from bias_metrics.binned.bins import MANTISSA
-from bias_metrics.binned.comparison import comparison_of, refuse_other_rows
-from bias_metrics.binned.pairs import pair_codes
+from bias_metrics.binned.comparison import compare_counts, refuse_other_rows
+from bias_metrics.binned.pairs import encode_pairs
 from bias_metrics.binned.rates import (
     Range,
-    equal_error_of,
-    equal_error_range_of,
-    rate_gap_comparison_of,
-    rate_gaps_of,
-    threshold_report_of,
+    compare_rate_gaps,
+    find_binned_equal_error,
+    find_binned_equal_error_range,
+    make_threshold_report,
+    measure_rate_gaps,
 )
 from bias_metrics.binned.report import (
     Bracket,
     Reliability,
-    brackets_of,
-    calibration_gaps_of,
-    reliability_of,
-    report_of,
+    compute_brackets,
+    make_report,
+    measure_calibration_gaps,
+    measure_reliability,
 )
 from bias_metrics.borkan import check_power
 from bias_metrics.calibration import N_BINS
@@ -57,33 +57,35 @@ __all__ = ["ScoreCounts"]
 
 @dataclass(frozen=True, eq=False)
 class ScoreCounts(BinCounts):
-    """How many rows of each class and subgroup have a score in each of many narrow bins.
+    """Number of rows by class and subgroup in many narrow bins of scores.
 
-    Make it with `of` from each shard of the rows, and add the shards: `first + second`. Any order
-    gives the same counts. Nothing else of the rows is kept: no score, id or text.
+    Count each shard of the rows with `from_rows`, and add the counts in any order: `first +
+    second`. Scores, ids and texts of single rows are not stored.
 
     Examples
     --------
-    >>> first = ScoreCounts.of(Rows([0, 1], {"gay": [1, 1]}), [0.2, 0.7], shard="monday")
-    >>> second = ScoreCounts.of(Rows([0, 1], {"gay": [0, 0]}), [0.1, 0.9], shard="tuesday")
+    >>> first = ScoreCounts.from_rows(Rows([0, 1], {"gay": [1, 1]}), [0.2, 0.7], shard="monday")
+    >>> second = ScoreCounts.from_rows(Rows([0, 1], {"gay": [0, 0]}), [0.1, 0.9], shard="tuesday")
     >>> counts = first + second
     >>> counts.report()["bpsn_auc", "gay"].value, counts.brackets()["bpsn_auc", "gay", None, None]
     (1.0, (1.0, 1.0))
     """
 
     @classmethod
-    @aligned
-    def of_pairs(
+    @require_aligned
+    def from_pairs(
         cls, rows: Rows, y_score_a: npt.ArrayLike, y_score_b: npt.ArrayLike, *, shard: str
     ) -> Self:
-        """Count how often two models' scores are in each pair of wide bins, for `compare`.
+        """Count the pairs of two models' scores in pairs of wide bins, for `compare`.
 
-        Parameters are those of `of`. They are added, written and read like other counts, and have
-        no other use.
+        Parameters are those of `from_rows`. The counts are added, written and read like other
+        counts, and serve only this purpose.
         """
         scores = {"y_score_a": y_score_a, "y_score_b": y_score_b}
-        codes = pair_codes(*(rows.scores(*one).astype(np.float64) for one in scores.items()))
-        return cls.of(rows, codes, shard=shard, bits=MANTISSA)
+        codes = encode_pairs(
+            *(rows.check_scores(*named).astype(np.float64) for named in scores.items())
+        )
+        return cls.from_rows(rows, codes, shard=shard, bits=MANTISSA)
 
     def report(
         self,
@@ -93,22 +95,22 @@ class ScoreCounts(BinCounts):
         confidence: float = 0.95,
         background: Background = "outside_subgroup",
     ) -> BiasTable:
-        """Return the numbers of `evaluate_bias`, with scores in one bin taken as tied.
+        """Return the numbers of `evaluate_bias`, with scores in the same bin taken as tied.
 
         Parameters are those of `evaluate_bias`.
 
         Returns
         -------
         BiasTable
-            Standard errors are DeLong's of the binned scores, and as much larger as binning may
-            have made them too small. Intervals reach as much farther to both sides as the exact
-            value may be from that of the binned scores (see `brackets`), so they hold those of
-            exact scores, unless a cell has so few errors that binning settles how its interval is
-            computed. Counts do not tell which rows are in several subgroups: intervals of power
-            means and of the final score reach from those of all lower ends of cells to those of all
-            upper ends, which is wider than needed.
+            Standard errors are DeLong's for the binned scores, plus the largest possible effect of
+            binning. Intervals are widened on both sides by the largest possible distance of the
+            exact value from that of the binned scores (see `brackets`). So they contain the
+            intervals of exact scores, unless a cell has so few errors that binning changes the
+            method of its interval. Counts do not contain the overlap of subgroups. So intervals of
+            power means and of the final score are computed from all lower ends of cells, and from
+            all upper ends, which is conservative.
         """
-        return report_of(
+        return make_report(
             self,
             power=check_power(power),
             groups=check_power_mean_groups(power_mean_groups, dict.fromkeys(self.names)),
@@ -123,18 +125,20 @@ class ScoreCounts(BinCounts):
         power_mean_groups: Sequence[str] | None = None,
         background: Background = "outside_subgroup",
     ) -> dict[Key, Bracket | None]:
-        """Return between which two numbers each exact value lies, for certain.
+        """Return bounds that contain each exact value for certain.
 
         Parameters are those of `evaluate_bias`.
 
         Returns
         -------
         dict of Key to tuple of two floats
-            The keys are those of `report`. The bracket of an undefined number is None. It has no
-            sampling error: it holds the value that `evaluate_bias` would give for the same rows.
+            The keys are those of `report`. The bracket of an undefined number is None. A bracket
+            contains the value of `evaluate_bias` for the same rows, without sampling error.
         """
         groups = check_power_mean_groups(power_mean_groups, dict.fromkeys(self.names))
-        return brackets_of(self, power=check_power(power), groups=groups, background=background)
+        return compute_brackets(
+            self, power=check_power(power), groups=groups, background=background
+        )
 
     def compare(
         self,
@@ -146,20 +150,20 @@ class ScoreCounts(BinCounts):
     ) -> BiasTable:
         """Return the differences of `compare_bias` from another model, by counts of the same rows.
 
-        How the models' errors are related is known as far as `pairs` tell. Intervals hold whatever
-        that leaves open: they are a little wider than those of `compare_bias`. How skewed a
-        difference is, is taken from wide bins. Without `pairs`, and
-        for power means and the final score, each reaches from this model's lower end less the
-        other's upper one to the opposite, which is many times wider for models that are much
-        alike: it is harder to show that a model is not worse, and that it is worse.
+        The correlation of the models' errors is estimated from `pairs`. Intervals allow for the
+        unknown correlation within wide bins, so they are slightly wider than those of
+        `compare_bias`. Wide bins also give the skewness of a difference. Without `pairs`, and for
+        power means and the final score, an interval reaches from this model's lower end minus the
+        other's upper end to the opposite. For similar models it is many times wider, so it is
+        harder to prove that a model is non-inferior, or that it is worse.
 
         Parameters
         ----------
         other : ScoreCounts
-            Of the champion's scores.
+            Counts of the champion's scores.
         pairs : ScoreCounts, optional
-            Of the pairs of this model's and the other's scores, by `of_pairs`. Bins of both models
-            must have at least four bits.
+            Counts of the pairs of this model's and the other's scores, by `from_pairs`. Bins of
+            both models must have at least four bits.
         confidence : float, default=0.95
             As in `compare_bias`.
         options
@@ -168,18 +172,18 @@ class ScoreCounts(BinCounts):
         Returns
         -------
         BiasTable
-            Standard errors are the largest possible. Aggregates have none, and there are no
-            p-values.
+            Standard errors are the largest possible. Standard errors of aggregates, and p-values,
+            are undefined.
 
         Raises
         ------
         ValueError
-            If the counts are of other shards, subgroups or numbers of rows.
+            If shards, subgroups or numbers of rows differ.
         """
         level, both = check_confidence(confidence), (self, other)
         refuse_other_rows(self, other, *(() if pairs is None else (pairs,)))
         reports = [counts.report(confidence=level, **options) for counts in both]
-        return comparison_of(both, pairs, reports, level)
+        return compare_counts(both, pairs, reports, level)
 
     def rate_gaps(
         self,
@@ -190,20 +194,20 @@ class ScoreCounts(BinCounts):
         background: Background = "outside_subgroup",
         name: str = GIVEN,
     ) -> BiasTable:
-        """Return the gaps of `rate_gaps`; if the threshold is inside a bin, with their bounds.
+        """Return the gaps of `rate_gaps`.
 
-        Values are then those in the middle of what is possible, and intervals hold all of it.
+        If the threshold is inside a bin, a value is the middle of its possible range, and its
+        interval contains the intervals of all possible values.
         """
-        level, at = check_confidence(confidence), check_threshold(threshold)
-        return rate_gaps_of(self, at, threshold_range, level, background, name)
+        level, threshold = check_confidence(confidence), check_threshold(threshold)
+        return measure_rate_gaps(self, threshold, threshold_range, level, background, name)
 
     def equal_error_rate(self) -> EqualErrorRate:
-        """Find the least score of a bin at which both error rates are closest.
+        """Find the lowest score of a bin at which both error rates are closest.
 
-        The rates at it are exact. The threshold of `equal_error_rate` is in a bin beside it, or the
-        same.
+        Its rates are exact. The threshold of `equal_error_rate` is in the same or the next bin.
         """
-        return equal_error_of(self)
+        return find_binned_equal_error(self)
 
     def equal_error_range(self, *, confidence: float = 0.95) -> tuple[float, float]:
         """Return the range of `equal_error_range`, wider by a bin at both ends.
@@ -213,17 +217,17 @@ class ScoreCounts(BinCounts):
         ValueError
             If a class is empty.
         """
-        return equal_error_range_of(self, check_confidence(confidence))
+        return find_binned_equal_error_range(self, check_confidence(confidence))
 
     def threshold_report(
         self, *, threshold: float, groups: Sequence[str] | None = None
     ) -> ThresholdReport:
         """Return the errors of `threshold_report`.
 
-        If the threshold is inside a bin, half of the rows that it leaves open count as flagged.
+        If the threshold is inside a bin, half of the bin's rows count as flagged.
         """
         summed = check_power_mean_groups(groups, dict.fromkeys(self.names), "groups")
-        return threshold_report_of(self, check_threshold(threshold), summed)
+        return make_threshold_report(self, check_threshold(threshold), summed)
 
     def compare_rate_gaps(
         self,
@@ -236,50 +240,51 @@ class ScoreCounts(BinCounts):
         background: Background = "outside_subgroup",
         name: str = GIVEN,
     ) -> BiasTable:
-        """Return the differences of two models' gaps, each at its threshold, as `compare` does."""
+        """Return the differences of two models' gaps, each at its threshold; see `compare`."""
         level, models = check_confidence(confidence), (self, other)
-        at = check_threshold(thresholds[0]), check_threshold(thresholds[1])
-        return rate_gap_comparison_of(models, pairs, at, threshold_ranges, level, background, name)
+        thresholds = check_threshold(thresholds[0]), check_threshold(thresholds[1])
+        return compare_rate_gaps(
+            models, pairs, thresholds, threshold_ranges, level, background, name
+        )
 
     def reliability(self, *, n_bins: int = N_BINS, confidence: float = 0.95) -> Reliability:
-        """Return the `reliability` of `calibration_report`, of scores that are probabilities.
+        """Return the `reliability` of `calibration_report`, for scores that are probabilities.
 
-        Numbers of rows, shares of positives and their bands are exact for the bins. A mean score is
-        that of the middles of narrow bins.
+        Numbers of rows, shares of positives and their bands are exact for the wide bins. A mean
+        score is computed from the middles of narrow bins.
 
         Returns
         -------
         dict
-            By subgroup, and None for all rows; then by wide bin, each of about as many rows.
+            By subgroup (None: all rows): wide bins with about equally many rows.
 
         Raises
         ------
         ValueError
             If a score is outside [0, 1], or `n_bins` is below 2.
         """
-        return reliability_of(self, n_bins, check_confidence(confidence))
+        return measure_reliability(self, n_bins, check_confidence(confidence))
 
     def calibration_gaps(
         self, *, confidence: float = 0.95, background: Background = "outside_subgroup"
     ) -> dict[str, MetricValue]:
         """Return the gaps of `calibration_report`, by subgroup.
 
-        Intervals hold those of exact scores, wherever in its bin each is.
+        Intervals contain those of exact scores, wherever in its bin each score is.
         """
-        return calibration_gaps_of(self, check_confidence(confidence), background)
+        return measure_calibration_gaps(self, check_confidence(confidence), background)
 
     def to_bytes(self) -> bytes:
         """Return the counts as a compressed archive of numpy arrays."""
-        return packed(self)
+        return pack_counts(self)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """Read what `to_bytes` wrote.
+        """Read counts written by `to_bytes`.
 
         Raises
         ------
         ValueError
-            If it is something else, or unpacks to more than 1 GiB, or its counts contradict each
-            other.
+            If the bytes are not such counts, unpack to more than 1 GiB, or contradict each other.
         """
-        return unpacked(data, cls)
+        return unpack_counts(data, cls)

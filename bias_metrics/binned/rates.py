@@ -1,7 +1,7 @@
-"""Error rates at a threshold from counts, and their gaps, for one model or two.
+"""Error rates at a threshold from counts, and their gaps, for one or two models.
 
-A threshold inside a bin leaves open which of the bin's rows are flagged: at least those of no bin
-that it cuts, at most all. Intervals hold those of every number in between.
+If a threshold is inside a bin, the number of flagged rows in this bin is unknown. Intervals contain
+the intervals for every possible number.
 """
 
 from __future__ import annotations
@@ -12,18 +12,23 @@ from typing import Any
 
 import numpy as np
 
-from bias_metrics._core.covariance import Joint
-from bias_metrics._core.differences import Difference, negated, paired, sized
+from bias_metrics._core.covariance import JointMoments
+from bias_metrics._core.differences import (
+    Difference,
+    bound_size_change,
+    compute_paired_difference,
+    negate_value,
+)
 from bias_metrics._core.ranks import SortedClasses, sort_classes
 from bias_metrics._core.values import MetricValue
 from bias_metrics.binned.bin_counts import BinCounts
 from bias_metrics.binned.bins import Counts
-from bias_metrics.binned.comparison import refuse_other_rows, widest
-from bias_metrics.binned.pairs import Pairs
-from bias_metrics.binned.report import row_counts
-from bias_metrics.metrics import CLASSES, METRICS, Class, Rate, threshold_metrics
+from bias_metrics.binned.comparison import bound_difference, refuse_other_rows
+from bias_metrics.binned.pairs import WideBins
+from bias_metrics.binned.report import count_rows
+from bias_metrics.metrics import CLASSES, METRICS, Class, Rate, list_threshold_metrics
 from bias_metrics.rows import Background
-from bias_metrics.table import SECOND, BiasTable, Estimate, of_groups
+from bias_metrics.table import SECOND, BiasTable, Estimate, key_numbers
 from bias_metrics.thresholds.decisions import ThresholdReport
 from bias_metrics.thresholds.errors import ErrorRates
 from bias_metrics.thresholds.shares import Share, ShareGap
@@ -37,7 +42,7 @@ from bias_metrics.thresholds.thresholds import (
 Range = tuple[float, float] | None
 
 
-def rate_gaps_of(
+def measure_rate_gaps(
     counts: BinCounts,
     threshold: float,
     threshold_range: Range,
@@ -45,36 +50,38 @@ def rate_gaps_of(
     background: Background,
     name: str,
 ) -> BiasTable:
-    """Return the gaps; see `ScoreCounts.rate_gaps`."""
-    found: dict[str, dict[str, MetricValue]] = {group: {} for group in counts.names}
-    for metric, rate in threshold_metrics().items():
-        moved = _moved(counts, threshold_range, rate, background)
-        for group, ends in gap_ends(counts, threshold, rate, background):
-            each = [replace(gap, range_values=(moved[group],)).measure(confidence) for gap in ends]
-            found[group][metric] = _between(each)
-    return _table(counts, found, {name: threshold}, confidence, background)
+    """Measure the gaps; see `ScoreCounts.rate_gaps`."""
+    gaps: dict[str, dict[str, MetricValue]] = {group: {} for group in counts.names}
+    for metric, rate in list_threshold_metrics().items():
+        moved = _measure_moved_gaps(counts, threshold_range, rate, background)
+        for group, ends in iterate_gap_ends(counts, threshold, rate, background):
+            values = [
+                replace(gap, range_values=(moved[group],)).measure(confidence) for gap in ends
+            ]
+            gaps[group][metric] = _average_ends(values)
+    return _make_table(counts, gaps, {name: threshold}, confidence, background)
 
 
-def _table(
+def _make_table(
     counts: BinCounts,
     cells: Mapping[str, Mapping[str, Estimate]],
-    at: Mapping[str, float],
+    thresholds: Mapping[str, float],
     confidence: float,
     background: Background,
 ) -> BiasTable:
-    [(name, threshold)] = at.items()
-    numbers, n_rows = of_groups(cells, name), row_counts(counts)
+    [(name, threshold)] = thresholds.items()
+    numbers, n_rows = key_numbers(cells, name), count_rows(counts)
     return BiasTable(numbers, n_rows, confidence, background, thresholds={(name, None): threshold})
 
 
-def equal_error_of(counts: BinCounts) -> EqualErrorRate:
-    """Return the rates; see `ScoreCounts.equal_error_rate`."""
-    return find_equal_error(_classes(counts))
+def find_binned_equal_error(counts: BinCounts) -> EqualErrorRate:
+    """Find the threshold and rates; see `ScoreCounts.equal_error_rate`."""
+    return find_equal_error(_expand_rows(counts))
 
 
-def equal_error_range_of(counts: BinCounts, confidence: float) -> tuple[float, float]:
-    """Return the range; see `ScoreCounts.equal_error_range`."""
-    classes = _classes(counts)
+def find_binned_equal_error_range(counts: BinCounts, confidence: float) -> tuple[float, float]:
+    """Find the range; see `ScoreCounts.equal_error_range`."""
+    classes = _expand_rows(counts)
     threshold = find_equal_error(classes).threshold
     if threshold is None:
         msg = "counts must have positives and negatives; one class is empty."
@@ -89,35 +96,37 @@ def equal_error_range_of(counts: BinCounts, confidence: float) -> tuple[float, f
     return float(beyond[max(first - 1, 0)]), float(beyond[last + 1])
 
 
-def _classes(counts: BinCounts) -> SortedClasses:
-    """Return the counts as weighted rows, each with the least score of its bin."""
+def _expand_rows(counts: BinCounts) -> SortedClasses:
+    """Return the counts as weighted rows with the lowest score of their bin."""
     weight = counts.everyone.ravel()
-    known = weight > 0
+    is_present = weight > 0
     labels, scores = np.repeat([True, False], counts.bins.size), np.tile(counts.least, 2)
-    return sort_classes(labels[known], scores[known], weight[known].astype(np.float64))
+    return sort_classes(
+        labels[is_present], scores[is_present], weight[is_present].astype(np.float64)
+    )
 
 
-def threshold_report_of(
+def make_threshold_report(
     counts: BinCounts, threshold: float, groups: tuple[str, ...]
 ) -> ThresholdReport:
-    """Return the errors; see `ScoreCounts.threshold_report`."""
+    """Make the report; see `ScoreCounts.threshold_report`."""
 
-    def errors(of_class: dict[Class, tuple[int, int]], rows: Counts) -> ErrorRates:
+    def count_errors(of_class: dict[Class, tuple[int, int]], rows: Counts) -> ErrorRates:
         positive, negative = (sum(of_class[label]) // 2 for label in CLASSES)
         n_positive, n_negative = rows.sum(axis=-1).tolist()
         return ErrorRates(
             threshold, positive, negative, n_negative - negative, n_positive - positive
         )
 
-    flagged = counts.flagged(threshold)
+    flagged = counts.count_flagged(threshold)
     rates = {
-        name: errors(flagged[name], own)
+        name: count_errors(flagged[name], own)
         for name, own in zip(counts.names, counts.subgroups, strict=True)
     }
-    return ThresholdReport(threshold, errors(flagged[None], counts.everyone), rates, groups)
+    return ThresholdReport(threshold, count_errors(flagged[None], counts.everyone), rates, groups)
 
 
-def rate_gap_comparison_of(
+def compare_rate_gaps(
     models: tuple[BinCounts, BinCounts],
     pairs: BinCounts | None,
     thresholds: tuple[float, float],
@@ -126,37 +135,41 @@ def rate_gap_comparison_of(
     background: Background,
     name: str,
 ) -> BiasTable:
-    """Return the differences of the gaps of two models; see `ScoreCounts.compare_rate_gaps`."""
+    """Compare the gaps of two models; see `ScoreCounts.compare_rate_gaps`."""
     refuse_other_rows(*models, *(() if pairs is None else (pairs,)))
     a, b = (
-        rate_gaps_of(counts, at, around, confidence, background, name)
-        for counts, at, around in zip(models, thresholds, ranges, strict=True)
+        measure_rate_gaps(counts, threshold, around, confidence, background, name)
+        for counts, threshold, around in zip(models, thresholds, ranges, strict=True)
     )
     differences = {
         group: {
-            metric: widest(cell, b.subgroups[group][metric], METRICS[metric], confidence)
+            metric: bound_difference(cell, b.subgroups[group][metric], METRICS[metric], confidence)
             for metric, cell in cells.items()
         }
         for group, cells in a.subgroups.items()
     }
     if pairs is not None:
-        both = Decisions(models, pairs, thresholds, ranges)
-        for metric, rate in threshold_metrics().items():
-            for group, (found, slack) in both.differences(rate, confidence, background).items():
-                if found.ends is not None:
+        both = FlaggedBins(models, pairs, thresholds, ranges)
+        for metric, rate in list_threshold_metrics().items():
+            for group, (difference, slack) in both.measure_differences(
+                rate, confidence, background
+            ).items():
+                if difference.ends is not None:
                     cell = differences[group][metric]
-                    known: dict[str, Any] = {
+                    values: dict[str, Any] = {
                         "first": cell.first,
                         "second": cell.second,
                         "value": cell.value,
                     }
-                    differences[group][metric] = _widened(replace(found, **known), slack)
-    table = _table(models[0], differences, {name: thresholds[0]}, confidence, background)
+                    differences[group][metric] = _widen_difference(
+                        replace(difference, **values), slack
+                    )
+    table = _make_table(models[0], differences, {name: thresholds[0]}, confidence, background)
     return replace(table, thresholds={**table.thresholds, (name, SECOND): thresholds[1]})
 
 
-class Decisions:
-    """Which bins two models flag, each at its threshold."""
+class FlaggedBins:
+    """The bins that two models flag, each at its threshold."""
 
     def __init__(
         self,
@@ -165,109 +178,115 @@ class Decisions:
         thresholds: tuple[float, float],
         ranges: tuple[Range, Range],
     ) -> None:
-        self.known, self.counts = Pairs.of(*models, pairs), (*models, pairs)
+        self.wide_bins, self.counts = WideBins.from_counts(*models, pairs), (*models, pairs)
         self.ranges = ranges
-        (a, b), (at, other) = models, thresholds
-        of_models = a.reaches(at), b.reaches(other)
-        self.sure, self.possible = zip(*of_models, strict=True)
+        (a, b), (first_threshold, second_threshold) = models, thresholds
+        masks = a.find_flagged_bins(first_threshold), b.find_flagged_bins(second_threshold)
+        self.sure, self.possible = zip(*masks, strict=True)
 
-    def differences(
+    def measure_differences(
         self, rate: Rate, confidence: float, background: Background
     ) -> dict[str, tuple[Difference, float]]:
-        """Return the difference of each subgroup's gap, and how far it may be off."""
-        found = {}
+        """Return the differences of gaps by subgroup, and the largest effects of binning."""
+        differences = {}
         moved = [
-            _moved(counts, around, rate, background)
+            _measure_moved_gaps(counts, around, rate, background)
             for counts, around in zip(self.counts, self.ranges, strict=False)
         ]
-        classes = [CLASSES.index(label) for label in rate.of]
-        for at, group in enumerate(self.counts[0].names):
+        classes = [CLASSES.index(label) for label in rate.classes]
+        for position, group in enumerate(self.counts[0].names):
             sides = []
             for own in (True, False):
                 rows = []
                 for counts in self.counts:
-                    members = counts.subgroups[at]
-                    out = members if background == "outside_subgroup" else counts.anyone
-                    of_side = members if own else counts.everyone - out
-                    rows.append(of_side[classes].sum(axis=0))
-                sides.append(self._share(rate, rows))
+                    members = counts.subgroups[position]
+                    excluded = members if background == "outside_subgroup" else counts.anyone
+                    side_counts = members if own else counts.everyone - excluded
+                    rows.append(side_counts[classes].sum(axis=0))
+                sides.append(self._bound_shares(rate, rows))
             (own_share, most, slack), (other, most_of_other, more) = sides
-            of_models = tuple(of_model[group] for of_model in moved)
-            gap = ShareGap(own_share, other, rate.rows, range_values=of_models)
+            model_gaps = tuple(gaps[group] for gaps in moved)
+            gap = ShareGap(own_share, other, rate.rows, range_values=model_gaps)
             difference = gap.compare_models(confidence)
             if difference.ends is not None:
                 a, b = gap.measure(confidence, 0), gap.measure(confidence, 1)
                 covariance = most.compute_covariance(0, 1) + most_of_other.compute_covariance(0, 1)
-                opposed = Joint(-covariance, (0.0, 0.0, 0.0, 0.0))
-                total = paired(a, negated(b), opposed, confidence, small=True)
-                difference = sized(difference, total, b, confidence)
-            found[group] = difference, slack + more
-        return found
+                opposed = JointMoments(-covariance, (0.0, 0.0, 0.0, 0.0))
+                total = compute_paired_difference(
+                    a, negate_value(b), opposed, confidence, small=True
+                )
+                difference = bound_size_change(difference, total, b, confidence)
+            differences[group] = difference, slack + more
+        return differences
 
-    def _share(self, rate: Rate, rows: list[Counts]) -> tuple[Share, Share, float]:
-        """Return how often the event happens under each model, and how far that may be off.
+    def _bound_shares(self, rate: Rate, rows: list[Counts]) -> tuple[Share, Share, float]:
+        """Return the share with the event under each model, and the largest effect of binning.
 
-        The first takes it that as few rows as possible have the event under both, the second as
-        many.
+        The first result assumes the smallest possible number of rows with the event under both
+        models, the second the largest.
         """
-        a, b, together = rows
+        a, b, pair_counts = rows
         n = int(a.sum())
         fewest, most = (
-            [int(of[flags].sum()) for of, flags in zip((a, b), which, strict=True)]
-            for which in (self.sure, self.possible)
+            [int(counts[flags].sum()) for counts, flags in zip((a, b), masks, strict=True)]
+            for masks in (self.sure, self.possible)
         )
         events = [(low + high) // 2 for low, high in zip(fewest, most, strict=True)]
-        low = self.known.both((a, b, together), self.sure)[0]
-        high = self.known.both((a, b, together), self.possible)[1]
+        low = self.wide_bins.count_both_flagged((a, b, pair_counts), self.sure)[0]
+        high = self.wide_bins.count_both_flagged((a, b, pair_counts), self.possible)[1]
         if rate.event != "flagged":
             events = [n - event for event in events]
             low, high = max(n - sum(most) + low, 0), n - sum(fewest) + high
         slack = (sum(most) - sum(fewest) + 2) / n if sum(most) > sum(fewest) else 0.0
-        known = tuple(events)
-        return Share(n, known, min(low, *known)), Share(n, known, min(high, *known)), slack
+        n_events = tuple(events)
+        return (
+            Share(n, n_events, min(low, *n_events)),
+            Share(n, n_events, min(high, *n_events)),
+            slack,
+        )
 
 
-def _widened(found: Difference, by: float) -> Difference:
-    """Return a difference whose bounds reach farther."""
+def _widen_difference(difference: Difference, by: float) -> Difference:
+    """Widen the bounds of a difference."""
     ends = {"low": -by, "high": by, "size_low": -by, "size_high": by}
-    moved: dict[str, Any] = {end: getattr(found, end) + step for end, step in ends.items()}
-    return replace(found, p_value=None, **moved)
+    moved: dict[str, Any] = {end: getattr(difference, end) + step for end, step in ends.items()}
+    return replace(difference, p_value=None, **moved)
 
 
-def gap_ends(
+def iterate_gap_ends(
     counts: BinCounts, threshold: float, rate: Rate, background: Background
 ) -> Iterator[tuple[str, tuple[ShareGap, ShareGap]]]:
-    """Yield the smallest and the largest gap of each subgroup that is possible."""
+    """Yield the smallest and the largest possible gap by subgroup."""
     for group, own in zip(counts.names, counts.subgroups, strict=True):
         out = own if background == "outside_subgroup" else counts.anyone
         (low, high), (other_low, other_high) = (
-            share_ends(counts, threshold, rate, rows) for rows in (own, counts.everyone - out)
+            bound_share(counts, threshold, rate, rows) for rows in (own, counts.everyone - out)
         )
         yield group, (ShareGap(low, other_high, rate.rows), ShareGap(high, other_low, rate.rows))
 
 
-def share_ends(
+def bound_share(
     counts: BinCounts, threshold: float, rate: Rate, rows: Counts
 ) -> tuple[Share, Share]:
-    """Return the smallest and the largest share of some rows with the event that is possible."""
-    sure, possible = counts.reaches(threshold)
+    """Return the smallest and the largest possible share of rows with the event."""
+    sure, possible = counts.find_flagged_bins(threshold)
     if rate.event != "flagged":
         sure, possible = ~possible, ~sure
-    of = rows[[CLASSES.index(label) for label in rate.of]].sum(axis=0)
-    n, fewest, most = int(of.sum()), int(of[sure].sum()), int(of[possible].sum())
+    counted = rows[[CLASSES.index(label) for label in rate.classes]].sum(axis=0)
+    n, fewest, most = int(counted.sum()), int(counted[sure].sum()), int(counted[possible].sum())
     return Share(n, (fewest,), fewest), Share(n, (most,), most)
 
 
-def _moved(
+def _measure_moved_gaps(
     counts: BinCounts, threshold_range: Range, rate: Rate, background: Background
 ) -> dict[str, tuple[float, ...]]:
-    """Return the gap of each subgroup at the ends of a threshold's range, if it has one."""
-    ends = [dict(gap_ends(counts, end, rate, background)) for end in threshold_range or ()]
-    return {name: tuple(of[name][0].get_value() or 0.0 for of in ends) for name in counts.names}
+    """Return the gaps by subgroup at both ends of a threshold's range, if given."""
+    ends = [dict(iterate_gap_ends(counts, end, rate, background)) for end in threshold_range or ()]
+    return {name: tuple(gaps[name][0].get_value() or 0.0 for gaps in ends) for name in counts.names}
 
 
-def _between(ends: list[MetricValue]) -> MetricValue:
-    """Return the middle of two values, with an interval that holds those of both."""
+def _average_ends(ends: list[MetricValue]) -> MetricValue:
+    """Return the middle of two values, with an interval that contains both intervals."""
     low, high = ends
     if low.value is None or high.value is None:
         return low

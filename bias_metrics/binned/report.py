@@ -1,8 +1,9 @@
-"""What a report says of counts, and how far binning may have moved each number.
+"""Reports from counts, and the largest effect of binning on each number.
 
-Scores in one bin are taken as tied. That changes an AUC by at most half of the pairs that share a
-bin of several scores, and the placement of a row by at most half of what the other class has in the
-row's bin; the standard error by at most the root sum of squares of these.
+Scores in the same bin are taken as tied. This changes an AUC by at most half of the pairs that
+share a bin of several scores. It changes the placement of a row by at most half of the other
+class's share in the row's bin, and the standard error by at most the root sum of squares of these
+changes.
 """
 
 from __future__ import annotations
@@ -14,14 +15,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._core.cells import Auc, lacks, placed_auc
-from bias_metrics._core.intervals import few_errors
-from bias_metrics._core.ranks import Placed, Runs, inner, spread_of_squares
-from bias_metrics._core.values import MetricValue, undefined
+from bias_metrics._core.cells import Auc, describe_empty_classes, measure_placed_auc
+from bias_metrics._core.intervals import has_few_errors
+from bias_metrics._core.ranks import Placements, Runs, compute_square_variance, inner_product
+from bias_metrics._core.values import MetricValue, make_undefined
 from bias_metrics.binned.bin_counts import BinCounts
 from bias_metrics.binned.bins import Counts
-from bias_metrics.calibration import ReliabilityBin, Sample, bias_of, curve_of, labels_of
-from bias_metrics.estimate import Number, Positives
+from bias_metrics.calibration import (
+    CalibrationSample,
+    ReliabilityBin,
+    make_curve,
+    measure_bias,
+    measure_labels,
+)
+from bias_metrics.estimate import LinearSummary, Positives
 from bias_metrics.metrics import (
     CALIBRATION_GAP,
     CLASSES,
@@ -38,16 +45,16 @@ _NO_INTERVAL = "a number that it rests on has no interval"
 
 
 @dataclass(frozen=True)
-class Cell:
-    """An AUC or AEG of the binned scores, and how far the exact one may be from it."""
+class BinnedCell:
+    """An AUC or AEG of binned scores, and the largest distance of the exact value (`slack`)."""
 
-    binned: Auc
+    auc: Auc
     slack: float
-    moved: float = 0.0
-    """The part of the standard error that is for binning alone."""
+    binning_error: float = 0.0
+    """The part of the standard error due to binning."""
 
     @classmethod
-    def of(
+    def from_counts(
         cls,
         y: Counts,
         x: Counts,
@@ -56,82 +63,86 @@ class Cell:
         metric: str,
         *,
         flip: bool = False,
-    ) -> Cell:
-        """Measure P(x > y), or P(y > x); `several` says which bins have more than one score."""
+    ) -> BinnedCell:
+        """Measure P(x > y), or P(y > x); `several` marks bins with more than one score."""
         centre = METRICS[metric].centre
         below = np.concatenate(([0], np.cumsum(y)))
         n_y, n_x = int(below[-1]), int(x.sum())
-        if lack := lacks(**dict(zip(names, (n_y, n_x), strict=True))):
+        if lack := describe_empty_classes(**dict(zip(names, (n_y, n_x), strict=True))):
             return cls(Auc(None, lack, centre=centre), 0.0)
         places = np.flatnonzero(x)
         starts = np.concatenate(([0], np.cumsum(x[places])))
-        placed = Placed(below[places], below[places + 1], n_y)
-        found = placed_auc(
+        placed = Placements(below[places], below[places + 1], n_y)
+        auc = measure_placed_auc(
             Runs(places.astype(np.float64), starts), placed, flip=flip, centre=centre
         )
         y, x = y[several], x[several]
         pairs, moved = 2.0 * n_y * n_x, 0.0
-        if found.std_error is not None:
-            of_y, of_x = y.astype(np.float64), x.astype(np.float64)
-            moved = math.sqrt(inner(of_y * of_x, of_y + of_x)) / pairs
+        if auc.std_error is not None:
+            y_counts, x_counts = y.astype(np.float64), x.astype(np.float64)
+            moved = math.sqrt(inner_product(y_counts * x_counts, y_counts + x_counts)) / pairs
             least = min(n_y, n_x)
             moved *= math.sqrt(least / (least - 1))
-            found = replace(found, std_error=found.std_error + moved)
-        return cls(found, int(y @ x) / pairs, moved)
+            auc = replace(auc, std_error=auc.std_error + moved)
+        return cls(auc, int(y @ x) / pairs, moved)
 
-    def at(self, confidence: float) -> MetricValue:
-        """Return the number with an interval that holds that of the exact scores."""
-        found, low, high = (auc.at(confidence) for auc in (self.binned, *self._moved()))
-        return replace(found, low=low.low, high=high.high)
+    def compute_value(self, confidence: float) -> MetricValue:
+        """Return the number with an interval that contains that of exact scores."""
+        value, low, high = (auc.compute_value(confidence) for auc in (self.auc, *self._bound_auc()))
+        return replace(value, low=low.low, high=high.high)
 
-    def ends(self) -> MetricValue:
-        """Return the number with the bracket that holds the exact one as its interval."""
-        found, low, high = (auc.at(None) for auc in (self.binned, *self._moved()))
-        return replace(found, low=low.value, high=high.value)
+    def compute_bracket(self) -> MetricValue:
+        """Return the number with its bracket, which contains the exact number, as interval."""
+        value, low, high = (auc.compute_value(None) for auc in (self.auc, *self._bound_auc()))
+        return replace(value, low=low.value, high=high.value)
 
-    def _moved(self) -> tuple[Auc, Auc]:
-        """Return the smallest and the largest number that is possible."""
-        value = self.binned.value
+    def _bound_auc(self) -> tuple[Auc, Auc]:
+        """Return the smallest and the largest possible number."""
+        value = self.auc.value
         if value is None:
-            return self.binned, self.binned
+            return self.auc, self.auc
         low, high = max(value - self.slack, 0.0), min(value + self.slack, 1.0)
-        return replace(self.binned, value=low), replace(self.binned, value=high)
+        return replace(self.auc, value=low), replace(self.auc, value=high)
 
 
-def cells_of(counts: BinCounts, background: Background) -> dict[Key, Cell]:
-    """Return the cells of each subgroup, after the overall AUC; measured once."""
-    found: dict[Key, Cell] = counts.once(background, lambda: _cells(counts, background))
-    return found
+def get_cells(counts: BinCounts, background: Background) -> dict[Key, BinnedCell]:
+    """Return the overall AUC and the cells of all subgroups, measured once."""
+    cells: dict[Key, BinnedCell] = counts.measure_once(
+        background, lambda: _measure_cells(counts, background)
+    )
+    return cells
 
 
-def _cells(counts: BinCounts, background: Background) -> dict[Key, Cell]:
+def _measure_cells(counts: BinCounts, background: Background) -> dict[Key, BinnedCell]:
     several = counts.least < counts.most
-    found = {}
-    for key, y, x in compared(counts, background):
+    cells = {}
+    for key, y, x in iterate_compared_rows(counts, background):
         metric, name = key.metric, key.group
         words, flip = ("negatives", "positives"), False
         if name is not None:
             pair = PAIRS[metric]
             side = "subgroup" if pair.inside else "background"
             words, flip = (f"{side}_{pair.y}s", f"subgroup_{pair.x}s"), pair.flip
-        found[key] = Cell.of(y, x, several, words, metric, flip=flip)
-    return found
+        cells[key] = BinnedCell.from_counts(y, x, several, words, metric, flip=flip)
+    return cells
 
 
-def compared(counts: BinCounts, background: Background) -> Iterator[tuple[Key, Counts, Counts]]:
-    """Yield the rows y and x that each number compares: first the overall AUC, of nobody."""
+def iterate_compared_rows(
+    counts: BinCounts, background: Background
+) -> Iterator[tuple[Key, Counts, Counts]]:
+    """Yield the rows y and x compared by the overall AUC, and by each cell."""
     positive, negative = counts.everyone
     yield Key("auc"), negative, positive
     for name, own in zip(counts.names, counts.subgroups, strict=True):
-        out = own if background == "outside_subgroup" else counts.anyone
+        excluded = own if background == "outside_subgroup" else counts.anyone
         for metric in SUBGROUP_METRICS:
             pair = PAIRS[metric]
             y, x = CLASSES.index(pair.y), CLASSES.index(pair.x)
-            rows = own[y] if pair.inside else counts.everyone[y] - out[y]
+            rows = own[y] if pair.inside else counts.everyone[y] - excluded[y]
             yield Key(metric, name), rows, own[x]
 
 
-def report_of(
+def make_report(
     counts: BinCounts,
     *,
     power: float,
@@ -139,47 +150,49 @@ def report_of(
     confidence: float,
     background: Background,
 ) -> BiasTable:
-    """Return the table at a confidence."""
-    measured = {key: cell.at(confidence) for key, cell in cells_of(counts, background).items()}
-    found = _table_of(counts, measured, power, groups, background)
-    return replace(found, confidence=confidence)
+    """Make the table at a confidence."""
+    measured = {
+        key: cell.compute_value(confidence) for key, cell in get_cells(counts, background).items()
+    }
+    table = _make_table(counts, measured, power, groups, background)
+    return replace(table, confidence=confidence)
 
 
-def brackets_of(
+def compute_brackets(
     counts: BinCounts, *, power: float, groups: tuple[str, ...], background: Background
 ) -> dict[Key, Bracket | None]:
-    """Return between which two numbers each exact value lies."""
-    measured = {key: cell.ends() for key, cell in cells_of(counts, background).items()}
-    table = _table_of(counts, measured, power, groups, background)
+    """Return bounds of the exact values."""
+    measured = {key: cell.compute_bracket() for key, cell in get_cells(counts, background).items()}
+    table = _make_table(counts, measured, power, groups, background)
     return {key: number.ends for key, number in table.items()}
 
 
-def row_counts(counts: BinCounts) -> dict[str | None, RowCounts]:
-    """Return the number of rows of all, under None, and of each subgroup."""
-    of = zip((None, *counts.names), (counts.everyone, *counts.subgroups), strict=True)
-    return {name: RowCounts(*own.sum(axis=-1).tolist()) for name, own in of}
+def count_rows(counts: BinCounts) -> dict[str | None, RowCounts]:
+    """Return the row counts by subgroup, and of all rows under None."""
+    named = zip((None, *counts.names), (counts.everyone, *counts.subgroups), strict=True)
+    return {name: RowCounts(*own.sum(axis=-1).tolist()) for name, own in named}
 
 
-def _table_of(
+def _make_table(
     counts: BinCounts,
     measured: Mapping[Key, MetricValue],
     power: float,
     groups: tuple[str, ...],
     background: Background,
 ) -> BiasTable:
-    """Return a table of cells; its aggregates reach from those of all lower ends to the upper.
+    """Return a table of cells, with intervals of aggregates from the ends of all cells.
 
-    An aggregate grows with each of its cells. Its error is at most the sum of what their errors
-    move it by, whatever the cells have to do with each other.
+    An aggregate increases with each of its cells. So its values at all lower ends, and at all upper
+    ends, bound it for any correlation of the cells.
     """
-    n_rows = row_counts(counts)
+    n_rows = count_rows(counts)
 
-    def table(numbers: Mapping[Key, MetricValue]) -> BiasTable:
+    def make_table(numbers: Mapping[Key, MetricValue]) -> BiasTable:
         cells = {
             name: {metric: numbers[Key(metric, name)] for metric in SUBGROUP_METRICS}
             for name in counts.names
         }
-        return BiasTable.of_cells(
+        return BiasTable.from_cells(
             numbers[Key("auc")],
             cells,
             n_rows,
@@ -189,18 +202,20 @@ def _table_of(
         )
 
     low, high = (
-        table({key: MetricValue(getattr(cell, end), cell.reason) for key, cell in measured.items()})
+        make_table(
+            {key: MetricValue(getattr(cell, end), cell.reason) for key, cell in measured.items()}
+        )
         for end in ("low", "high")
     )
-    found = table(measured)
+    central = make_table(measured)
     aggregates = [Key(metric) for metric in (*FINAL_SCORE_PARTS, "final_score")]
-    return found.with_numbers(
-        {key: _reaching(found[key], low[key], high[key]) for key in aggregates}
+    return central.add_numbers(
+        {key: _add_ends(central[key], low[key], high[key]) for key in aggregates}
     )
 
 
-def _reaching(value: MetricValue, low: MetricValue, high: MetricValue) -> MetricValue:
-    """Return an aggregate that reaches to those of the ends, if there are any."""
+def _add_ends(value: MetricValue, low: MetricValue, high: MetricValue) -> MetricValue:
+    """Add the interval of an aggregate, if both ends are defined."""
     if value.value is None:
         return value
     if low.value is None or high.value is None:
@@ -211,127 +226,127 @@ def _reaching(value: MetricValue, low: MetricValue, high: MetricValue) -> Metric
 Reliability = dict[str | None, tuple[ReliabilityBin, ...]]
 
 
-def reliability_of(counts: BinCounts, n_bins: int, confidence: float) -> Reliability:
-    """Return the bins; see `ScoreCounts.reliability`."""
+def measure_reliability(counts: BinCounts, n_bins: int, confidence: float) -> Reliability:
+    """Measure the reliability; see `ScoreCounts.reliability`."""
     if n_bins < 2:
         msg = f"`n_bins` must be at least 2; got {n_bins}."
         raise ValueError(msg)
-    if reason := _no_probabilities(counts):
+    if reason := _find_non_probability(counts):
         raise ValueError(reason)
     rows = zip((None, *counts.names), (counts.everyone, *counts.subgroups), strict=True)
-    return {name: _curve(counts, own, n_bins, confidence) for name, own in rows}
+    return {name: _make_curve(counts, own, n_bins, confidence) for name, own in rows}
 
 
-def _no_probabilities(counts: BinCounts) -> str | None:
-    """Say that scores are not probabilities, if so."""
+def _find_non_probability(counts: BinCounts) -> str | None:
+    """Return the reason if scores are not probabilities, or None."""
     if not counts.n or 0 <= counts.least[0] <= counts.most[-1] <= 1:
         return None
     ends = counts.least[0], counts.most[-1]
     return "scores must be probabilities; they are from {:.6g} to {:.6g}.".format(*ends)
 
 
-def calibration_gaps_of(
+def measure_calibration_gaps(
     counts: BinCounts, confidence: float, background: Background
 ) -> dict[str, MetricValue]:
-    """Return the gaps; see `ScoreCounts.calibration_gaps`."""
-    reason = _no_probabilities(counts)
-    found = {}
+    """Measure the gaps; see `ScoreCounts.calibration_gaps`."""
+    reason = _find_non_probability(counts)
+    gaps = {}
     for name, own in zip(counts.names, counts.subgroups, strict=True):
-        out = own if background == "outside_subgroup" else counts.anyone
-        sides = {"subgroup": own, "background": counts.everyone - out}
+        excluded = own if background == "outside_subgroup" else counts.anyone
+        sides = {"subgroup": own, "background": counts.everyone - excluded}
         empty = [side for side, rows in sides.items() if not rows.sum()]
         lack = reason or (f"{empty[0]}: no rows" if empty else None)
         if lack:
-            found[name] = undefined(lack)
+            gaps[name] = make_undefined(lack)
         else:
-            subgroup, outside = (_Mean.of(counts, rows) for rows in sides.values())
-            found[name] = _gap(subgroup, outside, confidence)
-    return found
+            subgroup, outside = (_BinnedBias.from_counts(counts, rows) for rows in sides.values())
+            gaps[name] = _subtract_biases(subgroup, outside, confidence)
+    return gaps
 
 
 @dataclass(frozen=True)
-class _Mean:
-    """The bias of some rows whose scores are in the middle of their bins."""
+class _BinnedBias:
+    """The bias of rows with scores set to the middle of their bins."""
 
     value: float
     squares: float
     fourths: float
     n: int
     slack: float
-    """By how much it may be off."""
-    moved: float
-    """By how much the root of `squares` may be too small."""
+    """Largest error of the value."""
+    binning_error: float
+    """Largest error of the root of `squares`."""
     positives: tuple[Positives, ...]
 
     @classmethod
-    def of(cls, counts: BinCounts, own: Counts) -> _Mean:
-        """Measure the bias of rows, of which there are some."""
-        known = np.flatnonzero(own)
-        weight, n = own.ravel()[known].astype(np.float64), int(own.sum())
-        labels = np.repeat([1.0, 0.0], counts.bins.size)[known]
-        ends = [np.tile(end, 2)[known] for end in (counts.least, counts.most)]
+    def from_counts(cls, counts: BinCounts, own: Counts) -> _BinnedBias:
+        """Measure the bias of at least one row."""
+        present = np.flatnonzero(own)
+        weight, n = own.ravel()[present].astype(np.float64), int(own.sum())
+        labels = np.repeat([1.0, 0.0], counts.bins.size)[present]
+        ends = [np.tile(end, 2)[present] for end in (counts.least, counts.most)]
         score, half = (ends[0] + ends[1]) / 2, (ends[1] - ends[0]) / 2
-        sample = Sample(known, labels, weight, None)
-        value, influence = bias_of(score, sample)
+        sample = CalibrationSample(present, labels, weight, None)
+        value, influence = measure_bias(score, sample)
         each = influence / weight / math.sqrt(max(1 - 1 / n, 1 / n))
-        squares = inner(weight, each**2)
-        moved = math.sqrt(inner(weight, half**2) / (n * max(n - 1, 1)))
-        share, noise, step = labels_of(score, sample)
+        squares = inner_product(weight, each**2)
+        moved = math.sqrt(inner_product(weight, half**2) / (n * max(n - 1, 1)))
+        share, noise, step = measure_labels(score, sample)
         positives = Positives(share, n, noise, step, math.sqrt(squares) + moved)
-        few = few_errors(share, n)
-        slack = inner(weight, half) / n
-        fourths = inner(weight, each**4)
+        few = has_few_errors(share, n)
+        slack = inner_product(weight, half) / n
+        fourths = inner_product(weight, each**4)
         return cls(value, squares, fourths, n, slack, moved, (positives,) if few else ())
 
     @property
-    def parts(self) -> tuple[Positives, ...]:
-        """The labels that it rests on; if they are many, nothing but its error."""
+    def label_parts(self) -> tuple[Positives, ...]:
+        """Corrections for few positives; with many positives, only the standard error."""
         return self.positives or (
-            Positives(0.0, 1.0, 0.0, 0.0, math.sqrt(self.squares) + self.moved),
+            Positives(0.0, 1.0, 0.0, 0.0, math.sqrt(self.squares) + self.binning_error),
         )
 
 
-def _gap(own: _Mean, other: _Mean, confidence: float) -> MetricValue:
-    """Return the difference of two means, with an interval that holds that of exact scores."""
+def _subtract_biases(own: _BinnedBias, other: _BinnedBias, confidence: float) -> MetricValue:
+    """Return the difference of two biases, with an interval that contains that of exact scores."""
     largest = METRICS[CALIBRATION_GAP].largest
     squares = own.squares + other.squares
-    spread = spread_of_squares(squares, own.fourths + other.fourths, own.n + other.n)
+    spread = compute_square_variance(squares, own.fourths + other.fourths, own.n + other.n)
     positives: tuple[Positives, ...] = ()
     if own.positives or other.positives:
-        negated = (replace(labels, step=-labels.step) for labels in other.parts)
-        positives = (*own.parts, *negated)
-    number = Number(
+        negated = (replace(labels, step=-labels.step) for labels in other.label_parts)
+        positives = (*own.label_parts, *negated)
+    number = LinearSummary(
         own.value - other.value,
-        math.sqrt(squares) + math.hypot(own.moved, other.moved),
+        math.sqrt(squares) + math.hypot(own.binning_error, other.binning_error),
         2 * squares**2 / spread if spread else math.inf,
         min(own.n, other.n),
         (-largest, largest),
         positives=positives,
     )
-    found = number.at(confidence)
-    if found.low is None or found.high is None:
-        return found
+    value = number.compute_value(confidence)
+    if value.low is None or value.high is None:
+        return value
     slack = own.slack + other.slack
-    if positives:  # Their correction uses the scores too, and moves by at most as much.
+    if positives:  # The correction also uses the scores, and changes by at most as much.
         slack *= 2
-    low, high = max(found.low - slack, -largest), min(found.high + slack, largest)
-    return replace(found, low=low, high=high)
+    low, high = max(value.low - slack, -largest), min(value.high + slack, largest)
+    return replace(value, low=low, high=high)
 
 
-def _curve(
+def _make_curve(
     counts: BinCounts, own: Counts, n_bins: int, confidence: float
 ) -> tuple[ReliabilityBin, ...]:
-    of_bin = own.sum(axis=0)
-    total = int(of_bin.sum())
+    bin_rows = own.sum(axis=0)
+    total = int(bin_rows.sum())
     if not total:
         return ()
-    known = of_bin > 0
+    has_rows = bin_rows > 0
     last = np.floor(np.linspace(0, 1, n_bins + 1)[1:-1] * (total - 1))  # row of each wide bin
-    edges = np.searchsorted(np.cumsum(of_bin), last, side="right")
-    _, at = np.unique(np.searchsorted(edges, np.flatnonzero(known)), return_inverse=True)
-    middles = (counts.least + counts.most)[known] / 2
+    edges = np.searchsorted(np.cumsum(bin_rows), last, side="right")
+    _, position = np.unique(np.searchsorted(edges, np.flatnonzero(has_rows)), return_inverse=True)
+    middles = (counts.least + counts.most)[has_rows] / 2
     n, positive, score = (
-        np.bincount(at, values)
-        for values in (of_bin[known], own[0, known], of_bin[known] * middles)
+        np.bincount(position, values)
+        for values in (bin_rows[has_rows], own[0, has_rows], bin_rows[has_rows] * middles)
     )
-    return curve_of(n.astype(np.int64), score / n, positive / n, n.astype(np.float64), confidence)
+    return make_curve(n.astype(np.int64), score / n, positive / n, n.astype(np.float64), confidence)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from bias_metrics.gate.verdict import Reason, RuleResult
 from bias_metrics.groups.dominance import DominantUnits
-from bias_metrics.metrics import GIVEN, METRICS, SUBGROUP_METRICS, threshold_metrics
+from bias_metrics.metrics import GIVEN, METRICS, SUBGROUP_METRICS, list_threshold_metrics
 from bias_metrics.table import BiasTable, Key
 
 USEFULNESS_RULE, FLAG_RATE = "useful", "flag_rate"
@@ -127,7 +127,7 @@ def list_unjudged_metrics(judged: Collection[str], *, has_threshold: bool) -> tu
     >>> list_unjudged_metrics(judged, has_threshold=False)
     ('bnsp_auc', 'negative_aeg')
     """
-    every = ["auc", *SUBGROUP_METRICS, *(threshold_metrics() if has_threshold else ())]
+    every = ["auc", *SUBGROUP_METRICS, *(list_threshold_metrics() if has_threshold else ())]
     covered = {*judged, *(["auc"] if "final_score" in judged else [])}
     return tuple(metric for metric in every if metric not in covered)
 

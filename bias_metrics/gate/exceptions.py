@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-from bias_metrics._core.tables import plain
+from bias_metrics._core.tables import to_plain_values
 from bias_metrics.gate.doubts import USEFULNESS_RULE
 from bias_metrics.gate.judging import RIVALS
 from bias_metrics.gate.losses import Loss
@@ -58,7 +58,7 @@ class PassException:
         """Return plain values; defaults are left out, except `group` and `groups`."""
         values = {field.name: (getattr(self, field.name), field.default) for field in fields(self)}
         return {
-            name: plain(value)
+            name: to_plain_values(value)
             for name, (value, default) in values.items()
             if name in {"group", "groups"} or value != default
         }

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bias_metrics._core.differences import Difference
-from bias_metrics._core.values import NOT_ASKED, MetricValue
-from bias_metrics.families import Bounded, bounds_of_worst, size_of
+from bias_metrics._core.values import NOT_REQUESTED, MetricValue
+from bias_metrics.families import Bounded, bound_worst, measure_size
 from bias_metrics.gate.rules import Kind, Rule
 from bias_metrics.table import Estimate
 
@@ -36,7 +36,7 @@ def read_number(estimate: Estimate, *, is_gap: bool) -> JudgedNumber:
     """
     value, low, high, reason = estimate.value, estimate.low, estimate.high, estimate.reason
     if low is None and reason is None and isinstance(estimate, MetricValue):
-        reason = NOT_ASKED
+        reason = NOT_REQUESTED
     if not is_gap or value is None:
         return JudgedNumber(value, low, high, reason)
     if isinstance(estimate, Difference):
@@ -44,7 +44,7 @@ def read_number(estimate: Estimate, *, is_gap: bool) -> JudgedNumber:
         return JudgedNumber(change, estimate.size_low, estimate.size_high, reason)
     if low is None or high is None:
         return JudgedNumber(abs(value), None, None, reason)
-    return JudgedNumber(*size_of(Bounded(value, low, high)), reason)
+    return JudgedNumber(*measure_size(Bounded(value, low, high)), reason)
 
 
 def find_worst_group(
@@ -65,7 +65,7 @@ def find_worst_group(
         if number.low is None or number.high is None:
             return name, JudgedNumber(cells[name].value, None, None, number.reason)
         family.append(Bounded(_assert_known(number.value), number.low, number.high))
-    ends = bounds_of_worst(family, confidence, worse_is_up=worse_is_up)
+    ends = bound_worst(family, confidence, worse_is_up=worse_is_up)
     return name, JudgedNumber(cells[name].value, *ends)
 
 

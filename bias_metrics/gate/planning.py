@@ -17,7 +17,12 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._core.intervals import auc_interval, few_errors, quantile, unseen_reach
+from bias_metrics._core.intervals import (
+    auc_interval,
+    compute_unseen_reach,
+    has_few_errors,
+    quantile,
+)
 from bias_metrics.gate.judging import RIVALS
 from bias_metrics.gate.rules import Rule
 from bias_metrics.metrics import AUCS, METRICS, PAIRS
@@ -148,7 +153,7 @@ def estimate_auc_chance(
         slack, spread, reach = auc - limit, error, z * error
         if kind in RIVALS:
             slack, spread = limit, error * math.sqrt(2 * (1 - guess.correlation))
-            reach = unseen_reach(
+            reach = compute_unseen_reach(
                 auc - 0.5, spread, min(n_positive, n_negative) / guess.inflation, rule.level
             )
         chance *= _NORMAL.cdf((slack - reach) / spread) if spread else float(slack > reach)
@@ -269,13 +274,13 @@ def _keeps_margin(
     if rule.is_gap:  # the sign of the rival's gap is seldom certain
         scale *= _GAPS_AGREE
         wider = quantile((1 + rule.level) / 2) / quantile(rule.level)
-        reach = wider * unseen_reach(0.5, scale * error, smaller, rule.level)
+        reach = wider * compute_unseen_reach(0.5, scale * error, smaller, rule.level)
         return np.asarray(scale * np.abs(z) + reach < limit)
     down, up = _compute_reaches(rule.metric, rule.level, value, error, counts)
     reach = compute_paired_reach(down, up, guess.correlation)
-    if few_errors(value, *_count_compared(rule.metric, counts)):
+    if has_few_errors(value, *_count_compared(rule.metric, counts)):
         reach *= _FEW
-    reach = max(reach, unseen_reach(value - 0.5, scale * error, smaller, rule.level))
+    reach = max(reach, compute_unseen_reach(value - 0.5, scale * error, smaller, rule.level))
     return np.asarray(scale * z - reach > -limit)
 
 
@@ -303,7 +308,7 @@ def _compute_reaches(
 ) -> tuple[float, float]:
     """Return the distances from a cell to the lower and the upper end of its interval."""
     n_x, n_y = _count_compared(metric, counts)
-    if METRICS[metric].is_gap or not few_errors(value, n_x, n_y):
+    if METRICS[metric].is_gap or not has_few_errors(value, n_x, n_y):
         reach = quantile(level) * error
         return reach, reach
     low, high = auc_interval(value, error, n_y, n_x, quantile(level))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from statistics import NormalDist
 
-from bias_metrics._core.intervals import quantile, unseen_reach
+from bias_metrics._core.intervals import compute_unseen_reach, quantile
 
 POWER = 0.8
 _NORMAL = NormalDist()
@@ -132,7 +132,7 @@ def rows_for_margin(margin: float, confidence: float, *, is_gap: bool, auc: floa
     low, high = 1, 2
 
     def is_enough(n: int) -> bool:
-        return wider * unseen_reach(fall, 0.0, n, level) < margin
+        return wider * compute_unseen_reach(fall, 0.0, n, level) < margin
 
     while not is_enough(high):
         low, high = high, 2 * high

@@ -14,7 +14,7 @@ from bias_metrics.metrics import (
     SUBGROUP_METRICS,
     THRESHOLDS,
     Scope,
-    metrics_of,
+    list_metrics,
 )
 from bias_metrics.suggestion import did_you_mean
 
@@ -93,7 +93,7 @@ class Rule:
 
     def __post_init__(self) -> None:
         """Refuse a rule without limits, or with settings that do not fit its metric."""
-        metrics = metrics_of(_WHOLE.get(str(self.scope), "subgroup"))
+        metrics = list_metrics(_WHOLE.get(str(self.scope), "subgroup"))
         if self.metric not in metrics:
             msg = (
                 f"`metric` must be one of {', '.join(metrics)} in scope {self.scope}; "

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from bias_metrics._core.tables import Row, Table, Tabular, plain
+from bias_metrics._core.tables import Row, Table, Tabular, to_plain_values
 from bias_metrics.gate.judging import RIVALS, Outcome
 from bias_metrics.gate.rolling import Hierarchy
 from bias_metrics.gate.rules import Action, Kind
@@ -219,11 +219,13 @@ class RuleResult(Tabular):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; rare fields only if they differ from their default."""
-        content = {item.name: plain(getattr(self, item.name)) for item in fields(self)}
+        content = {item.name: to_plain_values(getattr(self, item.name)) for item in fields(self)}
         kept = {"value", "rival", "low", "high", "bound", "n_clusters"}
         if self.threshold is not None:
             kept |= {"threshold", "at", "rival_at"}
-        defaults = {item.name: plain(item.default) for item in fields(self)} | {"rows_needed": {}}
+        defaults = {item.name: to_plain_values(item.default) for item in fields(self)} | {
+            "rows_needed": {}
+        }
         return {
             key: value for key, value in content.items() if key in kept or value != defaults[key]
         }
@@ -263,4 +265,4 @@ class Verdict(Tabular):
     def _table(self) -> Table:
         shown = ("rule", "group", "outcome", "reason")
         rows = [{name: row[name] for name in shown} for row in self.rows()]
-        return Table.of(rows, f"verdict: {self.outcome}")
+        return Table.from_records(rows, f"verdict: {self.outcome}")

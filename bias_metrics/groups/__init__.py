@@ -1,6 +1,6 @@
-"""Subgroups: intersections, categories and dominant rows."""
+"""Intersections, categories and dominant rows of subgroups."""
 
-from bias_metrics.groups.intersecting import SEPARATOR, Intersections, Support
+from bias_metrics.groups.intersecting import SEPARATOR, Intersections, IntersectionSupport
 from bias_metrics.groups.subgroups import RollUp
 
-__all__ = ["SEPARATOR", "Intersections", "RollUp", "Support"]
+__all__ = ["SEPARATOR", "IntersectionSupport", "Intersections", "RollUp"]

@@ -1,8 +1,8 @@
-"""Intersections of subgroups: which there are, and which have too few rows to be measured.
+"""Intersections of subgroups that have enough rows to be measured.
 
-Memberships are packed, eight rows per byte, and an intersection is counted only if every
-smaller one that it is part of has support (Agrawal and Srikant 1994), so that triples of 24
-identities stay cheap on millions of rows.
+Memberships are packed, eight rows per byte. An intersection is counted only if every smaller
+intersection of its members has enough rows (Agrawal and Srikant 1994). So triples of 24 identities
+stay cheap on millions of rows.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.checks import BoolArray, check_mask, check_subgroups
-from bias_metrics._core.counted import counted
-from bias_metrics._core.index import aligned
+from bias_metrics._core.counted import format_count
+from bias_metrics._core.index import require_aligned
 from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.tables import Row, Tabular
 
@@ -29,44 +29,44 @@ _Bits = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
-class Support(Tabular):
-    """Rows of one intersection."""
+class IntersectionSupport(Tabular):
+    """Number of rows of an intersection."""
 
     members: tuple[str, ...]
-    """The subgroups it joins, in the order given."""
+    """The joined subgroups, in the given order."""
     n: int
-    """Rows that belong to all of them."""
+    """Number of rows in all joined subgroups."""
     n_positive: int | None = None
     n_negative: int | None = None
-    """n_positive, n_negative: the same by class; None without labels."""
+    """n_positive, n_negative: number of rows by class; None without labels."""
     reason: str | None = None
-    """Why it was left out; None if it was kept."""
+    """Why the intersection was left out; None if it was kept."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values without those that are None."""
+        """Return plain values, without fields that are None."""
         optional = {
             "n_positive": self.n_positive,
             "n_negative": self.n_negative,
             "reason": self.reason,
         }
-        given = {name: value for name, value in optional.items() if value is not None}
-        return {"members": list(self.members), "n": self.n} | given
+        present = {name: value for name, value in optional.items() if value is not None}
+        return {"members": list(self.members), "n": self.n} | present
 
     def rows(self) -> list[Row]:
-        """Return one record."""
+        """Return a single record."""
         return [vars(self) | {"members": ", ".join(self.members)}]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _Masks(Mapping[str, BoolArray]):
-    """Masks that are computed on access: a thousand of them need not fit into memory."""
+class _LazyMasks(Mapping[str, BoolArray]):
+    """Masks computed on access, so that a thousand masks need not fit into memory."""
 
     bits: Mapping[str, _Bits]
-    kept: Mapping[str, Support]
+    kept: Mapping[str, IntersectionSupport]
     n_rows: int
 
     def __getitem__(self, name: str) -> BoolArray:
-        return _unpacked(_joined(self.bits, self.kept[name].members), self.n_rows)
+        return _unpack_bits(_intersect_bits(self.bits, self.kept[name].members), self.n_rows)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.kept)
@@ -77,23 +77,24 @@ class _Masks(Mapping[str, BoolArray]):
 
 @dataclass(frozen=True, eq=False)
 class Intersections(Tabular):
-    """The intersections of some subgroups.
+    """Intersections of subgroups.
 
-    For each order k, the intersections kept, left out and not counted add up to the number of
-    ways to choose k of the subgroups.
+    For each order k, the numbers of intersections kept, left out and not counted add up to the
+    number of ways to choose k subgroups.
     """
 
     masks: Mapping[str, BoolArray]
-    """Membership of each kept intersection, computed on each access."""
-    kept: dict[str, Support]
-    """The same intersections with their counts."""
-    left_out: dict[str, Support]
-    """Those with too few rows, with counts and the reason; single subgroups too."""
+    """Memberships of the kept intersections, computed on access."""
+    kept: dict[str, IntersectionSupport]
+    """Counts of the kept intersections."""
+    left_out: dict[str, IntersectionSupport]
+    """Subgroups and intersections with too few rows, with counts and the reason."""
     n_not_counted: dict[int, int]
-    """By order: intersections that contain one of `left_out`, and so cannot have more rows."""
+    """By order: number of intersections that contain an entry of `left_out`, and so cannot have
+    more rows."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything but the masks as JSON-ready values."""
+        """Return JSON-ready values, without the masks."""
         return {
             "kept": {name: support.to_dict() for name, support in self.kept.items()},
             "left_out": {name: support.to_dict() for name, support in self.left_out.items()},
@@ -101,7 +102,7 @@ class Intersections(Tabular):
         }
 
     def rows(self) -> list[Row]:
-        """Return one record per counted intersection, and whether it was kept."""
+        """Return a record per counted intersection, with `kept`."""
         counted = self.kept | self.left_out
         return [
             {"intersection": name, "kept": name in self.kept} | row
@@ -110,7 +111,7 @@ class Intersections(Tabular):
         ]
 
 
-@aligned
+@require_aligned
 def intersections(
     subgroups: Subgroups,
     *,
@@ -121,29 +122,28 @@ def intersections(
     """Find the intersections of subgroups that have enough rows to be measured.
 
     A model can be fair to two identities and unfair to comments that mention both. The masks
-    can be passed to `evaluate_bias` as further subgroups; the background of an intersection
-    is all rows outside it, including those with only one of its identities. To cross
-    subgroups with a slice, give the slice as one more subgroup; to measure within a slice,
+    can be passed to `evaluate_bias` as further subgroups. The background of an intersection is all
+    rows outside it, including rows with only some of its identities. To cross subgroups with a
+    slice, give the slice as a further subgroup; to measure within a slice,
     use `evaluate_slices`.
 
     Parameters
     ----------
     subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
-        Name and membership of each subgroup; no name may contain ` & `.
+        Subgroup names and memberships; no name may contain ` & `.
     max_order : int, default=2
         The largest number of subgroups to join; at least 2.
     min_support : int, default=1
-        Rows that an intersection needs; with `y_true`, rows of each class. At least 1.
+        Number of rows that an intersection needs; with `y_true`, per class. At least 1.
     y_true : bool array of shape (n,), optional
         True for the positive (toxic) class.
 
     Returns
     -------
     Intersections
-        Named by their members joined with ` & `: pairs first, then by order, each in the order
-        in which the subgroups were given. The subgroups themselves are not repeated. Nothing is
-        dropped silently: `left_out` has those with too few rows and their counts,
-        `n_not_counted` how many more contain one of these.
+        Names are the members joined with ` & `. Pairs come first, then higher orders, in the given
+        order of the subgroups, which are not repeated. Intersections with too few rows are in
+        `left_out`; `n_not_counted` has the number of intersections that contain them.
 
     Raises
     ------
@@ -161,30 +161,32 @@ def intersections(
 
     Examples
     --------
-    >>> found = intersections(
+    >>> joined = intersections(
     ...     {"black": [1, 1, 1, 0], "female": [1, 1, 0, 0], "jewish": [0, 0, 0, 1]}
     ... )
-    >>> found.masks["black & female"]
+    >>> joined.masks["black & female"]
     array([ True,  True, False, False])
-    >>> found.left_out["black & jewish"].reason
+    >>> joined.left_out["black & jewish"].reason
     '0 rows where 1 is needed'
     """
     labels = None if y_true is None else check_mask("y_true", y_true)
     masks = check_subgroups(subgroups, None if labels is None else labels.size)
     _check_options(masks, max_order, min_support)
-    bits = {name: _packed(mask) for name, mask in masks.items()}
-    positive = None if labels is None else _packed(labels)
+    bits = {name: _pack_bits(mask) for name, mask in masks.items()}
+    positive = None if labels is None else _pack_bits(labels)
     names = list(masks)
-    kept: dict[str, Support] = {}
-    left_out: dict[str, Support] = {}
+    kept: dict[str, IntersectionSupport] = {}
+    left_out: dict[str, IntersectionSupport] = {}
     n_not_counted: dict[int, int] = {}
     supported: list[tuple[int, ...]] = [()]
     for order in range(1, min(max_order, len(names)) + 1):
-        candidates = _candidates(supported, order, len(names))
+        candidates = _list_candidates(supported, order, len(names))
         supported = []
         for positions in candidates:
             members = tuple(names[position] for position in positions)
-            support = _support(members, _joined(bits, members), positive, min_support)
+            support = _measure_support(
+                members, _intersect_bits(bits, members), positive, min_support
+            )
             if support.reason is not None:
                 left_out[SEPARATOR.join(members)] = support
                 continue
@@ -194,7 +196,7 @@ def intersections(
         if order > 1:
             n_not_counted[order] = math.comb(len(names), order) - len(candidates)
     n_rows = next((mask.size for mask in masks.values()), 0)
-    return Intersections(_Masks(bits, kept, n_rows), kept, left_out, n_not_counted)
+    return Intersections(_LazyMasks(bits, kept, n_rows), kept, left_out, n_not_counted)
 
 
 def _check_options(names: Mapping[str, object], max_order: int, min_support: int) -> None:
@@ -208,40 +210,52 @@ def _check_options(names: Mapping[str, object], max_order: int, min_support: int
             raise ValueError(msg)
 
 
-def _candidates(supported: Sequence[tuple[int, ...]], order: int, n: int) -> list[tuple[int, ...]]:
-    """Extend each by a later subgroup if every part of the result has support."""
-    known = set(supported)
+def _list_candidates(
+    supported: Sequence[tuple[int, ...]], order: int, n: int
+) -> list[tuple[int, ...]]:
+    """Extend each intersection by a later subgroup, if all parts of the result have support."""
+    supported_set = set(supported)
     longer = (
         (*positions, last)
         for positions in supported
         for last in range(positions[-1] + 1 if positions else 0, n)
     )
-    return [one for one in longer if all(part in known for part in combinations(one, order - 1))]
+    return [
+        candidate
+        for candidate in longer
+        if all(part in supported_set for part in combinations(candidate, order - 1))
+    ]
 
 
-def _support(members: tuple[str, ...], bits: _Bits, positive: _Bits | None, needed: int) -> Support:
-    n = _count(bits)
+def _measure_support(
+    members: tuple[str, ...], bits: _Bits, positive: _Bits | None, needed: int
+) -> IntersectionSupport:
+    n = _count_bits(bits)
     if positive is None:
-        return Support(members, n, reason=_lack({"row": n}, needed))
-    n_positive = _count(bits & positive)
+        return IntersectionSupport(members, n, reason=_describe_shortage({"row": n}, needed))
+    n_positive = _count_bits(bits & positive)
     classes = {"positive": n_positive, "negative": n - n_positive}
-    return Support(members, n, n_positive, n - n_positive, _lack(classes, needed))
+    return IntersectionSupport(
+        members, n, n_positive, n - n_positive, _describe_shortage(classes, needed)
+    )
 
 
-def _lack(counts: Mapping[str, int], needed: int) -> str | None:
-    short = [counted(n, name) for name, n in counts.items() if n < needed]
-    return f"{' and '.join(short)} where {counted(needed, 'is', 'are')} needed" if short else None
+def _describe_shortage(counts: Mapping[str, int], needed: int) -> str | None:
+    short = [format_count(n, name) for name, n in counts.items() if n < needed]
+    return (
+        f"{' and '.join(short)} where {format_count(needed, 'is', 'are')} needed" if short else None
+    )
 
 
-def _joined(bits: Mapping[str, _Bits], members: Sequence[str]) -> _Bits:
+def _intersect_bits(bits: Mapping[str, _Bits], members: Sequence[str]) -> _Bits:
     return reduce(np.bitwise_and, [bits[name] for name in members])
 
 
-def _count(bits: _Bits) -> int:
+def _count_bits(bits: _Bits) -> int:
     return int(np.bitwise_count(bits).sum())
 
 
-def _packed(mask: BoolArray) -> _Bits:
+def _pack_bits(mask: BoolArray) -> _Bits:
     """Pack eight rows per byte, in whole words of 64 rows."""
     octets = np.packbits(mask)
     words = np.zeros(math.ceil(octets.size / 8), dtype=np.uint64)
@@ -249,5 +263,5 @@ def _packed(mask: BoolArray) -> _Bits:
     return words
 
 
-def _unpacked(bits: _Bits, n: int) -> BoolArray:
+def _unpack_bits(bits: _Bits, n: int) -> BoolArray:
     return np.unpackbits(bits.view(np.uint8), count=n).view(np.bool_)

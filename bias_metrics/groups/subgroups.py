@@ -1,4 +1,4 @@
-"""Subgroups joined into the categories of a hierarchy. For Python users; no command calls it."""
+"""Categories that join the subgroups of a hierarchy; for Python users, not used by a command."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from bias_metrics._core.checks import BoolArray, check_subgroups
-from bias_metrics._core.index import aligned
+from bias_metrics._core.index import require_aligned
 from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.tables import Row, Tabular
 
@@ -54,13 +54,13 @@ class RollUp(Tabular):
     members: dict[str, tuple[str, ...]]
     """The subgroups that each category joins."""
     missing: dict[str, tuple[str, ...]]
-    """Subgroups of the hierarchy that were not given, by category. A category with some of them
-    missing has fewer rows than its name suggests; one with all missing has no mask."""
+    """Subgroups of the hierarchy that were not given, by category. A category with missing
+    subgroups has fewer rows than its name suggests; a category without subgroups lacks a mask."""
     unassigned: tuple[str, ...]
-    """Subgroups that belong to no category."""
+    """Subgroups without a category."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the names, and the number of rows of each category, as plain values."""
+        """Return names and numbers of rows by category, as plain values."""
         return {
             "categories": {
                 name: {"members": list(self.members[name]), "n": int(mask.sum())}
@@ -71,7 +71,7 @@ class RollUp(Tabular):
         }
 
     def rows(self) -> list[Row]:
-        """Return one record per category."""
+        """Return a record per category."""
         return [
             {
                 "category": name,
@@ -83,29 +83,29 @@ class RollUp(Tabular):
         ]
 
 
-@aligned
+@require_aligned
 def roll_up(
     subgroups: Subgroups,
     hierarchy: Mapping[str, Sequence[str]] = IDENTITY_HIERARCHY,
 ) -> RollUp:
     """Join subgroups into the categories of a hierarchy, such as any mention of a religion.
 
-    A category has more rows than its identities, so it can be measured when they are too small.
-    It can also hide differences: if comments about one religion are over-flagged and those about
-    another are not, the category shows something in between.
+    A category has more rows than its identities, so it can be measured if they are too small. It
+    can also hide differences: if comments about only some religions are over-flagged, the number
+    of the category is in between.
 
     Parameters
     ----------
     subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
-        Name and membership of each subgroup. Threshold identity fractions with `>= 0.5`
+        Subgroup names and memberships. Threshold identity fractions with `>= 0.5`
         first; the largest fraction of a category is not a fraction of raters.
     hierarchy : mapping of str to sequence of str
-        The subgroups of each category; default `IDENTITY_HIERARCHY`.
+        Subgroups by category; default `IDENTITY_HIERARCHY`.
 
     Returns
     -------
     RollUp
-        Membership of each category, in the order of the hierarchy, with what was missing.
+        Memberships by category, in the order of the hierarchy, and the missing subgroups.
 
     Raises
     ------
@@ -126,23 +126,23 @@ def roll_up(
     >>> rolled.unassigned
     ('blind',)
     """
-    given = check_subgroups(subgroups)
+    masks_by_name = check_subgroups(subgroups)
     members = {
-        category: tuple(name for name in names if name in given)
+        category: tuple(name for name in names if name in masks_by_name)
         for category, names in hierarchy.items()
     }
     members = {category: names for category, names in members.items() if names}
     missing = {
-        category: tuple(name for name in names if name not in given)
+        category: tuple(name for name in names if name not in masks_by_name)
         for category, names in hierarchy.items()
     }
     assigned = {name for names in members.values() for name in names}
     return RollUp(
         masks={
-            category: np.logical_or.reduce([given[name] for name in names])
+            category: np.logical_or.reduce([masks_by_name[name] for name in names])
             for category, names in members.items()
         },
         members=members,
         missing={category: names for category, names in missing.items() if names},
-        unassigned=tuple(name for name in given if name not in assigned),
+        unassigned=tuple(name for name in masks_by_name if name not in assigned),
     )

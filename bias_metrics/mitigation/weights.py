@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.checks import check_choice, check_mask, check_subgroups
-from bias_metrics._core.index import aligned
+from bias_metrics._core.index import require_aligned
 from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.tables import Row, Tabular
-from bias_metrics._core.values import MetricValue, undefined
+from bias_metrics._core.values import MetricValue, make_undefined
 
 FloatArray = npt.NDArray[np.floating]
 SCHEMES = ("prior", "equal")
@@ -59,7 +59,7 @@ class BalancingWeights(Tabular):
         ]
 
 
-@aligned
+@require_aligned
 def balancing_weights(
     y_true: npt.ArrayLike,
     subgroups: Subgroups,
@@ -169,5 +169,5 @@ def _measure_share(
     labels: npt.NDArray[np.bool_], mask: npt.NDArray[np.bool_], weights: FloatArray
 ) -> MetricValue:
     if not mask.any():
-        return undefined("no rows")
+        return make_undefined("no rows")
     return MetricValue(float(weights[mask & labels].sum() / weights[mask].sum()))

@@ -8,7 +8,7 @@ from functools import cache
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from bias_metrics._core.tables import optional
+from bias_metrics._core.tables import import_optional
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,7 +36,7 @@ def read_plain_values(result: PlotInput) -> Mapping[str, Any]:
 
 def import_matplotlib(module: str) -> Any:
     """Import a module of matplotlib."""
-    return optional(f"matplotlib.{module}", "bias_metrics.plot")
+    return import_optional(f"matplotlib.{module}", "bias_metrics.plot")
 
 
 def wrap_name(name: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from bias_metrics._core.tables import optional
+from bias_metrics._core.tables import import_optional
 from bias_metrics.plot._canvas import import_matplotlib
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def get_scale(metric: str, *, difference: bool = False) -> tuple[Normalize, Colo
         msg = f"get_scale: `metric` must be one that has a scale; got {prefix}{metric!r}."
         raise ValueError(msg)
     scale = import_matplotlib("colors").Normalize(*ends, clip=True)
-    return scale, optional("matplotlib", "bias_metrics.plot").colormaps[colours]
+    return scale, import_optional("matplotlib", "bias_metrics.plot").colormaps[colours]
 
 
 def get_colour(metric: str, value: float, *, difference: bool = False) -> Colour:

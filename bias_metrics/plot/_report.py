@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from bias_metrics._core.differences import Difference
-from bias_metrics._core.tables import plain as to_plain
+from bias_metrics._core.tables import to_plain_values as to_plain
 from bias_metrics.metrics import AEGS, METRICS, SUBGROUP_METRICS
 from bias_metrics.plot._canvas import (
     PlotInput,

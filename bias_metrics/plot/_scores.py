@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.checks import BoolArray, FloatArray, check_mask, check_scores
-from bias_metrics._core.index import aligned, refuse_misaligned
+from bias_metrics._core.index import refuse_misaligned, require_aligned
 from bias_metrics._core.packed import Subgroups
 from bias_metrics.plot._canvas import (
     PlotInput,
@@ -141,7 +141,7 @@ Panel = tuple[BoolArray, FloatArray, BoolArray]
 HistogramCounts = npt.NDArray[np.int64]
 
 
-@aligned
+@require_aligned
 def score_distributions(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
@@ -175,7 +175,7 @@ def score_distributions(
         As `evaluate_bias`.
     """
     rows = Rows(y_true, subgroups, background=background)
-    labels, scores, excluded = rows.y_true, rows.scores("y_score", y_score), rows.excluded
+    labels, scores, excluded = rows.y_true, rows.check_scores("y_score", y_score), rows.excluded
     others = None
     if excluded is not None:
         others = np.ones_like(labels)

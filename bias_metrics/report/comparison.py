@@ -1,4 +1,4 @@
-"""Two models on the same rows: the difference in every metric, and what it shows."""
+"""Differences of all metrics between two models, or several candidates and a champion."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import numpy.typing as npt
 
 from bias_metrics._core.checks import FloatArray
 from bias_metrics._core.differences import Difference
-from bias_metrics._core.index import aligned
+from bias_metrics._core.index import require_aligned
 from bias_metrics._core.intervals import check_confidence
-from bias_metrics._core.packed import Subgroups, by_name
-from bias_metrics._core.tables import Row, Tabular, labelled, rows_of
+from bias_metrics._core.packed import Subgroups, get_columns
+from bias_metrics._core.tables import Row, Tabular, collect_rows, label_rows
 from bias_metrics.families import adjust_differences
 from bias_metrics.report.measurement import Measurement, Pairing
-from bias_metrics.report.steps import Options
+from bias_metrics.report.steps import ReportOptions
 from bias_metrics.rows import RowOptions, Rows
 from bias_metrics.table import BiasTable
 from bias_metrics.thresholds.rate_gaps import MeasuredRates
 
 
-@aligned
+@require_aligned
 def compare_bias(
     y_true: npt.ArrayLike | Rows,
     y_score_a: npt.ArrayLike,
@@ -48,7 +48,7 @@ def compare_bias(
         Scores of the first model (the candidate) and the second (the champion), of the same
         rows in the same order.
     subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
-        Name and membership of each subgroup; not with `Rows`.
+        Subgroup names and memberships; not with `Rows`.
     thresholds : tuple of two floats, optional
         The score at or above which each model flags a row: for differences of `fpr_gap` and
         `fnr_gap`, and for changed decisions (see `compare_rate_gaps`).
@@ -57,7 +57,7 @@ def compare_bias(
     power_mean_groups : sequence of str, optional
         The subgroups that the power means cover; default all.
     confidence : float, default=0.95
-        Confidence of each interval. For a one-sided test at 5 %, use 0.90.
+        Confidence of the intervals. For a one-sided test at 5 %, use 0.90.
     **options
         `sample_weight`, `weight_kind`, `clusters`, `background` as in `evaluate_bias`, for both
         models; not with `Rows`.
@@ -75,20 +75,19 @@ def compare_bias(
 
     Notes
     -----
-    The variance of a difference is DeLong's, with the covariance of the two estimates. Near an
-    AUC of 1 it depends on the few rows that are out of order, and tends to be too small when
-    the difference is overestimated. With at least 20 errors in the smaller class, the interval
-    therefore reaches farther on the side to which the difference is skewed, by Hall's
-    transformation; with fewer errors, or with clusters or weights, it is computed from the two
-    estimates' own intervals (see `auc_interval`).
-    Intervals of aggregates use Student's quantile, with few degrees of freedom if a few rows
-    dominate the variance.
+    The variance of a difference is DeLong's, with the covariance of the two estimates. Near an AUC
+    of 1 it depends on the few rows that are out of order, and tends to be too small if the
+    difference is overestimated. With at least 20 errors in the smaller class, Hall's transformation
+    extends the interval on the side of the skew. With fewer errors, or with clusters or weights,
+    the interval is computed from the two estimates' own intervals (see `auc_interval`). Intervals
+    of aggregates use Student's quantile, with few degrees of freedom if a few rows dominate the
+    variance.
 
     References
     ----------
     DeLong, DeLong and Clarke-Pearson (1988), Biometrics 44. Hall (1992), Journal of the Royal
     Statistical Society B 54 (skewness). Zou (2007), Psychological Methods 12 (intervals of
-    differences from the limits of each).
+    differences from separate limits).
 
     Examples
     --------
@@ -98,59 +97,61 @@ def compare_bias(
     >>> round(compare_bias(y_true, first, second, {"gay": gay}).overall.auc.value, 4)
     0.2361
     """
-    rows = Rows.of(y_true, subgroups, **options)
-    asked = Options.of(
+    rows = Rows.from_arguments(y_true, subgroups, **options)
+    report_options = ReportOptions.from_arguments(
         rows, power=power, power_mean_groups=power_mean_groups, confidence=confidence
     )
     scores = {"y_score_a": y_score_a, "y_score_b": y_score_b}
-    return compared(rows, list(checked_scores(rows, scores)), asked, thresholds)
+    return compare_scores(rows, list(check_all_scores(rows, scores)), report_options, thresholds)
 
 
-def compared(
+def compare_scores(
     rows: Rows,
     scores: Sequence[FloatArray],
-    options: Options,
+    options: ReportOptions,
     thresholds: tuple[float, float] | None = None,
 ) -> BiasTable:
-    """Compare two models' checked scores of the rows."""
-    table = Pairing(*(Measurement(rows, of_model) for of_model in scores)).comparison(options)
+    """Compare two models by their checked scores of the rows."""
+    table = Pairing(*(Measurement(rows, model_scores) for model_scores in scores)).compare_models(
+        options
+    )
     if thresholds is None:
         return table
     if np.ndim(thresholds) != 1 or len(thresholds) != 2:
         msg = f"`thresholds` must be two numbers, one of each model; got {thresholds!r}."
         raise ValueError(msg)
     named = dict(zip(("y_score_a", "y_score_b"), scores, strict=True))
-    table = table.with_numbers(MeasuredRates(rows, named, thresholds).compare_gaps(options.level))
+    table = table.add_numbers(MeasuredRates(rows, named, thresholds).compare_gaps(options.level))
     numbers = {
-        key: one
-        for key, one in table.numbers.items()
-        if key.group is not None and isinstance(one, Difference)
+        key: number
+        for key, number in table.numbers.items()
+        if key.group is not None and isinstance(number, Difference)
     }
-    return table.with_numbers(adjust_differences(numbers))
+    return table.add_numbers(adjust_differences(numbers))
 
 
-def checked_scores(rows: Rows, given: Mapping[str, npt.ArrayLike]) -> Iterator[FloatArray]:
-    """Yield checked scores, given by the name that errors give them."""
-    for name, scores in given.items():
-        yield rows.scores(name, scores)
+def check_all_scores(rows: Rows, named: Mapping[str, npt.ArrayLike]) -> Iterator[FloatArray]:
+    """Yield checked scores, given by the argument name for errors."""
+    for name, scores in named.items():
+        yield rows.check_scores(name, scores)
 
 
-# ---- Several candidates against one champion, with one family-wise error rate
+# ---- Several candidates and a champion, with a joint family-wise error rate
 
 
 class CandidateComparisons(dict[str, BiasTable], Tabular):
-    """The comparison of each candidate with the champion, by name."""
+    """Comparisons of candidates with the champion, by candidate."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
         return {name: report.to_dict() for name, report in self.items()}
 
     def rows(self) -> list[Row]:
-        """Return the records of every comparison, each with its candidate."""
-        return labelled("candidate", rows_of(self))
+        """Return the records of all comparisons, with a `candidate` column."""
+        return label_rows("candidate", collect_rows(self))
 
 
-@aligned
+@require_aligned
 def compare_candidates(
     y_true: npt.ArrayLike | Rows,
     candidates: Subgroups,
@@ -164,24 +165,24 @@ def compare_candidates(
 ) -> CandidateComparisons:
     """Compare the bias of several candidates with the champion's on the same rows.
 
-    Of many candidates that are as good as the champion, one looks better by chance. Here the
-    chance of any wrong finding is that of one comparison, however many candidates there are.
+    Among many candidates that are as good as the champion, some look better by chance. Here the
+    probability of any false finding is that of a single comparison, for any number of candidates.
 
     Parameters
     ----------
     y_true : bool array of shape (n,), or Rows
         True for the positive (toxic) class. `Rows` have the subgroups too.
     candidates : mapping of str to float array of shape (n,), or data frame
-        Name and scores of each candidate; at least one.
+        Names and scores of the candidates, which must not be empty.
     y_score_champion : float array of shape (n,)
         Scores of the champion.
     subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
-        Name and membership of each subgroup; not with `Rows`.
+        Subgroup names and memberships; not with `Rows`.
     power, power_mean_groups
         As in `compare_bias`.
     confidence : float, default=0.95
-        Confidence of the intervals of one number for all candidates together. For a one-sided
-        test at 5 %, use 0.90.
+        Joint confidence of the intervals of a number for all candidates. For a one-sided test at
+        5 %, use 0.90.
     **options
         As in `compare_bias`.
 
@@ -189,59 +190,63 @@ def compare_candidates(
     -------
     CandidateComparisons
         A dict of str to BiasTable (candidate minus champion), in the order given. Each
-        interval has the confidence `1 - (1 - confidence) / k` for k candidates (Bonferroni), as
-        rules of the gate have with `correction: bonferroni`; `p_holm` and `p_bh` are adjusted for
-        all cells of all candidates.
+        interval has the confidence `1 - (1 - confidence) / k` for k candidates (Bonferroni), like
+        rules of the gate with `correction: bonferroni`. `p_holm` and `p_bh` are adjusted for all
+        cells of all candidates.
 
     Raises
     ------
     ValueError, TypeError
-        As `compare_bias`; and if there is no candidate.
+        As `compare_bias`; or if `candidates` is empty.
 
     References
     ----------
     Holm (1979), Scandinavian Journal of Statistics 6. Dunnett (1955), Journal of the American
-    Statistical Association 50, on several treatments and one control; his quantiles, which need
-    normal data, are at most 3 % smaller than Bonferroni's for up to 5 candidates.
+    Statistical Association 50 (several treatments and a control; his quantiles, which assume
+    normal data, are at most 3 % smaller than Bonferroni's for up to 5 candidates).
 
     Examples
     --------
     >>> y_true, gay = [0, 1] * 6, [0, 0, 1, 1] * 3
     >>> champion = [0.1, 0.9, 0.8, 0.8, 0.3, 0.7, 0.6, 0.5, 0.9, 0.9, 0.4, 0.3]
     >>> candidates = {"copy": champion, "new": [0.1, 0.9, 0.2, 0.8, *champion[4:]]}
-    >>> found = compare_candidates(y_true, candidates, champion, {"gay": gay})
-    >>> {name: round(one.overall.auc.value, 3) for name, one in found.items()}
+    >>> tables = compare_candidates(y_true, candidates, champion, {"gay": gay})
+    >>> {name: round(table.overall.auc.value, 3) for name, table in tables.items()}
     {'copy': 0.0, 'new': 0.097}
     """
-    given = {str(name): scores for name, scores in by_name(candidates, "candidates").items()}
-    if not given:
+    named = {str(name): scores for name, scores in get_columns(candidates, "candidates").items()}
+    if not named:
         msg = "`candidates` must hold at least one candidate; got none."
         raise ValueError(msg)
-    rows = Rows.of(y_true, subgroups, **options)
+    rows = Rows.from_arguments(y_true, subgroups, **options)
     level = check_confidence(confidence)
-    asked = Options.of(
+    report_options = ReportOptions.from_arguments(
         rows,
         power=power,
         power_mean_groups=power_mean_groups,
-        confidence=1 - (1 - level) / len(given),
+        confidence=1 - (1 - level) / len(named),
     )
-    y_scores = {f"candidates[{name!r}]": scores for name, scores in given.items()}
-    scores = checked_scores(rows, y_scores | {"y_score_champion": y_score_champion})
-    *firsts, second = (Measurement(rows, of_model) for of_model in scores)
-    pairings = {name: Pairing(first, second) for name, first in zip(given, firsts, strict=True)}
+    y_scores = {f"candidates[{name!r}]": scores for name, scores in named.items()}
+    scores = check_all_scores(rows, y_scores | {"y_score_champion": y_score_champion})
+    *firsts, second = (Measurement(rows, model_scores) for model_scores in scores)
+    pairings = {name: Pairing(first, second) for name, first in zip(named, firsts, strict=True)}
     adjusted = adjust_differences(
         {
             (name, key): difference
             for name, pairing in pairings.items()
-            for key, difference in pairing.differences(asked).items()
+            for key, difference in pairing.measure_differences(report_options).items()
         }
     )
     names = list(second.members)
     return CandidateComparisons(
         {
-            name: pairing.comparison_of(
-                asked,
-                {key: difference for (of, key), difference in adjusted.items() if of == name},
+            name: pairing.make_comparison(
+                report_options,
+                {
+                    key: difference
+                    for (candidate, key), difference in adjusted.items()
+                    if candidate == name
+                },
                 names,
                 level,
             )

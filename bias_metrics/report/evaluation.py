@@ -1,4 +1,4 @@
-"""All bias metrics of one set of scores: `evaluate_bias`, and `evaluate_slices` of its rows."""
+"""All bias metrics of a model's scores: `evaluate_bias`, and `evaluate_slices` by part of rows."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.checks import FloatArray, check_subgroups
-from bias_metrics._core.index import aligned
+from bias_metrics._core.index import require_aligned
 from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.ranks import SortedClasses, sort_classes
-from bias_metrics._core.tables import Row, Tabular, labelled, rows_of
-from bias_metrics.report.comparison import compared
+from bias_metrics._core.tables import Row, Tabular, collect_rows, label_rows
+from bias_metrics.report.comparison import compare_scores
 from bias_metrics.report.measurement import Measurement
 from bias_metrics.report.steps import (
     Intervals,
     MeasuredSubgroup,
-    Options,
+    ReportOptions,
     measure_subgroup,
     summarise_bias,
 )
@@ -29,7 +29,7 @@ from bias_metrics.table import BiasTable
 from bias_metrics.thresholds.rate_gaps import MeasuredRates
 
 
-@aligned
+@require_aligned
 def evaluate_bias(
     y_true: npt.ArrayLike | Rows,
     y_score: npt.ArrayLike,
@@ -42,12 +42,12 @@ def evaluate_bias(
     confidence: float = 0.95,
     **options: Unpack[RowOptions],
 ) -> BiasTable:
-    """Measure the unintended identity bias of one classifier's scores.
+    """Measure the unintended identity bias of a classifier's scores.
 
-    For each subgroup: Subgroup, BPSN and BNSP AUC and the two Average Equality Gaps against
-    the background (all rows outside this subgroup, other identities included, unless
-    `background` says otherwise); over all rows: ROC AUC, power means over the subgroups and
-    the Jigsaw final score. Ranks are exact and a tie counts one half.
+    For each subgroup: Subgroup, BPSN and BNSP AUC, and the two Average Equality Gaps from the
+    background. By default, the background is all rows outside this subgroup, including other
+    identities. Over all rows: ROC AUC, power means over the subgroups, and the Jigsaw final score.
+    Ranks are exact, and a tie counts 1/2.
 
     Parameters
     ----------
@@ -57,46 +57,46 @@ def evaluate_bias(
     y_score : float array of shape (n,)
         Higher means more toxic; any finite scale, as only the order counts.
     subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
-        Name and membership of each subgroup; they may overlap. A column of names makes each of them
-        a subgroup; rows without a name are in none. Not with `Rows`.
+        Subgroup names and memberships; they may overlap. Each name in a column of names is a
+        subgroup, and rows without a name belong to no subgroup. Not with `Rows`.
     threshold : float, optional
-        If given, also `fpr_gap` and `fnr_gap` at this threshold: see `rate_gaps`.
+        If given, also measure `fpr_gap` and `fnr_gap` at this threshold: see `rate_gaps`.
     power : float, default=-5.0
         Exponent of the power means, not 0.
     power_mean_groups : sequence of str, optional
         The subgroups that the power means cover; default all.
     intervals : {True, "cells", False}, default=True
-        Confidence intervals for every number, only for AUCs and AEGs, or for none.
+        Confidence intervals for all numbers, only for AUCs and AEGs, or no intervals.
     confidence : float, default=0.95
-        Confidence of each interval on its own, not of all together.
+        Confidence of a single interval, not of all intervals jointly.
     **options
         Not with `Rows`. `sample_weight`, a float array of shape (n,), with `weight_kind`:
         `probability` (default) for survey weights, or `frequency` for numbers of identical rows.
-        `clusters`, an array of shape (n,) with the article, thread or template of each row: rows of
-        one cluster are not independent. `background`: a subgroup is compared with all rows
-        `outside_subgroup` (default), or with those that have `no_identity`. See `Rows`.
+        `clusters`, an array of shape (n,) with a row's article, thread or template: rows of
+        the same cluster are not independent. `background`: compare a subgroup with all rows
+        `outside_subgroup` (default), or with rows that have `no_identity`. See `Rows`.
 
     Returns
     -------
     BiasTable
-        AUCs in [0, 1], ideal 1; AEGs in [-1/2, 1/2], ideal 0, positive when the subgroup's
-        scores are higher. A metric without the rows it needs has the value None and a
-        reason; so does a power mean over a subgroup without that metric.
+        AUCs in [0, 1], ideal 1; AEGs in [-1/2, 1/2], ideal 0, positive if the subgroup's scores are
+        higher. A metric without the rows that it needs has the value None and a reason, and so has
+        a power mean over a subgroup without that metric.
 
     Raises
     ------
     ValueError
         If a length differs, a score is not finite, a label or membership is not 0 or 1, a
         weight is negative or a frequency not whole, `power` is 0, `power_mean_groups` names an
-        unknown subgroup or `background` is neither of the two.
+        unknown subgroup, or `background` is unknown.
     TypeError
         If an argument has the wrong type.
 
     Notes
     -----
     Intervals of weighted rows use linearisation: a row's influence is its weight times the
-    distance of its placement from the weighted mean. Where a class has few errors, its number
-    of rows counts as Kish's effective number, (sum of w)^2 / sum of w^2.
+    distance of its placement from the weighted mean. If a class has few errors, its sample size is
+    Kish's effective sample size, (sum of w)^2 / sum of w^2.
 
     References
     ----------
@@ -115,40 +115,40 @@ def evaluate_bias(
     >>> table["bpsn_auc", "muslim"].value
     0.0
     """
-    rows = Rows.of(y_true, subgroups, **options)
-    asked = Options.of(
+    rows = Rows.from_arguments(y_true, subgroups, **options)
+    report_options = ReportOptions.from_arguments(
         rows,
         power=power,
         power_mean_groups=power_mean_groups,
         intervals=intervals,
         confidence=confidence,
     )
-    scored = Scored(rows, rows.scores("y_score", y_score), asked, threshold)
-    table = report_of(scored.rows, scored.y_score, asked)
+    scored = ScoredRows(rows, rows.check_scores("y_score", y_score), report_options, threshold)
+    table = measure_report(scored.rows, scored.y_score, report_options)
     if threshold is not None:
         rates = MeasuredRates(rows, {"y_score": y_score}, [threshold])
-        table = table.with_numbers(rates.measure_gaps(check_confidence(confidence)))
+        table = table.add_numbers(rates.measure_gaps(check_confidence(confidence)))
     return replace(table, measured=scored)
 
 
 @dataclass(frozen=True, eq=False)
-class Scored:
-    """Rows with the scores of one model, and how they are measured."""
+class ScoredRows:
+    """Rows with a model's scores, and the options of the report."""
 
     rows: Rows
     y_score: FloatArray
-    options: Options
+    options: ReportOptions
     threshold: float | None = None
 
-    def minus(self, other: Scored) -> BiasTable:
+    def subtract(self, other: ScoredRows) -> BiasTable:
         """Return the differences from another model on the same rows.
 
         Raises
         ------
         ValueError
-            If the rows or options differ, or there are no intervals.
+            If the rows or options differ, or a table lacks intervals.
         """
-        if (differ := self.rows.difference_from(other.rows)) is not None:
+        if (differ := self.rows.find_difference(other.rows)) is not None:
             msg = f"both tables must be of the same rows in the same order; {differ} differ."
             raise ValueError(msg)
         if self.options != other.options or (self.threshold is None) != (other.threshold is None):
@@ -160,34 +160,34 @@ class Scored:
         thresholds = None
         if self.threshold is not None and other.threshold is not None:
             thresholds = self.threshold, other.threshold
-        return compared(self.rows, [self.y_score, other.y_score], self.options, thresholds)
+        return compare_scores(self.rows, [self.y_score, other.y_score], self.options, thresholds)
 
 
-def report_of(rows: Rows, scores: FloatArray, options: Options) -> BiasTable:
-    """Measure the rows that count."""
-    if options.confidence is not None and (options.aggregates or rows.clusters is not None):
+def measure_report(rows: Rows, scores: FloatArray, options: ReportOptions) -> BiasTable:
+    """Measure the rows with a weight above 0."""
+    if options.confidence is not None and (options.has_aggregates or rows.clusters is not None):
         return Measurement(rows, scores).report(options)
-    rows, (scores,) = rows.counted(scores)
+    rows, (scores,) = rows.select_counted(scores)
     everyone = sort_classes(rows.y_true, scores, rows.sample_weight)
-    cells = _sorted_cells(rows, scores, everyone, uncertain=options.confidence is not None)
+    cells = _measure_sorted_cells(rows, scores, everyone, uncertain=options.confidence is not None)
     return summarise_bias(everyone, cells, options, rows.background)
 
 
-def _sorted_cells(
+def _measure_sorted_cells(
     rows: Rows, scores: FloatArray, everyone: SortedClasses, *, uncertain: bool
 ) -> dict[str, MeasuredSubgroup]:
-    """Measure the cells from sorted scores alone."""
+    """Measure the cells from sorted scores, without ranking all rows."""
 
-    def of(places: npt.NDArray[np.intp]) -> tuple[Any, FloatArray, FloatArray | None]:
+    def select_rows(places: npt.NDArray[np.intp]) -> tuple[Any, FloatArray, FloatArray | None]:
         weights = None if rows.sample_weight is None else rows.sample_weight[places]
         return rows.y_true[places], scores[places], weights
 
-    excluded = None if rows.excluded is None else sort_classes(*of(rows.excluded))
-    found = {}
+    excluded = None if rows.excluded is None else sort_classes(*select_rows(rows.excluded))
+    measured = {}
     for name, mask in rows.subgroups.items():
-        # Picking a few rows by number is faster than by mask.
-        labels, own_scores, weights = of(np.flatnonzero(mask))
-        found[name] = measure_subgroup(
+        # Selecting a few rows by number is faster than by mask.
+        labels, own_scores, weights = select_rows(np.flatnonzero(mask))
+        measured[name] = measure_subgroup(
             everyone,
             labels,
             own_scores,
@@ -195,22 +195,22 @@ def _sorted_cells(
             uncertain=uncertain,
             excluded=excluded,
         )
-    return found
+    return measured
 
 
 class SliceReports(dict[str, BiasTable], Tabular):
-    """The report of each slice, by name."""
+    """Reports of slices, by name."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
         return {name: report.to_dict() for name, report in self.items()}
 
     def rows(self) -> list[Row]:
-        """Return the records of every report, each with its slice."""
-        return labelled("slice", rows_of(self))
+        """Return the records of all reports, with a `slice` column."""
+        return label_rows("slice", collect_rows(self))
 
 
-@aligned
+@require_aligned
 def evaluate_slices(
     y_true: npt.ArrayLike | Rows,
     y_score: npt.ArrayLike,
@@ -223,12 +223,12 @@ def evaluate_slices(
     confidence: float = 0.95,
     **options: Unpack[RowOptions],
 ) -> SliceReports:
-    """Measure the bias within each of several slices of the rows, such as short comments.
+    """Measure the bias within slices of the rows, such as short comments.
 
-    Each report is that of `evaluate_bias` on the slice's rows alone: subgroup *and*
-    background are short comments. That differs from a slice among the `subgroups`, whose
-    background has comments of any length. The arguments are checked once; each slice is ranked
-    separately, which takes no longer than picking its rows out of the ranking of all rows.
+    Each report is that of `evaluate_bias` on only the slice's rows: subgroup *and* background are
+    short comments. In contrast, a slice among the `subgroups` has a background of comments of any
+    length. The arguments are checked once. Each slice is ranked separately, which takes as long as
+    selecting its rows from the ranking of all rows.
 
     Parameters
     ----------
@@ -239,8 +239,8 @@ def evaluate_slices(
     subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
         As in `evaluate_bias`; not with `Rows`.
     slices : mapping of str to bool array of shape (n,), or data frame
-        Name and rows of each slice: any column of 0 and 1, or a rule on one, such as
-        `lengths < 100`. They may overlap.
+        Names and rows of slices: any column of 0 and 1, or a condition such as `lengths < 100`.
+        They may overlap.
     power, power_mean_groups, intervals, confidence : optional
         As in `evaluate_bias`.
     **options
@@ -250,13 +250,13 @@ def evaluate_slices(
     Returns
     -------
     SliceReports
-        A dict of str to BiasTable, one per slice in the order given, that prints as a table.
+        A dict of str to BiasTable, in the given order of the slices, that prints as a table.
         A slice without positives or negatives has undefined metrics.
 
     Raises
     ------
     ValueError, TypeError
-        As `evaluate_bias`; and if a slice is not 0 or 1 or its length differs.
+        As `evaluate_bias`; or if a slice is not 0 or 1, or its length differs.
 
     References
     ----------
@@ -267,20 +267,23 @@ def evaluate_slices(
     >>> y_true, gay = [0, 1, 0, 1] * 2, [0, 0, 1, 1] * 2
     >>> y_score = [0.1, 0.9, 0.8, 0.7, 0.1, 0.9, 0.2, 0.7]
     >>> slices = {"short": [1, 1, 1, 1, 0, 0, 0, 0], "long": [0, 0, 0, 0, 1, 1, 1, 1]}
-    >>> found = evaluate_slices(y_true, y_score, {"gay": gay}, slices=slices)
-    >>> [report.subgroups["gay"].subgroup_auc.value for report in found.values()]
+    >>> reports = evaluate_slices(y_true, y_score, {"gay": gay}, slices=slices)
+    >>> [report.subgroups["gay"].subgroup_auc.value for report in reports.values()]
     [0.0, 1.0]
     """
-    rows = Rows.of(y_true, subgroups, **options)
-    asked = Options.of(
+    rows = Rows.from_arguments(y_true, subgroups, **options)
+    report_options = ReportOptions.from_arguments(
         rows,
         power=power,
         power_mean_groups=power_mean_groups,
         intervals=intervals,
         confidence=confidence,
     )
-    scores = rows.scores("y_score", y_score)
+    scores = rows.check_scores("y_score", y_score)
     masks = check_subgroups(slices, rows.n, name="slices")
     return SliceReports(
-        {name: report_of(rows.within(mask), scores[mask], asked) for name, mask in masks.items()}
+        {
+            name: measure_report(rows.select_rows(mask), scores[mask], report_options)
+            for name, mask in masks.items()
+        }
     )

@@ -1,9 +1,9 @@
-"""One confidence for many numbers, so that all their intervals hold together.
+"""The confidence level of simultaneous intervals, from the correlations of the numbers.
 
-Bonferroni's level divides the error by the number of intervals as if they had nothing to do with
-each other. The numbers of one set do: the five cells of a subgroup compare the same rows, and
-subgroups overlap. Their correlations follow from their influence functions, and the largest of
-correlated normal deviates is smaller than Bonferroni allows for.
+Bonferroni's level ignores correlations. The numbers of an evaluation set are correlated: the five
+cells of a subgroup compare the same rows, and subgroups overlap. The correlations follow from
+influence functions. The maximum of correlated normal deviates is smaller than Bonferroni's level
+assumes.
 
 References
 ----------
@@ -25,102 +25,113 @@ from bias_metrics._core.clusters import Clustering
 from bias_metrics._core.influence import RankedRows, rank_rows
 from bias_metrics.families import bonferroni_level
 from bias_metrics.metrics import SUBGROUP_METRICS
-from bias_metrics.report.steps import ranked_members
-from bias_metrics.report.uncertainty import Spread
+from bias_metrics.report.steps import rank_members
+from bias_metrics.report.uncertainty import RowInfluences
 from bias_metrics.rows import Rows
 
 MOST_NUMBERS = 20_000_000
 _DRAWS, _SEED, _JITTER = 20_000, 20081, 1e-6
-# What two models that move a cell alike differ by is rounding, and no number of its own.
+# Below this share of the influences, the difference of two models is rounding error.
 _ROUNDED = 1e-9
-# A smaller error is not estimated from the draws: fewer than this many of them would be beyond it.
+# The level is simulated only if at least this many draws are expected beyond the quantile.
 _BEYOND = 20
 _NORMAL = NormalDist()
 
 
-def joint_level(
+def compute_joint_level(
     rows: Rows,
     scores: Sequence[FloatArray],
-    of: Iterable[str],
+    groups: Iterable[str],
     *,
     alpha: float = 0.05,
     metrics: Mapping[str, Iterable[str]] | None = None,
 ) -> float:
-    """Return the confidence of each interval with which all of them hold on one side together.
+    """Return the confidence of single intervals for which all one-sided bounds hold jointly.
 
     Parameters
     ----------
     rows : Rows
-        All rows; the weights do not count.
+        All rows; weights are ignored.
     scores : one or two float arrays of shape (n,)
-        One model's scores, for its cells; two models', for the differences of their cells.
+        Scores of a model, for its cells; or of two models, for the differences of their cells.
     of : iterable of str
-        The subgroups whose cells form the family.
+        The subgroups of the family's cells.
     alpha : float, default=0.05
-        Chance that any one-sided bound of the family is wrong.
+        Probability that any one-sided bound of the family is wrong.
     metrics : mapping of str to iterable of str, optional
-        Which of its five cells are in the family, by subgroup; default all.
+        By subgroup, the metrics in the family; default all five.
 
     Returns
     -------
     float
-        A two-sided confidence for `evaluate_bias` or `compare_bias`; never below
-        `1 - 2 * alpha`, nor above Bonferroni's. It is Bonferroni's where `alpha` is below .001, or
-        rows times cells are more than 20 million, so that correlations would take long to compute.
+        A two-sided confidence for `evaluate_bias` or `compare_bias`, between `1 - 2 * alpha` and
+        Bonferroni's level. It is Bonferroni's level if `alpha` is below .001, or if rows times
+        cells exceed 20 million, since computing the correlations would take too long.
     """
     all_five = SUBGROUP_METRICS
-    cells = [(name, x) for name in of for x in (all_five if metrics is None else metrics[name])]
+    cells = [(name, x) for name in groups for x in (all_five if metrics is None else metrics[name])]
     most = bonferroni_level(len(cells), alpha)
     if rows.n * len(cells) > MOST_NUMBERS or alpha * _DRAWS < _BEYOND:
         return most
-    moves = [_Moves(rank_rows(rows.y_true, of_model), rows) for of_model in scores]
+    models = [
+        _CellInfluences(rank_rows(rows.y_true, model_scores), rows) for model_scores in scores
+    ]
     standardised = []
     for name, metric in cells:
-        each = [one.of(name, metric) for one in moves]
-        if any(one is None for one in each):
+        model_influences = [influences.get_influences(name, metric) for influences in models]
+        if any(model is None for model in model_influences):
             continue
-        apart = each[0] if len(each) == 1 else each[0] - each[1]
-        size, *whole = (math.sqrt(float(np.dot(one, one))) for one in (apart, *each))
+        difference = (
+            model_influences[0]
+            if len(model_influences) == 1
+            else model_influences[0] - model_influences[1]
+        )
+        size, *whole = (
+            math.sqrt(float(np.dot(influences, influences)))
+            for influences in (difference, *model_influences)
+        )
         if size > _ROUNDED * max(whole):
-            standardised.append(apart / size)
+            standardised.append(difference / size)
     if not standardised:
         return 1 - 2 * alpha
     stacked = np.stack(standardised)
-    return min(max(_level(stacked @ stacked.T, alpha), 1 - 2 * alpha), most)
+    return min(max(_simulate_level(stacked @ stacked.T, alpha), 1 - 2 * alpha), most)
 
 
-class _Moves:
-    """How each row, or cluster, of one model moves each cell."""
+class _CellInfluences:
+    """Influences of rows, or clusters, on the cells of a model."""
 
     def __init__(self, ranked: RankedRows, rows: Rows) -> None:
         self._ranked = ranked
-        self._members = ranked_members(ranked, rows)
+        self._members = rank_members(ranked, rows)
         self._within = {}
         if rows.clusters is not None:
-            clustering = Clustering.of(ranked, rows.clusters)
-            self._within = {name: clustering.within(one) for name, one in self._members.items()}
-        self._spread = Spread(ranked, 0.95)
+            clustering = Clustering.from_codes(ranked, rows.clusters)
+            self._within = {
+                name: clustering.select_members(members) for name, members in self._members.items()
+            }
+        self._spread = RowInfluences(ranked, 0.95)
 
-    def of(self, name: str, metric: str) -> Any:
+    def get_influences(self, name: str, metric: str) -> Any:
         """Return the influences on a cell; None if a compared class has fewer than two rows."""
         members = self._members[name]
-        compared = members.compared[metric]
+        compared = members.comparisons[metric]
         if min(compared.n_base, compared.searched.n) < 2:
             return None
         if self._within:
-            return self._within[name].moves(metric).each
-        return self._spread.of_auc(metric, compared, members).by_row(self._ranked)
+            return self._within[name].measure_influences(metric).influences
+        return self._spread.measure_auc(metric, compared, members).expand_rows(self._ranked)
 
 
-def _level(correlations: npt.NDArray[np.float64], alpha: float) -> float:
-    """Return the two-sided confidence at the quantile of the largest of correlated deviates."""
+def _simulate_level(correlations: npt.NDArray[np.float64], alpha: float) -> float:
+    """Return the two-sided confidence at the quantile of the maximum of correlated deviates."""
     n = len(correlations)
-    # Unlike eigenvectors, these factors change little if a correlation does: the same on every
-    # machine. So is the level, once it has three digits.
+    # Unlike eigenvectors, Cholesky factors are stable under small changes of a correlation. Rounded
+    # to three digits, the level is the same on every machine.
     root = np.linalg.cholesky(correlations + _JITTER * np.eye(n))
     draws = np.random.default_rng(_SEED).standard_normal((_DRAWS, n))
     largest = (draws @ root.T).max(axis=1)
-    # Two Monte Carlo errors up, so that the seed never makes the bounds too tight.
+    # Two Monte Carlo errors higher, so that no seed makes the bounds too narrow.
     share = 1 - alpha + 2 * math.sqrt(alpha * (1 - alpha) / _DRAWS)
     error = _NORMAL.cdf(-float(np.quantile(largest, share)))
     digits = 2 - math.floor(math.log10(error))

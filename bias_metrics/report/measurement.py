@@ -1,7 +1,7 @@
-"""One model, or two, measured once: reports and comparisons at any confidence.
+"""Measurements of a model, or of two models, for reports and comparisons at any confidence.
 
-A cell is measured when it is first asked for. What is kept of it are a few numbers (`Auc`, `Apart`)
-from which its interval follows. Of an aggregate, its standard error is kept.
+A cell is measured at its first use. Then only a few numbers are stored, from which its interval
+follows (`Auc`, `PairedError`). For an aggregate, its standard error is stored.
 """
 
 from __future__ import annotations
@@ -12,342 +12,377 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import NamedTuple
 
-from bias_metrics._core.cells import Auc, pair_auc
+from bias_metrics._core.cells import Auc, measure_pair_auc
 from bias_metrics._core.checks import FloatArray
-from bias_metrics._core.clusters import Clustering, ClusterSums, RowsOfClasses
-from bias_metrics._core.covariance import TwoRankings, joint
+from bias_metrics._core.clusters import ClassCounts, Clustering, ClusterSums
+from bias_metrics._core.covariance import TwoRankings, measure_joint_moments
 from bias_metrics._core.differences import (
-    Apart,
     Difference,
-    symmetric,
-    undefined_difference,
-    with_unseen,
-    with_unseen_loss,
+    PairedError,
+    make_symmetric_difference,
+    make_undefined_difference,
+    widen_for_unseen_loss,
+    widen_for_unseen_rows,
 )
 from bias_metrics._core.influence import Influence, rank_rows
-from bias_metrics._core.intervals import few_errors
+from bias_metrics._core.intervals import has_few_errors
 from bias_metrics._core.values import MetricValue
 from bias_metrics.families import adjust_differences
 from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS, SUBGROUP_METRICS
-from bias_metrics.report.clustered import FEW_ROWS, Moves, unseen_errors
+from bias_metrics.report.clustered import FEW_ROWS, AggregateInfluences, compute_unseen_errors
 from bias_metrics.report.steps import (
     MeasuredSubgroup,
-    Options,
-    ranked_members,
+    ReportOptions,
+    rank_members,
     summarise_bias,
 )
 from bias_metrics.report.uncertainty import (
-    Spread,
-    aggregate_influences,
-    aggregate_key,
-    aggregate_of,
-    describe,
+    RowInfluences,
+    describe_aggregate,
+    get_aggregate,
+    iterate_influences,
+    iterate_weighted_influences,
+    make_aggregate_key,
     replace_aggregates,
-    weighted_influences,
 )
 from bias_metrics.rows import Rows
 from bias_metrics.table import BiasTable, Key
 
 Covered = tuple[float, tuple[str, ...]]  # The exponent of power means, and the subgroups in them
 Sums = dict[str, ClusterSums]
-KEPT_SUMS = 5_000_000  # The most influences of clusters that wait for the aggregates: 40 MB
+MAX_STORED_SUMS = 5_000_000  # Stored influences of clusters, for the aggregates: at most 40 MB
 
 
-class Error(NamedTuple):
+class StandardError(NamedTuple):
     """A standard error, and its degrees of freedom."""
 
     std_error: float
     freedom: float
 
 
-class _Aggregates(NamedTuple):
-    """What the intervals of the aggregates need."""
+class _AggregateErrors(NamedTuple):
+    """Inputs of the intervals of the aggregates, by name."""
 
-    errors: Mapping[str, Error | str]  # For independent rows, by name; or why there is none
-    totals: Mapping[str, ClusterSums]  # If rows come in clusters: the influences of these
-    unseen: Mapping[str, float]  # How far rows that were not drawn may move them
-    unseen_apart: Mapping[str, float]  # The same, of their difference from another model's
+    errors: Mapping[
+        str, StandardError | str
+    ]  # For independent rows; or the reason why it is undefined
+    influences: Mapping[str, ClusterSums]  # Influences of clusters, if rows are clustered
+    unseen: Mapping[str, float]  # Standard error due to rows that were not drawn
+    unseen_difference: Mapping[str, float]  # The same for the difference from another model
 
 
 class Measurement:
-    """One model's scores, ranked; cells are measured once.
+    """The ranked scores of a model; each cell is measured once.
 
     Examples
     --------
     >>> rows = Rows([0, 1] * 40, {"gay": [0, 0, 1, 1] * 20})
-    >>> y_score = rows.scores("y_score", [0.1, 0.9, 0.4, 0.5, 0.6, 0.3, 0.2, 0.8] * 10)
+    >>> y_score = rows.check_scores("y_score", [0.1, 0.9, 0.4, 0.5, 0.6, 0.3, 0.2, 0.8] * 10)
     >>> measured = Measurement(rows, y_score)
     >>> for confidence in (0.9, 0.99):
-    ...     print(measured.report(Options.of(rows, confidence=confidence)).overall.auc)
+    ...     options = ReportOptions.from_arguments(rows, confidence=confidence)
+    ...     print(measured.report(options).overall.auc)
     0.812 [0.723, 0.878]
     0.812 [0.661, 0.906]
     """
 
     def __init__(self, rows: Rows, scores: FloatArray) -> None:
-        self.rows, (of_rows,) = rows.counted(scores)
-        self.ranked = rank_rows(self.rows.y_true, of_rows, self.rows.sample_weight)
-        self.members = ranked_members(self.ranked, self.rows)
+        self.rows, (counted_scores,) = rows.select_counted(scores)
+        self.ranked = rank_rows(self.rows.y_true, counted_scores, self.rows.sample_weight)
+        self.members = rank_members(self.ranked, self.rows)
         self._found: dict[str, MeasuredSubgroup] = {}
         self._sums: dict[str, Sums] = {}
-        self._errors: dict[Covered, Mapping[str, Error | str]] = {}
+        self._measure_aggregate_errors: dict[Covered, Mapping[str, StandardError | str]] = {}
         self._totals: dict[tuple[Covered, bool], Mapping[str, ClusterSums]] = {}
 
     @cached_property
-    def by_rows(self) -> Clustering | None:
-        """Rows as clusters of one row each, if they are weighted."""
-        return Clustering.of(self.ranked, None) if self.ranked.is_weighted else None
+    def row_clustering(self) -> Clustering | None:
+        """Weighted rows as clusters of a single row; None without weights."""
+        return Clustering.from_codes(self.ranked, None) if self.ranked.is_weighted else None
 
     @cached_property
     def clustering(self) -> Clustering | None:
-        """The clusters, or rows as such; None if there are neither."""
+        """The clusters, or weighted rows as clusters; None without clusters and weights."""
         codes = self.rows.clusters
-        return self.by_rows if codes is None else Clustering.of(self.ranked, codes)
+        return self.row_clustering if codes is None else Clustering.from_codes(self.ranked, codes)
 
-    def subgroup(self, name: str) -> MeasuredSubgroup:
-        """Return a subgroup as measured."""
-        return self._found[name] if name in self._found else self.subgroup_and_sums(name)[0]
+    def measure_subgroup(self, name: str) -> MeasuredSubgroup:
+        """Measure a subgroup, or return the stored measurement."""
+        return self._found[name] if name in self._found else self.measure_with_sums(name)[0]
 
-    def subgroup_and_sums(
-        self, name: str, counted: RowsOfClasses | None = None
+    def measure_with_sums(
+        self, name: str, counted: ClassCounts | None = None
     ) -> tuple[MeasuredSubgroup, Sums]:
-        """Measure a subgroup; with the clusters' influences on its cells, if there are clusters.
+        """Measure a subgroup; with clusters, also return their influences on its cells.
 
-        `counted` keeps what is the same for every model of the rows.
+        `counted` caches counts that are the same for every model of the rows.
         """
         members, sums = self.members[name], {}
-        found = MeasuredSubgroup.of(members)
+        measured = MeasuredSubgroup.from_members(members)
         if self.clustering is not None:
-            cells, within = dict(found.cells), self.clustering.within(members, counted)
+            cells, within = dict(measured.cells), self.clustering.select_members(members, counted)
             for metric, auc in cells.items():
                 if auc.std_error is not None:
-                    sums[metric] = within.sums(metric)
-                    cells[metric] = sums[metric].clustered(auc)
-            found = replace(found, cells=cells)
+                    sums[metric] = within.measure_sums(metric)
+                    cells[metric] = sums[metric].add_cluster_error(auc)
+            measured = replace(measured, cells=cells)
             parts = {metric: sums[metric] for metric in FINAL_SCORE_PARTS if metric in sums}
-            if (len(self._sums) + 1) * len(FINAL_SCORE_PARTS) * self.clustering.n <= KEPT_SUMS:
+            if (len(self._sums) + 1) * len(
+                FINAL_SCORE_PARTS
+            ) * self.clustering.n_clusters <= MAX_STORED_SUMS:
                 self._sums[name] = parts
-        self._found[name] = found
-        return found, sums
+        self._found[name] = measured
+        return measured, sums
 
-    def take(self, found: Mapping[str, MeasuredSubgroup]) -> None:
-        """Take subgroups that were measured elsewhere, on the same rows."""
+    def adopt_subgroups(self, found: Mapping[str, MeasuredSubgroup]) -> None:
+        """Store subgroups that were measured elsewhere on the same rows."""
         self._found.update(found)
 
     @cached_property
     def overall(self) -> Auc:
         """The overall AUC."""
         everyone = self.ranked.everyone
-        found = pair_auc(everyone.negative, everyone.positive)
-        if self.clustering is None or found.std_error is None:
-            return found
-        return self.clustering.within(None).sums("auc").clustered(found)
+        auc = measure_pair_auc(everyone.negative, everyone.positive)
+        if self.clustering is None or auc.std_error is None:
+            return auc
+        return self.clustering.select_members(None).measure_sums("auc").add_cluster_error(auc)
 
-    def cells(self, options: Options, names: Iterable[str] | None = None) -> BiasTable:
-        """Return a table whose aggregates have no intervals.
+    def measure_cells(
+        self, options: ReportOptions, names: Iterable[str] | None = None
+    ) -> BiasTable:
+        """Return a table without intervals of aggregates.
 
         `names` are the subgroups; default all.
         """
         names = self.members if names is None else names
         return summarise_bias(
             self.ranked.everyone,
-            {name: self.subgroup(name) for name in names},
+            {name: self.measure_subgroup(name) for name in names},
             options,
             self.rows.background,
             self.overall,
         )
 
-    def report(self, options: Options, names: Iterable[str] | None = None) -> BiasTable:
+    def report(self, options: ReportOptions, names: Iterable[str] | None = None) -> BiasTable:
         """Return the report at a confidence; `names` are the subgroups, default all."""
-        report = self.cells(options, names)
-        if not options.aggregates:
+        report = self.measure_cells(options, names)
+        if not options.has_aggregates:
             return report
-        described = described_aggregates(report, self.aggregates(report, options), options)
+        described = describe_aggregates(report, self.measure_aggregates(report, options), options)
         return replace_aggregates(report, described)
 
-    def aggregates(self, report: BiasTable, options: Options) -> _Aggregates:
-        """Return what the aggregates' intervals need, given the report of the cells."""
+    def measure_aggregates(self, report: BiasTable, options: ReportOptions) -> _AggregateErrors:
+        """Measure the inputs of the aggregates' intervals, given the report of the cells."""
         covered = options.power, options.groups
-        if covered not in self._errors:
-            self.settle(report, options)
-            found = self.influences(report, options)
-            self._errors[covered] = {name: error_of(one) for name, one in found}
-        return self.known_aggregates(report, options)
+        if covered not in self._measure_aggregate_errors:
+            self.prepare_clusters(report, options)
+            influences = self.iterate_influences(report, options)
+            self._measure_aggregate_errors[covered] = {
+                name: to_standard_error(influence) for name, influence in influences
+            }
+        return self.collect_aggregates(report, options)
 
-    def keep(self, options: Options, errors: Mapping[str, Error | str]) -> None:
-        """Keep the aggregates' errors for independent rows."""
-        self._errors[options.power, options.groups] = errors
+    def store_errors(
+        self, options: ReportOptions, errors: Mapping[str, StandardError | str]
+    ) -> None:
+        """Store the aggregates' standard errors for independent rows."""
+        self._measure_aggregate_errors[options.power, options.groups] = errors
 
-    def known_aggregates(self, report: BiasTable, options: Options) -> _Aggregates:
-        """Return the same, if the errors for independent rows are kept."""
-        errors = self._errors[options.power, options.groups]
+    def collect_aggregates(self, report: BiasTable, options: ReportOptions) -> _AggregateErrors:
+        """Return the inputs of the aggregates' intervals, with stored errors."""
+        errors = self._measure_aggregate_errors[options.power, options.groups]
         drawn = {
-            name: {metric: auc.n_drawn for metric, auc in self.subgroup(name).cells.items()}
+            name: {metric: auc.n_drawn for metric, auc in self.measure_subgroup(name).cells.items()}
             for name in options.groups
         }
-        totals = {} if self.clustering is None else self._moved(report, options, self.clustering)
-        unseen = unseen_errors(report, drawn, FEW_ROWS), unseen_errors(report, drawn)
-        return _Aggregates(errors, totals, *unseen)
+        totals = (
+            {}
+            if self.clustering is None
+            else self._measure_clusters(report, options, self.clustering)
+        )
+        unseen = (
+            compute_unseen_errors(report, drawn, FEW_ROWS),
+            compute_unseen_errors(report, drawn),
+        )
+        return _AggregateErrors(errors, totals, *unseen)
 
-    def settle(self, report: BiasTable, options: Options) -> None:
-        """Measure how far clusters move the aggregates; their influences wait no longer then."""
-        if self.clustering is not None and self.by_rows is None:
-            self._moved(report, options, self.clustering)
+    def prepare_clusters(self, report: BiasTable, options: ReportOptions) -> None:
+        """Measure the influences of clusters on the aggregates, which frees stored influences."""
+        if self.clustering is not None and self.row_clustering is None:
+            self._measure_clusters(report, options, self.clustering)
 
-    def influences(
-        self, report: BiasTable, options: Options
+    def iterate_influences(
+        self, report: BiasTable, options: ReportOptions
     ) -> Iterable[tuple[str, Influence | ClusterSums | str]]:
-        """Yield the rows' influences on the aggregates; each is valid until the next one."""
-        if self.by_rows is None:
-            return aggregate_influences(report, self.members, Spread(self.ranked, options.level))
-        return weighted_influences(report, self._moved(report, options, self.by_rows))
+        """Yield the influences of rows on the aggregates; each is valid only until the next."""
+        if self.row_clustering is None:
+            return iterate_influences(
+                report, self.members, RowInfluences(self.ranked, options.level)
+            )
+        return iterate_weighted_influences(
+            report, self._measure_clusters(report, options, self.row_clustering)
+        )
 
-    def _moved(
-        self, report: BiasTable, options: Options, clustering: Clustering
+    def _measure_clusters(
+        self, report: BiasTable, options: ReportOptions, clustering: Clustering
     ) -> Mapping[str, ClusterSums]:
-        """Measure how far clusters move the aggregates."""
-        key = (options.power, options.groups), clustering.alone
+        """Measure the influences of clusters on the aggregates."""
+        key = (options.power, options.groups), clustering.is_unclustered
         if key not in self._totals:
-            moves = Moves(report)
+            moves = AggregateInfluences(report)
             for name in options.groups:
-                cells, within = self.subgroup(name).cells, clustering.within(self.members[name])
-                known = self._sums.pop(name, {}) if clustering is self.clustering else {}
+                cells, within = (
+                    self.measure_subgroup(name).cells,
+                    clustering.select_members(self.members[name]),
+                )
+                stored = self._sums.pop(name, {}) if clustering is self.clustering else {}
                 for metric in FINAL_SCORE_PARTS:
                     if cells[metric].std_error is not None:
-                        moves.add(name, metric, known.get(metric) or within.moves(metric))
+                        moves.add_cell(
+                            name, metric, stored.get(metric) or within.measure_influences(metric)
+                        )
             if self.overall.std_error is not None:
-                moves.add(None, "auc", clustering.within(None).moves("auc"))
-            self._totals[key] = moves.complete()
+                moves.add_cell(
+                    None, "auc", clustering.select_members(None).measure_influences("auc")
+                )
+            self._totals[key] = moves.add_final_score()
         return self._totals[key]
 
 
-def error_of(influence: Influence | ClusterSums | str) -> Error | str:
-    """Return the standard error that influences make, or why there is none."""
-    return influence if isinstance(influence, str) else Error(*influence.error())
+def to_standard_error(influence: Influence | ClusterSums | str) -> StandardError | str:
+    """Compute a standard error from influences, or pass on the reason why it is undefined."""
+    return influence if isinstance(influence, str) else StandardError(*influence.compute_error())
 
 
-def described_aggregates(
-    report: BiasTable, aggregates: _Aggregates, options: Options
+def describe_aggregates(
+    report: BiasTable, aggregates: _AggregateErrors, options: ReportOptions
 ) -> dict[str, MetricValue]:
     """Return the aggregates of a table with intervals, by name."""
-    found = {}
+    described = {}
     for name, error in aggregates.errors.items():
-        total = aggregates.totals.get(name)
-        known = (
-            aggregate_of(report, name),
+        total = aggregates.influences.get(name)
+        inputs = (
+            get_aggregate(report, name),
             error,
-            None if total is None else total.total,
+            None if total is None else total.summary,
             aggregates.unseen.get(name, 0.0),
         )
-        measure = partial(describe, *known)
-        found[name] = measure(options.level).measured_by(measure)
-    return found
+        measure = partial(describe_aggregate, *inputs)
+        described[name] = measure(options.level).attach_measure(measure)
+    return described
 
 
-def cell_difference(
-    first: Auc, second: Auc, apart: Apart | None, metric: str, confidence: float
+def subtract_cells(
+    first: Auc, second: Auc, apart: PairedError | None, metric: str, confidence: float
 ) -> Difference:
     """Return the difference of two models' cells at a confidence."""
-    a, b = first.at(confidence), second.at(confidence)
+    a, b = first.compute_value(confidence), second.compute_value(confidence)
     if apart is None:
-        return undefined_difference(a, b)
-    return apart.difference(a, b, confidence, is_gap=METRICS[metric].is_gap)
+        return make_undefined_difference(a, b)
+    return apart.compute_difference(a, b, confidence, is_gap=METRICS[metric].is_gap)
 
 
-def aggregate_difference(
+def subtract_aggregates(
     first: MetricValue,
     second: MetricValue,
-    apart: Apart | Error | None,
+    apart: PairedError | StandardError | None,
     unseen: float,
     n_drawn: float,
     confidence: float,
 ) -> Difference:
     """Return the difference of two models' aggregates at a confidence."""
     if apart is None:
-        return undefined_difference(first, second)
-    a, b = first.at(confidence), second.at(confidence)
-    if isinstance(apart, Apart):
-        found = apart.difference(a, b, confidence)
+        return make_undefined_difference(first, second)
+    a, b = first.change_confidence(confidence), second.change_confidence(confidence)
+    if isinstance(apart, PairedError):
+        difference = apart.compute_difference(a, b, confidence)
     else:
-        found = symmetric(a, b, apart.std_error, confidence, apart.freedom)
-    found = with_unseen(found, unseen, confidence)
-    return with_unseen_loss(found, n_drawn, confidence, of_auc=True)
+        difference = make_symmetric_difference(a, b, apart.std_error, confidence, apart.freedom)
+    difference = widen_for_unseen_rows(difference, unseen, confidence)
+    return widen_for_unseen_loss(difference, n_drawn, confidence, is_auc=True)
 
 
 class Pairing:
-    """Two models on the same rows, or one that is both; differences are measured once."""
+    """Two models, which may be identical, on the same rows; differences are measured once."""
 
     def __init__(self, first: Measurement, second: Measurement) -> None:
         self.models = first, second
-        self._found: dict[str, dict[str, Apart]] = {}
-        self._apart: dict[Covered, Mapping[str, Apart | Error | None]] = {}
+        self._found: dict[str, dict[str, PairedError]] = {}
+        self._apart: dict[Covered, Mapping[str, PairedError | StandardError | None]] = {}
 
     @cached_property
     def rankings(self) -> TwoRankings:
-        """The two rankings, matched."""
-        return TwoRankings.of(*(model.ranked for model in self.models))
+        """The matched rankings of both models."""
+        return TwoRankings.from_rankings(*(model.ranked for model in self.models))
 
-    def apart(self, name: str) -> dict[str, Apart]:
-        """Return how the cells of a subgroup vary together, where both have an error."""
+    def measure_errors(self, name: str) -> dict[str, PairedError]:
+        """Return the joint errors of a subgroup's cells that have an error in both models."""
         if name not in self._found:
             clustered = self.models[0].clustering is not None
-            self._found[name] = self._by_clusters(name) if clustered else self._by_rows(name)
+            self._found[name] = self._pair_clusters(name) if clustered else self._pair_rows(name)
         return self._found[name]
 
-    def _by_clusters(self, name: str) -> dict[str, Apart]:
+    def _pair_clusters(self, name: str) -> dict[str, PairedError]:
         first, second = self.models
-        counted: RowsOfClasses = {}
-        sums = others = first.subgroup_and_sums(name, counted)[1]
+        counted: ClassCounts = {}
+        sums = others = first.measure_with_sums(name, counted)[1]
         if second is not first:
-            others = second.subgroup_and_sums(name, counted)[1]
-        drawn = {metric: auc.n_drawn for metric, auc in first.subgroup(name).cells.items()}
-        return {one: Apart.of(sums[one], others[one], drawn[one]) for one in sums if one in others}
+            others = second.measure_with_sums(name, counted)[1]
+        drawn = {metric: auc.n_drawn for metric, auc in first.measure_subgroup(name).cells.items()}
+        return {
+            metric: PairedError.from_influences(sums[metric], others[metric], drawn[metric])
+            for metric in sums
+            if metric in others
+        }
 
-    def _by_rows(self, name: str) -> dict[str, Apart]:
-        first, second = (model.subgroup(name).cells for model in self.models)
-        members = self.rankings.match(*(model.members[name] for model in self.models))
-        found = {}
+    def _pair_rows(self, name: str) -> dict[str, PairedError]:
+        first, second = (model.measure_subgroup(name).cells for model in self.models)
+        members = self.rankings.match_members(*(model.members[name] for model in self.models))
+        errors = {}
         for metric, auc in first.items():
             other = second[metric]
             if auc.value is None or other.value is None or None in {auc.std_error, other.std_error}:
                 continue
-            small = any(few_errors(value, *auc.sizes) for value in (auc.value, other.value))
-            together = joint(metric, self.rankings, members)
-            found[metric] = Apart(together, small=small, n_drawn=auc.n_drawn)
-        return found
+            small = any(has_few_errors(value, *auc.sizes) for value in (auc.value, other.value))
+            joint_moments = measure_joint_moments(metric, self.rankings, members)
+            errors[metric] = PairedError(joint_moments, is_small=small, n_drawn=auc.n_drawn)
+        return errors
 
-    def differences(
-        self, options: Options, names: Iterable[str] | None = None
+    def measure_differences(
+        self, options: ReportOptions, names: Iterable[str] | None = None
     ) -> dict[Key, Difference]:
         """Return the differences of cells at a confidence."""
         level = options.level
-        found: dict[Key, Difference] = {}
+        differences: dict[Key, Difference] = {}
         for name in self.models[0].members if names is None else names:
-            apart = self.apart(name)
-            first, second = (model.subgroup(name).cells for model in self.models)
+            errors = self.measure_errors(name)
+            first, second = (model.measure_subgroup(name).cells for model in self.models)
             for metric in SUBGROUP_METRICS:
                 measure = partial(
-                    cell_difference, first[metric], second[metric], apart.get(metric), metric
+                    subtract_cells, first[metric], second[metric], errors.get(metric), metric
                 )
-                found[Key(metric, name)] = measure(level).measured_by(measure)
-        return found
+                differences[Key(metric, name)] = measure(level).attach_measure(measure)
+        return differences
 
-    def comparison(self, options: Options, names: Iterable[str] | None = None) -> BiasTable:
+    def compare_models(
+        self, options: ReportOptions, names: Iterable[str] | None = None
+    ) -> BiasTable:
         """Return the comparison at a confidence; `names` are the subgroups, default all."""
         names = list(self.models[0].members if names is None else names)
-        cells = adjust_differences(self.differences(options, names))
-        return self.comparison_of(options, cells, names)
+        cells = adjust_differences(self.measure_differences(options, names))
+        return self.make_comparison(options, cells, names)
 
-    def comparison_of(
+    def make_comparison(
         self,
-        options: Options,
+        options: ReportOptions,
         cells: Mapping[Key, Difference],
         names: Sequence[str],
         joint_confidence: float | None = None,
     ) -> BiasTable:
-        """Return the same, given the differences of the cells with adjusted p-values."""
-        reports = [model.cells(options, names) for model in self.models]
-        aggregates = self._aggregates(reports, options)
-        numbers = {aggregate_key(name): one for name, one in aggregates.items()}
+        """Return the comparison, given the differences of cells with adjusted p-values."""
+        reports = [model.measure_cells(options, names) for model in self.models]
+        aggregates = self._subtract_aggregates(reports, options)
+        numbers = {make_aggregate_key(name): difference for name, difference in aggregates.items()}
         return replace(
             reports[0],
             numbers={**numbers, **cells},
@@ -355,59 +390,65 @@ class Pairing:
             joint_confidence=joint_confidence,
         )
 
-    def _aggregates(self, reports: Sequence[BiasTable], options: Options) -> dict[str, Difference]:
+    def _subtract_aggregates(
+        self, reports: Sequence[BiasTable], options: ReportOptions
+    ) -> dict[str, Difference]:
         """Return the differences of the aggregates, by name."""
-        apart = self._errors(reports, options)
-        known = [
-            model.known_aggregates(report, options)
+        errors = self._measure_aggregate_errors(reports, options)
+        inputs = [
+            model.collect_aggregates(report, options)
             for model, report in zip(self.models, reports, strict=True)
         ]
-        of_first, of_second = (
-            described_aggregates(report, one, options)
-            for report, one in zip(reports, known, strict=True)
+        first_values, second_values = (
+            describe_aggregates(report, model_inputs, options)
+            for report, model_inputs in zip(reports, inputs, strict=True)
         )
-        found = {}
-        for name, a in of_first.items():
-            unseen = max(of_model.unseen_apart.get(name, 0.0) for of_model in known)
+        differences = {}
+        for name, a in first_values.items():
+            unseen = max(model_inputs.unseen_difference.get(name, 0.0) for model_inputs in inputs)
             n_drawn = self.models[0].overall.n_drawn if name == "overall" else math.inf
             measure = partial(
-                aggregate_difference, a, of_second[name], apart[name], unseen, n_drawn
+                subtract_aggregates, a, second_values[name], errors[name], unseen, n_drawn
             )
-            found[name] = measure(options.level).measured_by(measure)
-        return found
+            differences[name] = measure(options.level).attach_measure(measure)
+        return differences
 
-    def _errors(
-        self, reports: Sequence[BiasTable], options: Options
-    ) -> Mapping[str, Apart | Error | None]:
-        """Return how far the models' aggregates vary apart; keep the errors of each."""
+    def _measure_aggregate_errors(
+        self, reports: Sequence[BiasTable], options: ReportOptions
+    ) -> Mapping[str, PairedError | StandardError | None]:
+        """Measure the joint errors of the models' aggregates, and store each model's errors."""
         covered = options.power, options.groups
         if covered in self._apart:
             return self._apart[covered]
         for model, report in zip(self.models, reports, strict=True):
-            model.settle(report, options)  # before the rows' influences take memory, too
-        of_models: tuple[dict[str, Error | str], ...] = {}, {}
-        apart: dict[str, Apart | Error | None] = {}
+            model.prepare_clusters(
+                report, options
+            )  # frees memory before rows' influences are computed
+        errors_by_model: tuple[dict[str, StandardError | str], ...] = {}, {}
+        joint_errors: dict[str, PairedError | StandardError | None] = {}
         each = (
-            model.influences(report, options)
+            model.iterate_influences(report, options)
             for model, report in zip(self.models, reports, strict=True)
         )
         for (name, a), (_, b) in zip(*each, strict=True):
-            for errors, one in zip(of_models, (a, b), strict=True):
-                errors[name] = error_of(one)
-            both = isinstance(a, Influence) and isinstance(b, Influence)
-            apart[name] = Error(*self.rankings.difference_error(a, b)) if both else None
-        for model, errors in zip(self.models, of_models, strict=True):
-            model.keep(options, errors)
+            for errors, influence in zip(errors_by_model, (a, b), strict=True):
+                errors[name] = to_standard_error(influence)
+            have_rows = isinstance(a, Influence) and isinstance(b, Influence)
+            joint_errors[name] = (
+                StandardError(*self.rankings.compute_difference_error(a, b)) if have_rows else None
+            )
+        for model, errors in zip(self.models, errors_by_model, strict=True):
+            model.store_errors(options, errors)
         if self.models[0].clustering is not None:
             first, second = (
-                model.known_aggregates(report, options).totals
+                model.collect_aggregates(report, options).influences
                 for model, report in zip(self.models, reports, strict=True)
             )
-            apart = {
-                name: Apart.of(first[name], second[name])
+            joint_errors = {
+                name: PairedError.from_influences(first[name], second[name])
                 if name in first and name in second
                 else None
-                for name in apart
+                for name in joint_errors
             }
-        self._apart[covered] = apart
-        return apart
+        self._apart[covered] = joint_errors
+        return joint_errors

@@ -1,6 +1,6 @@
-"""The steps of `evaluate_bias`; the pipeline runs them with one task per subgroup.
+"""Steps of `evaluate_bias`, which the pipeline runs with a task per subgroup.
 
-The report is the same to the last bit. They are no part of the library's public face.
+Both reports are identical to the last bit. This module is not part of the public API.
 """
 
 from __future__ import annotations
@@ -15,21 +15,20 @@ import numpy.typing as npt
 
 from bias_metrics._core.cells import (
     Auc,
-    comparisons,
-    effective_rows,
+    compare_all_rows,
+    compare_classes,
+    count_effective_rows,
     measure_cells,
-    overall_comparison,
-    pair_auc,
+    measure_pair_auc,
 )
 from bias_metrics._core.checks import (
-    BoolArray,
     check_choice,
     check_mask,
     check_power_mean_groups,
     check_scores,
     check_weights,
 )
-from bias_metrics._core.index import aligned
+from bias_metrics._core.index import require_aligned
 from bias_metrics._core.influence import Members, RankedRows
 from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.ranks import SortedClasses, check_ranked, sort_classes
@@ -42,16 +41,16 @@ Intervals = Literal[True, False, "cells"]
 
 
 @dataclass(frozen=True)
-class Options:
-    """What a report covers: the power means, and the intervals (none if `confidence` is None)."""
+class ReportOptions:
+    """Options of a report: the power means, and the intervals (None: no intervals)."""
 
     power: float
     groups: tuple[str, ...]
     confidence: float | None
-    aggregates: bool = True
+    has_aggregates: bool = True
 
     @classmethod
-    def of(
+    def from_arguments(
         cls,
         rows: Rows,
         *,
@@ -59,8 +58,8 @@ class Options:
         power_mean_groups: Sequence[str] | None = None,
         intervals: Intervals = True,
         confidence: float = 0.95,
-    ) -> Options:
-        """Check options, see `evaluate_bias`."""
+    ) -> ReportOptions:
+        """Check the options of `evaluate_bias`."""
         if intervals not in get_args(Intervals):
             msg = f"`intervals` must be True, False or 'cells'; got {intervals!r}."
             raise ValueError(msg)
@@ -73,22 +72,22 @@ class Options:
 
     @property
     def level(self) -> float:
-        """The confidence of a report that has intervals."""
+        """Confidence of a report with intervals."""
         assert self.confidence is not None  # noqa: S101
         return self.confidence
 
 
-@aligned
+@require_aligned
 def rank_scores(
     y_true: npt.ArrayLike, y_score: npt.ArrayLike, *, sample_weight: npt.ArrayLike | None = None
 ) -> SortedClasses:
-    """Sort all rows once, by class; parameters and errors are those of `evaluate_bias`."""
+    """Sort all rows by class; parameters and errors are those of `evaluate_bias`."""
     labels = check_mask("y_true", y_true)
     scores = check_scores("y_score", y_score, labels.size)
     return sort_classes(labels, scores, check_weights(sample_weight, labels.size))
 
 
-@aligned
+@require_aligned
 def measure_subgroup(
     everyone: SortedClasses,
     y_true: npt.ArrayLike,
@@ -98,7 +97,7 @@ def measure_subgroup(
     uncertain: bool = False,
     excluded: SortedClasses | None = None,
 ) -> MeasuredSubgroup:
-    """Measure one subgroup, given its own rows only; the others are from `rank_scores`."""
+    """Measure a subgroup, given only its own rows; `everyone` is the result of `rank_scores`."""
     own = rank_scores(y_true, y_score, sample_weight=sample_weight)
     if (everyone.positive.cumulative_weight is None) != (sample_weight is None):
         msg = "`sample_weight` must be given if and only if `rank_scores` had weights."
@@ -106,70 +105,67 @@ def measure_subgroup(
     check_ranked(everyone, own)
     if excluded is not None:
         check_ranked(everyone, excluded)
-    compared = comparisons(everyone, own, excluded)
+    compared = compare_classes(everyone, own, excluded)
     cells = measure_cells(compared, uncertain=uncertain)
-    counts = RowCounts(own.positive.n, own.negative.n, effective_rows(compared))
+    counts = RowCounts(own.positive.n, own.negative.n, count_effective_rows(compared))
     return MeasuredSubgroup(counts, cells)
 
 
 @dataclass(frozen=True)
 class MeasuredSubgroup:
-    """Counts and the metrics of one subgroup as measured, for any confidence."""
+    """Counts and measured metrics of a subgroup, for intervals at any confidence."""
 
     counts: RowCounts
     cells: Mapping[str, Auc]  # By metric
 
     @classmethod
-    def of(cls, members: Members) -> MeasuredSubgroup:
-        """Measure one subgroup, given its ranked rows."""
+    def from_members(cls, members: Members) -> MeasuredSubgroup:
+        """Measure a subgroup, given its ranked rows."""
         n_positive, n_negative = members.positive.scores.n, members.negative.scores.n
-        counts = RowCounts(n_positive, n_negative, effective_rows(members.compared))
-        return cls(counts, measure_cells(members.compared))
+        counts = RowCounts(n_positive, n_negative, count_effective_rows(members.comparisons))
+        return cls(counts, measure_cells(members.comparisons))
 
-    def at(self, confidence: float | None) -> dict[str, MetricValue]:
+    def compute_values(self, confidence: float | None) -> dict[str, MetricValue]:
         """Return the metrics with intervals."""
         return {
-            metric: auc.at(confidence).measured_by(auc.at) for metric, auc in self.cells.items()
+            metric: auc.compute_value(confidence).attach_measure(auc.compute_value)
+            for metric, auc in self.cells.items()
         }
 
 
-def ranked_members(ranked: RankedRows, rows: Rows) -> Mapping[str, Members]:
-    """Return each subgroup's ranked rows, and what they are compared with."""
-    excluded = rows.excluded
-    others = None if excluded is None else ranked.members(excluded)
-    return members_of(ranked, rows.subgroups, others)
+def rank_members(ranked: RankedRows, rows: Rows) -> Mapping[str, Members]:
+    """Return the ranked rows by subgroup, computed on demand.
 
-
-def members_of(
-    ranked: RankedRows, masks: Mapping[str, BoolArray], others: Members | None
-) -> Mapping[str, Members]:
-    """Return each subgroup's ranked rows, computed on demand.
-
-    They take more memory than anything else, so all are kept at once only if there are few.
+    Ranked rows need more memory than anything else, so only a limited number is cached.
     """
-    return Lazily(masks, lambda name: ranked.members(np.flatnonzero(masks[name]), others))
+    excluded = rows.excluded
+    others = None if excluded is None else ranked.select_members(excluded)
+    masks = rows.subgroups
+    return LazyMapping(
+        masks, lambda name: ranked.select_members(np.flatnonzero(masks[name]), others)
+    )
 
 
 def summarise_bias(
     everyone: SortedClasses,
     subgroups: Mapping[str, MeasuredSubgroup],
-    options: Options,
+    options: ReportOptions,
     background: Background = "outside_subgroup",
     overall: Auc | None = None,
 ) -> BiasTable:
-    """Compute overall and aggregate numbers; `overall` is the overall AUC, if it is known."""
+    """Compute overall and aggregate numbers; pass the `overall` AUC if it is already measured."""
     confidence = options.confidence
     if overall is None:
         uncertain = confidence is not None
-        overall = pair_auc(everyone.negative, everyone.positive, uncertain=uncertain)
+        overall = measure_pair_auc(everyone.negative, everyone.positive, uncertain=uncertain)
     n_positive, n_negative = everyone.positive.n, everyone.negative.n
     counts: dict[str | None, RowCounts] = {
         None: RowCounts(n_positive, n_negative, _effective(everyone))
     }
     counts |= {name: measured.counts for name, measured in subgroups.items()}
-    return BiasTable.of_cells(
-        overall.at(confidence).measured_by(overall.at),
-        {name: measured.at(confidence) for name, measured in subgroups.items()},
+    return BiasTable.from_cells(
+        overall.compute_value(confidence).attach_measure(overall.compute_value),
+        {name: measured.compute_values(confidence) for name, measured in subgroups.items()},
         counts,
         power=options.power,
         covered=options.groups,
@@ -179,26 +175,26 @@ def summarise_bias(
 
 
 def _effective(everyone: SortedClasses) -> dict[str, float] | None:
-    comparison = overall_comparison(everyone)
+    comparison = compare_all_rows(everyone)
     if comparison.base.weight is None:
         return None
     return dict(zip(("negative", "positive"), comparison.sizes, strict=True))
 
 
-# ---- A mapping whose values are computed on demand
+# ---- A mapping with values computed on demand
 
 
 T = TypeVar("T")
-# Values that are cached: enough for all subgroups of most evaluations, but not for thousands.
-KEPT = 64
+# Number of cached values: all subgroups of most evaluations, but not thousands.
+MAX_CACHED = 64
 
 
-class Lazily(Mapping[str, T]):
-    """Values by name, computed by a function; the most recently used ones are cached."""
+class LazyMapping(Mapping[str, T]):
+    """Values by name, computed by a function, with a cache of recently used values."""
 
     def __init__(self, names: Iterable[str], make: Callable[[str], T]) -> None:
         self._names = dict.fromkeys(names)
-        self._made = lru_cache(maxsize=KEPT)(make)
+        self._made = lru_cache(maxsize=MAX_CACHED)(make)
 
     def __getitem__(self, name: str) -> T:
         """Return a value; compute it if it is not cached."""

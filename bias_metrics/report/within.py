@@ -1,4 +1,4 @@
-"""The metrics of identities from pairs of rows of one stratum: an article, or texts as long."""
+"""Metrics from pairs of rows within a stratum, such as an article or texts of similar length."""
 
 from __future__ import annotations
 
@@ -6,107 +6,111 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.checks import BoolArray
-from bias_metrics._core.index import aligned
+from bias_metrics._core.index import require_aligned
 from bias_metrics._core.intervals import (
     auc_interval,
     check_confidence,
-    few_clusters,
-    independent_rows,
+    count_independent_rows,
+    explain_few_clusters,
     quantile,
 )
-from bias_metrics._core.ranks import Floats, squares_of
-from bias_metrics._core.values import MetricValue, undefined
+from bias_metrics._core.ranks import Floats, sum_squares
+from bias_metrics._core.values import MetricValue, make_undefined
 from bias_metrics.metrics import METRICS, PAIRS, Pair
 from bias_metrics.rows import Rows
 
 Codes = npt.NDArray[np.integer]
 
 
-@aligned
-def within_strata(
+@require_aligned
+def measure_within_strata(
     rows: Rows, y_score: npt.ArrayLike, strata: npt.ArrayLike, *, confidence: float = 0.95
 ) -> dict[str, dict[str, MetricValue]]:
-    """Measure the five metrics of Borkan et al. from the pairs of rows that share a stratum.
+    """Measure the five metrics of Borkan et al. from pairs of rows in the same stratum.
 
-    Where an identity is mentioned in other articles than the rest, a metric also compares articles.
-    These numbers compare comments of the same article, or of the same length, alone.
+    If comments that mention an identity are on other articles than the rest, a metric also compares
+    articles. These numbers only compare comments on the same article, or of similar length.
 
     Parameters
     ----------
     rows : Rows
-        The rows, without weights. Where strata are parts of clusters, give the clusters: only then
-        are pairs of one stratum taken as dependent.
+        The rows, without weights. If strata are parts of clusters, give the clusters: otherwise
+        pairs in the same stratum count as independent.
     y_score : float array of shape (n,)
         Scores; higher for the positive class.
     strata : int array of shape (n,)
-        The stratum of each row.
+        Strata of the rows.
     confidence : float, default=0.95
-        Confidence of each interval.
+        Confidence of the intervals.
 
     Returns
     -------
     dict of str to dict of str to MetricValue
-        By subgroup and metric: the share of pairs, each pair counting once, so that a stratum with
-        many of both classes counts most. Undefined where no stratum has a pair.
+        By subgroup and metric: the share of pairs in the right order. All pairs have equal weight,
+        so a stratum with many rows of both classes counts most. Undefined if no stratum has a pair.
 
     Raises
     ------
     ValueError, TypeError
-        As `evaluate_bias`; or if there are weights, or strata of another number.
+        As `evaluate_bias`; or if rows are weighted, or the length of `strata` differs.
 
     Notes
     -----
-    The variance is that of the sums over rows, or clusters, of each row's pairs less the share: of
-    both classes, or of one class where each stratum is in one cluster, whose pairs are then counted
-    once. Intervals are as those of other AUCs.
+    The influence of a row, or cluster, is the sum over its pairs of the outcome minus the share.
+    Rows of both classes contribute to the variance. If each stratum is in a single cluster, only
+    the rows x contribute, so that each pair counts once. Intervals are those of other AUCs.
 
     Examples
     --------
     >>> y_true, gay = [0, 0, 1, 1] * 20, [0] * 40 + [1] * 40
     >>> y_score = [0.1, 0.2, 0.4, 0.5] * 10 + [0.6, 0.7, 0.8, 0.9] * 10
     >>> rows = Rows(y_true, {"gay": gay})
-    >>> print(within_strata(rows, y_score, [0] * 80)["gay"]["bpsn_auc"])
+    >>> print(measure_within_strata(rows, y_score, [0] * 80)["gay"]["bpsn_auc"])
     0.000 [0.000, 0.101]
     >>> articles = [0] * 40 + [1] * 40
-    >>> print(within_strata(rows, y_score, articles)["gay"]["bpsn_auc"])
+    >>> print(measure_within_strata(rows, y_score, articles)["gay"]["bpsn_auc"])
     undefined (no stratum has rows of both sides)
     """
     level = check_confidence(confidence)
-    rows.refuse("within_strata", "sample_weight")
-    scores, codes = rows.scores("y_score", y_score), np.unique(strata, return_inverse=True)[1]
+    rows.refuse_ignored("measure_within_strata", "sample_weight")
+    scores, codes = rows.check_scores("y_score", y_score), np.unique(strata, return_inverse=True)[1]
     if codes.shape != (rows.n,):
         msg = f"`strata` must have one value for each of the {rows.n} rows; got {codes.shape}."
         raise ValueError(msg)
-    # A rank that is higher in a later stratum than in any before.
+    # Ranks in a later stratum are higher than in all earlier strata.
     ranks = np.unique(scores, return_inverse=True)[1]
-    stratified = _Stratified(rows, codes, codes * (int(ranks.max(initial=0)) + 1) + ranks, level)
+    stratified = _StratifiedRows(
+        rows, codes, codes * (int(ranks.max(initial=0)) + 1) + ranks, level
+    )
     excluded = rows.excluded
     shared: BoolArray | None = None
     if excluded is not None:
         shared = np.ones(rows.n, np.bool_)
         shared[excluded] = False
-    found = {}
+    values = {}
     for name in rows.subgroups:
         own = np.asarray(rows.subgroups[name])
         others = ~own if shared is None else shared
-        found[name] = {
-            metric: stratified.measured(metric, *_sides(compared, rows.y_true, own, others))
+        values[name] = {
+            metric: stratified.measure_metric(
+                metric, *_select_sides(compared, rows.y_true, own, others)
+            )
             for metric, compared in PAIRS.items()
         }
-    return found
+    return values
 
 
-def _sides(
+def _select_sides(
     compared: Pair, y_true: BoolArray, own: BoolArray, others: BoolArray
 ) -> tuple[BoolArray, BoolArray]:
-    """Return the rows that should score higher, and those that they are compared with."""
-    of = {"positive": y_true, "negative": ~y_true}
-    x, y = own & of[compared.x], (own if compared.inside else others) & of[compared.y]
+    """Return the rows that should score higher, and the rows that they are compared with."""
+    in_class = {"positive": y_true, "negative": ~y_true}
+    x, y = own & in_class[compared.x], (own if compared.inside else others) & in_class[compared.y]
     return (y, x) if compared.flip else (x, y)
 
 
-class _Stratified:
-    """Rows of which pairs of one stratum are compared."""
+class _StratifiedRows:
+    """Rows whose pairs within a stratum are compared."""
 
     def __init__(self, rows: Rows, strata: Codes, keys: Codes, confidence: float) -> None:
         self._keys, self._strata, self._confidence = keys, strata, confidence
@@ -118,14 +122,14 @@ class _Stratified:
             pairs = self._clusters.astype(np.int64) * n_strata + strata
             self._nested = np.unique(pairs).size == n_strata
 
-    def measured(self, metric: str, higher: BoolArray, lower: BoolArray) -> MetricValue:
-        """Return the share of pairs in which a row of the first scores above one of the other."""
+    def measure_metric(self, metric: str, higher: BoolArray, lower: BoolArray) -> MetricValue:
+        """Return the share of pairs in which the row of `higher` scores above that of `lower`."""
         above, below = np.flatnonzero(higher), np.flatnonzero(lower)
-        wins, n = self._sums(above, below)
-        losses, m = self._sums(below, above)
+        wins, n = self._count_below(above, below)
+        losses, m = self._count_below(below, above)
         n_pairs = float(n.sum())
         if not n_pairs:
-            return undefined("no stratum has rows of both sides")
+            return make_undefined("no stratum has rows of both sides")
         value = float(wins.sum()) / n_pairs
         own = (wins - value * n) / n_pairs
         other = (m - losses - value * m) / n_pairs
@@ -134,9 +138,9 @@ class _Stratified:
             return MetricValue(
                 value - METRICS[metric].centre, "fewer than 2 rows of a side in the strata"
             )
-        by_row, freedom = squares_of([own, other])
+        by_row, freedom = sum_squares([own, other])
         if self._clusters is None:
-            return self._told(metric, value, by_row, sizes, freedom)
+            return self._make_value(metric, value, by_row, sizes, freedom)
         places, moves = (above, own)
         if not self._nested:
             places, moves = np.concatenate([above, below]), np.concatenate([own, other])
@@ -146,13 +150,13 @@ class _Stratified:
             for rows, counts in ((above, n), (below, m))
         )
         sums = sums[np.unique(self._clusters[places])]
-        variance, freedom = squares_of([sums * (sums.size / max(sums.size - 1, 1)) ** 0.5])
-        effect = variance / by_row if by_row else np.inf  # no variance to compare
-        negative, positive = (independent_rows(size, effect, n_clusters) for size in sizes)
+        variance, freedom = sum_squares([sums * (sums.size / max(sums.size - 1, 1)) ** 0.5])
+        effect = variance / by_row if by_row else np.inf  # undefined without variance
+        negative, positive = (count_independent_rows(size, effect, n_clusters) for size in sizes)
         worth = negative, positive
-        return self._told(metric, value, variance, worth, freedom, n_clusters)
+        return self._make_value(metric, value, variance, worth, freedom, n_clusters)
 
-    def _told(
+    def _make_value(
         self,
         metric: str,
         value: float,
@@ -163,7 +167,7 @@ class _Stratified:
     ) -> MetricValue:
         """Return the number with its interval."""
         centre, error = METRICS[metric].centre, float(variance**0.5)
-        lack = None if n_clusters is None else few_clusters(n_clusters)
+        lack = None if n_clusters is None else explain_few_clusters(n_clusters)
         if lack is not None:
             return MetricValue(value - centre, lack, std_error=error, n_clusters=n_clusters)
         z = quantile(self._confidence, np.inf if n_clusters is None else freedom)
@@ -176,8 +180,8 @@ class _Stratified:
             n_clusters=n_clusters,
         )
 
-    def _sums(self, rows: Codes, others: Codes) -> tuple[Floats, Floats]:
-        """Return above how many others of its stratum each row is (ties half), and of how many."""
+    def _count_below(self, rows: Codes, others: Codes) -> tuple[Floats, Floats]:
+        """Return the number of lower others in a row's stratum (ties half), and of all others."""
         order = others[np.argsort(self._keys[others])]
         keys, strata = self._keys[order], self._strata[order]
         start, end = (

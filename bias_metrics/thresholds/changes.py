@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.checks import BoolArray, check_threshold
-from bias_metrics._core.cuts import reaches
-from bias_metrics._core.index import aligned
+from bias_metrics._core.cuts import reaches_cut
+from bias_metrics._core.index import require_aligned
 from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.packed import Subgroups
-from bias_metrics._core.tables import Row, Tabular, known_name, labelled
-from bias_metrics.metrics import Changed, changed_metrics
+from bias_metrics._core.tables import Row, Tabular, get_known_value, label_rows
+from bias_metrics.metrics import DecisionChange, list_changed_metrics
 from bias_metrics.rows import RowOptions, Rows
 from bias_metrics.thresholds.shares import CountedShare, Events, Share
 
@@ -40,8 +40,8 @@ class ChangedDecisions(Tabular):
             If the subgroup or the direction is unknown; the message lists the known names.
         """
         metric, name = (None, key) if isinstance(key, str) else key
-        shares = known_name(self.subgroups, name)
-        return shares if metric is None else known_name(shares, metric)
+        shares = get_known_value(self.subgroups, name)
+        return shares if metric is None else get_known_value(shares, metric)
 
     def drop_intervals(self) -> ChangedDecisions:
         """Return the same counts without intervals, for rows that are not a sample."""
@@ -57,7 +57,7 @@ class ChangedDecisions(Tabular):
 
     def rows(self) -> list[Row]:
         """Return a record per subgroup and direction."""
-        return labelled(
+        return label_rows(
             "subgroup",
             {
                 name: [{"metric": metric} | share.rows()[0] for metric, share in shares.items()]
@@ -66,7 +66,7 @@ class ChangedDecisions(Tabular):
         )
 
 
-@aligned
+@require_aligned
 def changed_decisions(
     y_true: npt.ArrayLike | Rows,
     y_score_a: npt.ArrayLike,
@@ -123,12 +123,12 @@ def changed_decisions(
     >>> [(share.count, share.n) for share in changes.subgroups["gay"].values()]
     [(1, 2), (1, 1)]
     """
-    rows = Rows.of(y_true, subgroups, **options)
-    rows.refuse("changed_decisions", "sample_weight")
+    rows = Rows.from_arguments(y_true, subgroups, **options)
+    rows.refuse_ignored("changed_decisions", "sample_weight")
     level = check_confidence(confidence)
-    scores = rows.scores("y_score_a", y_score_a), rows.scores("y_score_b", y_score_b)
+    scores = rows.check_scores("y_score_a", y_score_a), rows.check_scores("y_score_b", y_score_b)
     thresholds = check_threshold(threshold_a), check_threshold(threshold_b)
-    flags = [reaches(*pair) for pair in zip(scores, thresholds, strict=True)]
+    flags = [reaches_cut(*pair) for pair in zip(scores, thresholds, strict=True)]
     changes = dict(count_changes(rows, flags))
     n_shares = max(sum(map(len, changes.values())), 1)
     joint = 1 - (1 - level) / n_shares
@@ -146,7 +146,7 @@ def count_changes(
     first, second = flags
     events = {
         metric: _find_changes(changed, rows, first, second)
-        for metric, changed in changed_metrics().items()
+        for metric, changed in list_changed_metrics().items()
     }
     for name, mask in rows.subgroups.items():
         places = np.flatnonzero(mask)
@@ -159,7 +159,9 @@ def count_changes(
         )
 
 
-def _find_changes(changed: Changed, rows: Rows, first: BoolArray, second: BoolArray) -> Events:
-    counted = rows.y_true if changed.of == "positive" else ~rows.y_true
+def _find_changes(
+    changed: DecisionChange, rows: Rows, first: BoolArray, second: BoolArray
+) -> Events:
+    counted = rows.y_true if changed.label == "positive" else ~rows.y_true
     is_changed = (first & ~second) if changed.event == "flagged" else (second & ~first)
-    return Events(rows, counted, [is_changed], f"{changed.of}s")
+    return Events(rows, counted, [is_changed], f"{changed.label}s")

@@ -15,9 +15,9 @@ from bias_metrics._core.checks import (
     check_subgroups,
     check_threshold,
 )
-from bias_metrics._core.index import aligned
+from bias_metrics._core.index import require_aligned
 from bias_metrics._core.packed import Subgroups
-from bias_metrics._core.tables import Row, Table, Tabular, labelled, plain, rows_of
+from bias_metrics._core.tables import Row, Table, Tabular, collect_rows, label_rows, to_plain_values
 from bias_metrics._core.values import MetricValue
 from bias_metrics.thresholds.dixon import EqualityDifference
 from bias_metrics.thresholds.errors import ErrorRates
@@ -56,7 +56,7 @@ class ThresholdReport(Tabular):
         return {
             "threshold": self.threshold,
             "overall": self.overall.to_dict(),
-            "subgroups": plain(self.subgroups),
+            "subgroups": to_plain_values(self.subgroups),
             "groups": list(self.groups),
             "fped": self.fped.to_dict(),
             "fned": self.fned.to_dict(),
@@ -64,13 +64,13 @@ class ThresholdReport(Tabular):
 
     def rows(self) -> list[Row]:
         """Return a record per subgroup, and a record without a name for all rows."""
-        return labelled("subgroup", rows_of(self.subgroups, self.overall))
+        return label_rows("subgroup", collect_rows(self.subgroups, self.overall))
 
     def _table(self) -> Table:
-        return Table.of(self.rows(), f"FPED {self.fped}, FNED {self.fned}")
+        return Table.from_records(self.rows(), f"FPED {self.fped}, FNED {self.fned}")
 
 
-@aligned
+@require_aligned
 def threshold_report(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,

@@ -16,12 +16,12 @@ from bias_metrics._core.checks import (
     check_subgroups,
     check_threshold,
 )
-from bias_metrics._core.cuts import reaches
-from bias_metrics._core.index import aligned, refuse_misaligned
+from bias_metrics._core.cuts import reaches_cut
+from bias_metrics._core.index import refuse_misaligned, require_aligned
 from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.ranks import sort_classes
-from bias_metrics._core.tables import Row, Table, Tabular, flat, labelled
-from bias_metrics._core.values import MetricValue, undefined
+from bias_metrics._core.tables import Row, Table, Tabular, flatten_values, label_rows
+from bias_metrics._core.values import MetricValue, make_undefined
 from bias_metrics.thresholds.thresholds import EqualErrorRate, find_equal_error
 
 
@@ -46,12 +46,12 @@ class EqualityDifference(Tabular):
         """The sum: 0 or more, ideal 0; undefined if any term is undefined."""
         terms = self.terms
         if not terms:
-            return undefined("no subgroups")
+            return make_undefined("no subgroups")
         if self.overall.value is None:
             return self.overall
         missing = [f"{name} ({term.reason})" for name, term in terms.items() if term.value is None]
         if missing:
-            return undefined(f"undefined for {', '.join(missing)}")
+            return make_undefined(f"undefined for {', '.join(missing)}")
         values = (term.value for term in terms.values() if term.value is not None)
         return MetricValue(math.fsum(values))
 
@@ -76,16 +76,18 @@ class EqualityDifference(Tabular):
         """Return a record per subgroup: its metric and its term of the sum."""
         terms = self.terms
         records = {
-            name: [flat({"metric": metric.to_dict(), "term": terms[name].to_dict()})]
+            name: [flatten_values({"metric": metric.to_dict(), "term": terms[name].to_dict()})]
             for name, metric in self.subgroups.items()
         }
-        return labelled("subgroup", records)
+        return label_rows("subgroup", records)
 
     def _table(self) -> Table:
-        return Table.of(self.rows(), f"sum of the terms: {self.value}; all rows: {self.overall}")
+        return Table.from_records(
+            self.rows(), f"sum of the terms: {self.value}; all rows: {self.overall}"
+        )
 
 
-@aligned
+@require_aligned
 def fped(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
@@ -145,7 +147,7 @@ def fped(
     return _compare_rates(y_true, y_score, subgroups, threshold, threshold_set, label=False)
 
 
-@aligned
+@require_aligned
 def fned(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
@@ -206,7 +208,7 @@ def _compare_rates(
         rows = (labels, scores) if threshold_set is None else threshold_set
         equal = _read_threshold_set(rows)
         if equal.threshold is None:
-            lack = undefined(f"no threshold of equal errors: {equal.rate.reason}")
+            lack = make_undefined(f"no threshold of equal errors: {equal.rate.reason}")
             return EqualityDifference(lack, dict.fromkeys(masks, lack))
         threshold = equal.threshold
     elif threshold_set is not None:
@@ -214,13 +216,13 @@ def _compare_rates(
         raise ValueError(msg)
     threshold = check_threshold(threshold)
     in_class = labels == label
-    is_wrong = in_class & (reaches(scores, threshold) != labels)
+    is_wrong = in_class & (reaches_cut(scores, threshold) != labels)
     reason = f"no {'positives' if label else 'negatives'}"
 
     def compute_rate(members: BoolArray) -> MetricValue:
         n_wrong = int(np.count_nonzero(members & is_wrong))
         n = int(np.count_nonzero(members & in_class))
-        return MetricValue(n_wrong / n) if n else undefined(reason)
+        return MetricValue(n_wrong / n) if n else make_undefined(reason)
 
     overall = compute_rate(np.ones(labels.size, dtype=np.bool_))
     rates = {name: compute_rate(mask) for name, mask in masks.items()}

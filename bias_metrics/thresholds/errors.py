@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.checks import BoolArray, FloatArray
-from bias_metrics._core.cuts import as_decimal
+from bias_metrics._core.cuts import to_printed_float
 from bias_metrics._core.ranks import SortedClasses, SortedScores, sort_classes
 from bias_metrics._core.tables import Row, Tabular
-from bias_metrics._core.values import MetricValue, undefined
+from bias_metrics._core.values import MetricValue, make_undefined
 
 CountArray = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 MaskedFloats = np.ma.MaskedArray[Any, np.dtype[np.float64]]
@@ -97,7 +97,7 @@ class ErrorRates(Tabular):
             float(np.sum([getattr(self, count) for count in counts], dtype=np.float64))
             for counts in (parts, wholes)
         )
-        return MetricValue(part / whole) if whole else undefined(reason)
+        return MetricValue(part / whole) if whole else make_undefined(reason)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -143,7 +143,7 @@ class ErrorCurve(Tabular):
     def get_rates(self, position: int) -> ErrorRates:
         """Return the errors at the threshold with this index."""
         return ErrorRates(
-            as_decimal(self.thresholds[position]),
+            to_printed_float(self.thresholds[position]),
             self.n_true_positive[position].item(),
             self.n_false_positive[position].item(),
             self.n_true_negative[position].item(),

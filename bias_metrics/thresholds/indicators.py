@@ -17,14 +17,14 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.checks import BoolArray, check_threshold
-from bias_metrics._core.cuts import reaches
-from bias_metrics._core.index import aligned
-from bias_metrics._core.intervals import check_confidence, effective_number, quantile
+from bias_metrics._core.cuts import reaches_cut
+from bias_metrics._core.index import require_aligned
+from bias_metrics._core.intervals import check_confidence, compute_effective_size, quantile
 from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.proportions import share_difference_interval, wilson_interval
 from bias_metrics._core.ranks import Floats
-from bias_metrics._core.tables import Row, Tabular, labelled
-from bias_metrics._core.values import MetricValue, undefined
+from bias_metrics._core.tables import Row, Tabular, label_rows
+from bias_metrics._core.values import MetricValue, make_undefined
 from bias_metrics.estimate import LinearEstimate
 from bias_metrics.rows import Places, RowOptions, Rows
 from bias_metrics.thresholds.errors import RATES
@@ -101,10 +101,10 @@ class Indicators(Tabular):
         """Return a record per subgroup and indicator; all rows are first, without a name."""
         records: dict[str | None, list[Row]] = {None: self.overall.rows()}
         records |= {name: indicators.rows() for name, indicators in self.subgroups.items()}
-        return labelled("subgroup", records)
+        return label_rows("subgroup", records)
 
 
-@aligned
+@require_aligned
 def decision_indicators(
     y_true: npt.ArrayLike | Rows,
     y_score: npt.ArrayLike,
@@ -181,12 +181,12 @@ def decision_indicators(
     >>> indicators.subgroups["gay"].shares["accuracy"].value  # 1 of 3
     0.3333333333333333
     """
-    rows = Rows.of(y_true, subgroups, **options)
+    rows = Rows.from_arguments(y_true, subgroups, **options)
     level = check_confidence(confidence)
     threshold = check_threshold(threshold)
-    scores = rows.scores("y_score", y_score)
-    counted, (scores,) = rows.counted(scores)
-    decisions = _Decisions.group_decisions(counted, reaches(scores, threshold))
+    scores = rows.check_scores("y_score", y_score)
+    counted, (scores,) = rows.select_counted(scores)
+    decisions = _Decisions.group_decisions(counted, reaches_cut(scores, threshold))
     n_gaps = len(_MEASURED) * len(counted.subgroups)
     joint = 1 - (1 - level) / max(n_gaps, 1)
     everywhere = np.arange(counted.n)
@@ -243,7 +243,7 @@ class _EventShare:
     def measure(self, confidence: float) -> MetricValue:
         """Return the share with its interval, or with the reason why it is undefined."""
         if self.estimate.value is None:
-            return undefined(self.estimate.reason or "")
+            return make_undefined(self.estimate.reason or "")
         return _replace_interval(self.estimate, *self.compute_interval(confidence), confidence)
 
 
@@ -251,7 +251,7 @@ def _replace_interval(
     estimate: LinearEstimate, low: float, high: float, confidence: float
 ) -> MetricValue:
     """Return an estimate with another interval, unless it has too few clusters for any."""
-    value = estimate.measured(confidence)
+    value = estimate.compute_value(confidence)
     return value if value.low is None else replace(value, low=low, high=high)
 
 
@@ -261,10 +261,10 @@ def _measure_gap(own: _EventShare, other: _EventShare, confidence: float) -> Met
     Its ends are computed from those of the shares (Newcombe 1998, method 10). It is widened for
     clusters with rows of both.
     """
-    gap = own.estimate.minus(other.estimate, (-1.0, 1.0))
+    gap = own.estimate.subtract(other.estimate, (-1.0, 1.0))
     value, a, b = gap.value, own.estimate.value, other.estimate.value
     if value is None or a is None or b is None:
-        return undefined(gap.reason or "")
+        return make_undefined(gap.reason or "")
     if own.most_rows is None and other.most_rows is None:
         low, high = share_difference_interval(own.k, own.n, other.k, other.n, quantile(confidence))
         return _replace_interval(gap, low, high, confidence)
@@ -334,7 +334,7 @@ class _Decisions:
         weight = self.weight[counted]
         whole = float(weight.sum())
         share = float(weight[events].sum()) / whole
-        estimate = LinearEstimate.of(
+        estimate = LinearEstimate.from_influence(
             share,
             weight * (events - share) / whole,
             counted,
@@ -375,8 +375,8 @@ class _Decisions:
             sums = np.bincount(clusters, weight).astype(np.float64)
             event_sums = np.bincount(clusters, weight * events, sums.size).astype(np.float64)
             present = [kind for kind in (event_sums, sums - event_sums) if kind.any()]
-            few = len(present) < 2 or min(map(effective_number, present)) < _FEW_CLUSTERS
-            return effective_number(sums) if few else float(events.size)
+            few = len(present) < 2 or min(map(compute_effective_size, present)) < _FEW_CLUSTERS
+            return compute_effective_size(sums) if few else float(events.size)
         return float(events.size) if self.is_weighted else None
 
 

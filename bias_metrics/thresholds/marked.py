@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.checks import check_mask
-from bias_metrics._core.index import aligned
+from bias_metrics._core.index import require_aligned
 from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.tables import Row, Tabular
 from bias_metrics._core.values import MetricValue
@@ -56,7 +56,7 @@ class MarkedRows(Tabular):
         ]
 
 
-@aligned
+@require_aligned
 def marked_rows(
     marked: npt.ArrayLike,
     subgroups: Mapping[str, npt.ArrayLike],

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._core.cells import lacks, pair_auc
+from bias_metrics._core.cells import describe_empty_classes, measure_pair_auc
 from bias_metrics._core.checks import (
     BoolArray,
     FloatArray,
@@ -20,15 +20,15 @@ from bias_metrics._core.checks import (
     check_scores,
     check_subgroups,
 )
-from bias_metrics._core.index import aligned
+from bias_metrics._core.index import require_aligned
 from bias_metrics._core.packed import Subgroups
-from bias_metrics._core.ranks import SortedClasses, doubled_wins, sort_classes, sort_scores
-from bias_metrics._core.values import MetricValue, undefined
+from bias_metrics._core.ranks import SortedClasses, count_doubled_wins, sort_classes, sort_scores
+from bias_metrics._core.values import MetricValue, make_undefined
 from bias_metrics.thresholds.dixon import EqualityDifference
 from bias_metrics.thresholds.errors import sort_subgroup
 
 
-@aligned
+@require_aligned
 def pinned_auc(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
@@ -95,7 +95,7 @@ def pinned_auc(
     return _measure_groups(labels, scores, masks, method, sample_from, rng).subgroups["subgroup"]
 
 
-@aligned
+@require_aligned
 def pinned_auc_equality_difference(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
@@ -158,7 +158,9 @@ def _measure_groups(
     from_all = check_choice("sample_from", sample_from, ("all", "background")) == "all"
     all_rows = sort_classes(labels, scores)
     groups = {name: sort_subgroup(labels, scores, mask) for name, mask in masks.items()}
-    overall = pair_auc(all_rows.negative, all_rows.positive, uncertain=False).at(None)
+    overall = measure_pair_auc(all_rows.negative, all_rows.positive, uncertain=False).compute_value(
+        None
+    )
     if is_sampled:
         generator = check_rng(rng)
         others = dict.fromkeys(masks, all_rows)
@@ -168,7 +170,7 @@ def _measure_groups(
             name: _compute_sampled(own, others[name], generator) for name, own in groups.items()
         }
     else:
-        wins = int(doubled_wins(all_rows.negative, all_rows.positive))
+        wins = int(count_doubled_wins(all_rows.negative, all_rows.positive))
         pinned = {
             name: _compute_exact(all_rows, own, wins, from_all=from_all)
             for name, own in groups.items()
@@ -181,8 +183,8 @@ def _compute_sampled(
 ) -> MetricValue:
     """Return the AUC of the subgroup's rows and as many rows sampled from the others."""
     n_own, n_others = own.positive.n + own.negative.n, others.positive.n + others.negative.n
-    if lack := lacks(subgroup_rows=n_own, background_rows=n_others):
-        return undefined(lack)
+    if lack := describe_empty_classes(subgroup_rows=n_own, background_rows=n_others):
+        return make_undefined(lack)
     # Indices of sorted rows, positives first, so that the order of the input does not matter.
     indices = rng.choice(n_others, size=n_own, replace=n_own > n_others)
     is_positive = indices < others.positive.n
@@ -191,7 +193,7 @@ def _compute_sampled(
         (own.negative.scores, others.negative.scores[indices[~is_positive] - others.positive.n]),
     )
     mixture = SortedClasses(*(sort_scores(np.concatenate(half)) for half in halves))
-    return pair_auc(mixture.negative, mixture.positive, uncertain=False).at(None)
+    return measure_pair_auc(mixture.negative, mixture.positive, uncertain=False).compute_value(None)
 
 
 def _compute_exact(
@@ -204,11 +206,11 @@ def _compute_exact(
     """
     n_pos, n_neg = own.positive.n, own.negative.n
     others_pos, others_neg = all_rows.positive.n, all_rows.negative.n
-    inside = int(doubled_wins(own.negative, own.positive))
+    inside = int(count_doubled_wins(own.negative, own.positive))
     across = int(
-        doubled_wins(all_rows.negative, own.positive)
+        count_doubled_wins(all_rows.negative, own.positive)
         + 2 * others_pos * n_neg
-        - doubled_wins(all_rows.positive, own.negative)
+        - count_doubled_wins(all_rows.positive, own.negative)
     )
     within = all_wins
     if not from_all:  # remove the pairs of the subgroup's own rows from the other half
@@ -216,11 +218,11 @@ def _compute_exact(
         within -= across + inside
         others_pos, others_neg = others_pos - n_pos, others_neg - n_neg
     n_own, n_others = n_pos + n_neg, others_pos + others_neg
-    if lack := lacks(subgroup_rows=n_own, background_rows=n_others):
-        return undefined(lack)
+    if lack := describe_empty_classes(subgroup_rows=n_own, background_rows=n_others):
+        return make_undefined(lack)
     positives = n_others * n_pos + n_own * others_pos
     negatives = n_others * n_neg + n_own * others_neg
-    if lack := lacks(negatives=negatives, positives=positives):
-        return undefined(lack)
+    if lack := describe_empty_classes(negatives=negatives, positives=positives):
+        return make_undefined(lack)
     wins = n_others**2 * inside + n_others * n_own * across + n_own**2 * within
     return MetricValue(wins / (2 * positives * negatives))

@@ -10,18 +10,18 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.checks import check_threshold
-from bias_metrics._core.cuts import reaches
-from bias_metrics._core.index import aligned
+from bias_metrics._core.cuts import reaches_cut
+from bias_metrics._core.index import require_aligned
 from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.packed import Subgroups
-from bias_metrics.metrics import GIVEN, threshold_metrics
+from bias_metrics.metrics import GIVEN, list_threshold_metrics
 from bias_metrics.rows import RowOptions, Rows
-from bias_metrics.table import SECOND, BiasTable, Estimate, RowCounts, of_groups
+from bias_metrics.table import SECOND, BiasTable, Estimate, RowCounts, key_numbers
 from bias_metrics.thresholds.changes import count_changes
 from bias_metrics.thresholds.shares import Events, ShareGap, measure_changed_share
 
 
-@aligned
+@require_aligned
 def rate_gaps(
     y_true: npt.ArrayLike | Rows,
     y_score: npt.ArrayLike,
@@ -91,12 +91,12 @@ def rate_gaps(
     >>> gay["fpr_gap"].value, gay["fnr_gap"].value  # 1 of 2 minus 0 of 2; 1 of 1 minus 0 of 1
     (0.5, 1.0)
     """
-    rows = Rows.of(y_true, subgroups, **options)
+    rows = Rows.from_arguments(y_true, subgroups, **options)
     rates = MeasuredRates(rows, {"y_score": y_score}, [threshold])
     return rates.measure_gaps(check_confidence(confidence), threshold_range)
 
 
-@aligned
+@require_aligned
 def compare_rate_gaps(
     y_true: npt.ArrayLike | Rows,
     y_score_a: npt.ArrayLike,
@@ -158,7 +158,7 @@ def compare_rate_gaps(
     (0.5, 0.0, 0.17)
     """
     scores = {"y_score_a": y_score_a, "y_score_b": y_score_b}
-    rows = Rows.of(y_true, subgroups, **options)
+    rows = Rows.from_arguments(y_true, subgroups, **options)
     rates = MeasuredRates(rows, scores, [threshold_a, threshold_b])
     ranges = threshold_range_a, threshold_range_b
     return rates.compare_gaps(check_confidence(confidence), ranges)
@@ -178,9 +178,11 @@ class MeasuredRates:
     def __init__(
         self, rows: Rows, scores: Mapping[str, npt.ArrayLike], thresholds: Sequence[float]
     ) -> None:
-        rows.refuse("rate_gaps" if len(scores) == 1 else "compare_rate_gaps", "sample_weight")
+        rows.refuse_ignored(
+            "rate_gaps" if len(scores) == 1 else "compare_rate_gaps", "sample_weight"
+        )
         self.rows = rows
-        self.scores = [rows.scores(*item) for item in scores.items()]
+        self.scores = [rows.check_scores(*item) for item in scores.items()]
         self.thresholds = [check_threshold(threshold) for threshold in thresholds]
         self._counted: dict[tuple[tuple[float, ...], bool], Gaps] = {}
 
@@ -206,7 +208,7 @@ class MeasuredRates:
         threshold_name: str = GIVEN,
     ) -> BiasTable:
         """Return the differences of both models' gaps, and shares of changed decisions."""
-        flags = [reaches(*pair) for pair in zip(self.scores, self.thresholds, strict=True)]
+        flags = [reaches_cut(*pair) for pair in zip(self.scores, self.thresholds, strict=True)]
         changes = dict(count_changes(self.rows, flags))
         cells = {
             name: {
@@ -214,7 +216,7 @@ class MeasuredRates:
                 for metric, gap in gaps.items()
             }
             | {
-                metric: measure_changed_share(share, confidence).measured_by(
+                metric: measure_changed_share(share, confidence).attach_measure(
                     partial(measure_changed_share, share)
                 )
                 for metric, share in changes[name].items()
@@ -237,7 +239,7 @@ class MeasuredRates:
         self, cells: Mapping[str, Mapping[str, Estimate]], at: str, confidence: float
     ) -> BiasTable:
         return BiasTable(
-            of_groups(cells, at),
+            key_numbers(cells, at),
             {name: self._row_counts[name] for name in (None, *cells)},
             confidence,
             self.rows.background,
@@ -273,9 +275,9 @@ class MeasuredRates:
             if ignore_clusters:
                 rows = Rows(rows.y_true, rows.subgroups, background=rows.background)
             pairs = zip(self.scores, map(check_threshold, thresholds), strict=True)
-            flags = [reaches(scores, threshold) for scores, threshold in pairs]
+            flags = [reaches_cut(scores, threshold) for scores, threshold in pairs]
             gaps: Gaps = {name: {} for name in rows.subgroups}
-            for metric, rate in threshold_metrics().items():
+            for metric, rate in list_threshold_metrics().items():
                 for name, gap in Events.from_rate(rate, rows, flags).list_gaps():
                     gaps[name][metric] = gap
             self._counted[thresholds, ignore_clusters] = gaps
@@ -289,4 +291,4 @@ def _measure(gap: ShareGap, measure: Callable[[float], Estimate], confidence: fl
     confidence.
     """
     estimate = measure(confidence)
-    return estimate if gap.range_values else estimate.measured_by(measure)
+    return estimate if gap.range_values else estimate.attach_measure(measure)

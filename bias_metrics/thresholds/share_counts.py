@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.checks import BoolArray
-from bias_metrics._core.ranks import Floats, inner
-from bias_metrics.estimate import Number
+from bias_metrics._core.ranks import Floats, inner_product
+from bias_metrics.estimate import LinearSummary
 from bias_metrics.rows import Places
 
 Mix = tuple[tuple[int, int], ...]
@@ -94,10 +94,10 @@ class EventsByCluster:
         events = [counts.astype(np.float64) for counts in self.events]
         return EventSums(
             self.n_clusters,
-            inner(self.rows, self.rows),
-            tuple(inner(counts, counts) for counts in events),
-            tuple(inner(counts, self.rows) for counts in events),
-            inner(*events) if len(events) == 2 else 0.0,
+            inner_product(self.rows, self.rows),
+            tuple(inner_product(counts, counts) for counts in events),
+            tuple(inner_product(counts, self.rows) for counts in events),
+            inner_product(*events) if len(events) == 2 else 0.0,
             self.n_with_event,
             self.n_without_event,
             self.n_disagreeing,
@@ -213,12 +213,12 @@ class EventCounts:
     def freedom(self) -> float:
         """Degrees of freedom of the clustered standard error."""
         assert self.near is not None  # noqa: S101
-        squares = inner(self.near.rows, self.near.rows) + (
+        squares = inner_product(self.near.rows, self.near.rows) + (
             self.far.squared_rows if self.far else 0.0
         )
         return max(float(self.n) ** 2 / squares - 1, 1.0)
 
-    def list_numbers(self) -> tuple[Number, ...]:
+    def list_numbers(self) -> tuple[LinearSummary, ...]:
         """Return each model's share with its clustered standard error; empty without clusters."""
         if self.near is None or not self.n:
             return ()
@@ -245,11 +245,11 @@ def build_number(
     squares: float,
     counts: Sequence[EventCounts],
     bounds: tuple[float, float] = (-math.inf, math.inf),
-) -> Number:
+) -> LinearSummary:
     """Return a number with the influences of some clusters and the sum of squares of the rest."""
-    return Number(
+    return LinearSummary(
         value,
-        math.sqrt(max(inner(influence, influence) + squares, 0.0)),
+        math.sqrt(max(inner_product(influence, influence) + squares, 0.0)),
         min(part.freedom for part in counts),
         min(part.n for part in counts),
         bounds,

@@ -17,27 +17,33 @@ from typing import Any
 
 import numpy as np
 
-from bias_metrics._core.cells import lacks
+from bias_metrics._core.cells import describe_empty_classes
 from bias_metrics._core.checks import BoolArray
-from bias_metrics._core.covariance import Joint
-from bias_metrics._core.differences import Difference, less, negated, paired, sized
-from bias_metrics._core.differences import undefined_difference as without_uncertainty
+from bias_metrics._core.covariance import JointMoments
+from bias_metrics._core.differences import (
+    Difference,
+    bound_size_change,
+    compute_paired_difference,
+    negate_value,
+    subtract_values,
+)
+from bias_metrics._core.differences import make_undefined_difference as without_uncertainty
 from bias_metrics._core.intervals import (
     FEW_MIXED,
-    few_clusters,
-    independent_rows,
+    compute_p_value,
+    count_independent_rows,
+    explain_few_clusters,
     quantile,
-    two_sided_p,
 )
 from bias_metrics._core.proportions import (
-    clopper_pearson,
-    paired_change,
+    clopper_pearson_interval,
+    paired_change_interval,
     share_difference_interval,
     wilson_interval,
 )
 from bias_metrics._core.tables import Row, Tabular
-from bias_metrics._core.values import MetricValue, undefined
-from bias_metrics.estimate import Number
+from bias_metrics._core.values import MetricValue, make_undefined
+from bias_metrics.estimate import LinearSummary
 from bias_metrics.metrics import Class, Rate
 from bias_metrics.rows import Places, Rows
 from bias_metrics.thresholds.share_counts import (
@@ -60,7 +66,7 @@ class Share:
     events: tuple[int, ...]
     both: int
     """As in `Counts`."""
-    numbers: tuple[Number, ...] = ()
+    numbers: tuple[LinearSummary, ...] = ()
     """With clusters: each model's share with its clustered standard error."""
     n_mixed: tuple[int, ...] = ()
     """With clusters: the smaller of the numbers of clusters with and without an event, by model."""
@@ -91,7 +97,7 @@ class Share:
         number = self.numbers[model]
         variance = self.compute_covariance(model, model) if self.n > 1 else 0.0
         effect = _inflate_error(number) ** 2 / variance if variance > 0 else math.inf
-        return independent_rows(self.n, effect, number.freedom + 1, self.n_mixed[model])
+        return count_independent_rows(self.n, effect, number.freedom + 1, self.n_mixed[model])
 
     def bound_change(self, effect: float, z: float) -> tuple[float, float]:
         """Return an interval of the difference of two models' shares.
@@ -100,21 +106,21 @@ class Share:
         """
         n = float(self.n)
         if self.numbers:
-            n = independent_rows(n, effect, self.numbers[0].freedom + 1, self.n_disagreeing)
+            n = count_independent_rows(n, effect, self.numbers[0].freedom + 1, self.n_disagreeing)
         first_only, second_only = ((events - self.both) * n / self.n for events in self.events)
-        return paired_change(first_only, second_only, n, z)
+        return paired_change_interval(first_only, second_only, n, z)
 
     def measure(self, confidence: float, model: int = 0) -> MetricValue:
         """Return a model's share with Wilson's interval, widened for clusters."""
         if not self.n:
-            return undefined("no rows")
+            return make_undefined("no rows")
         share = self.get_value(model)
         low, high = wilson_interval(share, self.count_effective(model), quantile(confidence))
         n_clusters = None
         if self.numbers:
             number = self.numbers[model]
             n_clusters = number.n_clusters
-            if reason := few_clusters(n_clusters):
+            if reason := explain_few_clusters(n_clusters):
                 return MetricValue(share, reason, n_clusters=n_clusters)
             reach = _inflate_error(number) * quantile(confidence, number.freedom)
             low, high = min(low, share - reach), max(high, share + reach)
@@ -131,7 +137,7 @@ class Share:
             return wilson
         n = min(self.count_effective(0), self.n)
         k = self.get_value(0) * n  # exactly n if all rows have the event
-        low, high = clopper_pearson(k, n, quantile(confidence))
+        low, high = clopper_pearson_interval(k, n, quantile(confidence))
         return replace(wilson, low=low, high=high)
 
 
@@ -143,9 +149,9 @@ class ShareGap:
     background: Share
     name: str
     """Name of the counted rows, such as "negatives"."""
-    numbers: tuple[Number, ...] = ()
+    numbers: tuple[LinearSummary, ...] = ()
     """With clusters: each model's gap with its clustered standard error."""
-    contrasts: tuple[Number, ...] = ()
+    contrasts: tuple[LinearSummary, ...] = ()
     """With clusters and two models: the difference and the sum of the two gaps."""
     range_values: tuple[tuple[float, ...], ...] = ()
     """With estimated thresholds: each model's gap at the ends of its threshold's range."""
@@ -157,7 +163,7 @@ class ShareGap:
             return cls(Share.from_counts(own), Share.from_counts(background), name)
         counts = [own, background]
 
-        def contrast_models(mix: Mix) -> Number:
+        def contrast_models(mix: Mix) -> LinearSummary:
             squares = own.sum_far_squares(mix) + background.sum_far_squares(mix)
             influence = own.compute_influence(mix) - background.compute_influence(mix)
             return build_number(
@@ -193,8 +199,8 @@ class ShareGap:
         """Return a model's gap with its interval."""
         own, other = self.own, self.background
         counts = {f"subgroup_{self.name}": own.n, f"background_{self.name}": other.n}
-        if lack := lacks(**counts):
-            return undefined(lack)
+        if lack := describe_empty_classes(**counts):
+            return make_undefined(lack)
         value = own.get_value(model) - other.get_value(model)
         if min(own.n, other.n) < 2:
             return MetricValue(value, "fewer than 2 rows in a class")
@@ -220,7 +226,7 @@ class ShareGap:
             row_std_error=std_error,
             n_clusters=number.n_clusters,
         )
-        if reason := few_clusters(number.n_clusters):
+        if reason := explain_few_clusters(number.n_clusters):
             return replace(gap, low=None, high=None, reason=reason)
         reach = clustered_error * quantile(confidence, number.freedom)
         low, high = min(low, value - reach), max(high, value + reach)
@@ -238,9 +244,9 @@ class ShareGap:
         if not self.contrasts:
             return self._pair_gaps(a, b, confidence)
         number = self.contrasts[0]
-        if reason := few_clusters(number.n_clusters):
+        if reason := explain_few_clusters(number.n_clusters):
             error = _inflate_error(number)
-            difference = Difference(a.value, b.value, less(a, b), error, reason=reason)
+            difference = Difference(a.value, b.value, subtract_values(a, b), error, reason=reason)
         else:
             a, b = (replace(gap, std_error=gap.row_std_error) for gap in (a, b))
             difference = self._pair_gaps(a, b, confidence)
@@ -248,17 +254,19 @@ class ShareGap:
 
     def _pair_gaps(self, a: MetricValue, b: MetricValue, confidence: float) -> Difference:
         """Return the difference of two measured gaps, with the union of all its intervals."""
-        joint = Joint(self._covariance(0, 1), _UNKNOWN)
-        difference = paired(a, b, joint, confidence, small=True)
+        joint = JointMoments(self._covariance(0, 1), _UNKNOWN)
+        difference = compute_paired_difference(a, b, joint, confidence, small=True)
         difference = _widen_interval(
             difference, *self._bound_by_disagreements(quantile(confidence))
         )
-        total = paired(a, negated(b), joint.negated(), confidence, small=True)
+        total = compute_paired_difference(
+            a, negate_value(b), joint.negate_second(), confidence, small=True
+        )
         if self.contrasts:
             clustered_difference, clustered_sum = self.contrasts
             difference = self._cover_clusters(difference, clustered_difference, confidence)
             total = self._cover_clusters(total, clustered_sum, confidence)
-        return sized(difference, total, b, confidence)
+        return bound_size_change(difference, total, b, confidence)
 
     def _bound_by_disagreements(self, z: float) -> tuple[float, float]:
         """Return the interval computed only from rows on which the models disagree.
@@ -282,7 +290,7 @@ class ShareGap:
         return own - other - down, own - other + up
 
     def _cover_clusters(
-        self, difference: Difference, number: Number, confidence: float
+        self, difference: Difference, number: LinearSummary, confidence: float
     ) -> Difference:
         """Return a difference with an interval at least as wide as the clustered error requires."""
         z = quantile(confidence)
@@ -291,7 +299,7 @@ class ShareGap:
         value = difference.value
         assert value is not None  # noqa: S101
         reach = error * quantile(confidence, number.freedom)
-        p_value = two_sided_p(value, error, number.freedom)
+        p_value = compute_p_value(value, error, number.freedom)
         difference = replace(difference, std_error=error, p_value=p_value)
         return _widen_interval(difference, value - reach, value + reach)
 
@@ -321,7 +329,7 @@ class ShareGap:
         return self.own.compute_covariance(a, b) + self.background.compute_covariance(a, b)
 
 
-def _inflate_error(number: Number) -> float:
+def _inflate_error(number: LinearSummary) -> float:
     """Return the clustered standard error, with its variance multiplied by G / (G - 1)."""
     n_clusters = number.n_clusters
     return math.sqrt(n_clusters / max(n_clusters - 1, 1)) * number.std_error
@@ -347,7 +355,7 @@ class Events:
     def from_rate(cls, rate: Rate, rows: Rows, flags: Sequence[BoolArray]) -> Events:
         """Return the events of a metric at a threshold, given the rows that each model flags."""
         classes: dict[Class, BoolArray] = {"positive": rows.y_true, "negative": ~rows.y_true}
-        counted = np.logical_or.reduce([classes[label] for label in rate.of])
+        counted = np.logical_or.reduce([classes[label] for label in rate.classes])
         is_flagged = rate.event == "flagged"
         return cls(rows, counted, [flagged == is_flagged for flagged in flags], rate.rows)
 

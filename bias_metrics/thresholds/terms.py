@@ -11,15 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.checks import FloatArray, check_threshold
-from bias_metrics._core.cuts import reaches
+from bias_metrics._core.cuts import reaches_cut
 from bias_metrics._core.intervals import (
     check_confidence,
-    effective_number,
-    few_clusters,
+    compute_effective_size,
+    explain_few_clusters,
     quantile,
 )
 from bias_metrics._core.proportions import bounded_mean_interval
-from bias_metrics._core.values import MetricValue, undefined
+from bias_metrics._core.values import MetricValue, make_undefined
 from bias_metrics.metrics import Rate
 from bias_metrics.rows import Places, Rows
 from bias_metrics.thresholds.shares import CountedShare, Events, Share
@@ -154,10 +154,10 @@ def errors_by_term(
     >>> round(errors.terms[0].mean_scores["mean_score_negative"], 2)
     0.85
     """
-    rows.refuse("errors_by_term", "sample_weight")
+    rows.refuse_ignored("errors_by_term", "sample_weight")
     level, cut = check_confidence(confidence), check_threshold(threshold)
-    scores = rows.scores("y_score", y_score)
-    flags = reaches(scores, cut)
+    scores = rows.check_scores("y_score", y_score)
+    flags = reaches_cut(scores, cut)
     events = {name: Events.from_rate(rate, rows, [flags]) for name, rate in TERM_RATES.items()}
     places = {key: np.asarray(positions, dtype=np.intp) for key, positions in terms.items()}
     overall = {name: Share.from_counts(errors.count_all()) for name, errors in events.items()}
@@ -216,7 +216,7 @@ def _measure_mean(
     `confidence` is None if rows are not a sample.
     """
     if not places.size:
-        return undefined("no rows")
+        return make_undefined("no rows")
     values = scores[places]
     mean, sizes, n_clusters = float(values.mean()), np.ones(places.size), None
     if confidence is None:
@@ -224,10 +224,10 @@ def _measure_mean(
     if rows.clusters is not None:
         _, codes, counts = np.unique(rows.clusters[places], return_inverse=True, return_counts=True)
         n_clusters = counts.size
-        if reason := few_clusters(n_clusters):
+        if reason := explain_few_clusters(n_clusters):
             return MetricValue(mean, reason, n_clusters=n_clusters)
         values = np.bincount(codes, values) / counts
-        sizes = counts * effective_number(counts.astype(float)) / places.size
+        sizes = counts * compute_effective_size(counts.astype(float)) / places.size
     least, most = ends
     if least == most:
         return MetricValue(mean, "all scores are equal", n_clusters=n_clusters)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._core.cells import lacks
+from bias_metrics._core.cells import describe_empty_classes
 from bias_metrics._core.checks import (
     FloatArray,
     check_choice,
@@ -21,14 +21,14 @@ from bias_metrics._core.checks import (
     check_threshold,
     check_weights,
 )
-from bias_metrics._core.cuts import cuts_in, reaches
-from bias_metrics._core.index import aligned
+from bias_metrics._core.cuts import find_cuts, reaches_cut
+from bias_metrics._core.index import require_aligned
 from bias_metrics._core.intervals import check_confidence, quantile
 from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.ranks import SortedClasses, sort_classes
-from bias_metrics._core.tables import Row, Tabular, labelled, rows_of
-from bias_metrics._core.values import MetricValue, undefined
-from bias_metrics.estimate import Number
+from bias_metrics._core.tables import Row, Tabular, collect_rows, label_rows
+from bias_metrics._core.values import MetricValue, make_undefined
+from bias_metrics.estimate import LinearSummary
 from bias_metrics.thresholds.errors import (
     ErrorCurve,
     ErrorRates,
@@ -77,10 +77,10 @@ class ThresholdTable(Tabular):
 
     def rows(self) -> list[Row]:
         """Return a record per threshold for each subgroup, and for all rows without a name."""
-        return labelled("subgroup", rows_of(self.subgroups, self.overall))
+        return label_rows("subgroup", collect_rows(self.subgroups, self.overall))
 
 
-@aligned
+@require_aligned
 def equal_error_rate(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
@@ -138,13 +138,13 @@ def equal_error_rate(
 
 def find_equal_error(classes: SortedClasses, method: str = "rates") -> EqualErrorRate:
     """Find the threshold of the equal error rate from sorted rows."""
-    if lack := lacks(negatives=classes.negative.n, positives=classes.positive.n):
-        return EqualErrorRate(None, *[undefined(lack)] * 3)
+    if lack := describe_empty_classes(negatives=classes.negative.n, positives=classes.positive.n):
+        return EqualErrorRate(None, *[make_undefined(lack)] * 3)
     is_weighted = classes.positive.cumulative_weight is not None
     slack = SLACK if is_weighted else 0
     if method == "counts":
         grid = np.linspace(0, 1, 101)
-        curve = build_error_curve(classes, grid, cuts_in(list_distinct_scores(classes), grid))
+        curve = build_error_curve(classes, grid, find_cuts(list_distinct_scores(classes), grid))
         gap = np.abs(curve.n_false_positive - curve.n_false_negative)
         is_smallest = gap <= gap.min() + slack * (curve.n_positive + curve.n_negative)
         position = int(np.flatnonzero(is_smallest)[-1])
@@ -162,7 +162,7 @@ def find_equal_error(classes: SortedClasses, method: str = "rates") -> EqualErro
     return EqualErrorRate(errors.threshold, MetricValue(mean), *rates)
 
 
-@aligned
+@require_aligned
 def error_rates(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
@@ -212,10 +212,10 @@ def error_rates(
     scores = check_scores("y_score", y_score, labels.size)
     classes = sort_classes(labels, scores, check_weights(sample_weight, labels.size))
     grid = np.array([check_threshold(threshold)])
-    return build_error_curve(classes, grid, cuts_in(scores, grid)).get_rates(0)
+    return build_error_curve(classes, grid, find_cuts(scores, grid)).get_rates(0)
 
 
-@aligned
+@require_aligned
 def threshold_table(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
@@ -276,7 +276,7 @@ def threshold_table(
     grid = cuts = list_distinct_scores(all_rows)
     if thresholds is not None:
         grid = check_scores("thresholds", thresholds)
-        cuts = cuts_in(scores, grid)
+        cuts = find_cuts(scores, grid)
     return ThresholdTable(
         thresholds=grid,
         overall=build_error_curve(all_rows, grid, cuts),
@@ -290,7 +290,7 @@ def threshold_table(
 # ---- Confidence range of the threshold of the equal error rate
 
 
-@aligned
+@require_aligned
 def equal_error_range(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
@@ -346,7 +346,7 @@ def equal_error_range(
     if threshold is None:
         msg = "`y_true` must have positives and negatives; one class is empty."
         raise ValueError(msg)
-    is_wrong = reaches(scores, threshold) != labels
+    is_wrong = reaches_cut(scores, threshold) != labels
     classes_of_rows = labels, ~labels
     errors = [(int(is_wrong[mask].sum()), int(mask.sum())) for mask in classes_of_rows]
     clustered = None
@@ -377,7 +377,7 @@ def find_range_ends(classes: SortedClasses, reach: float) -> tuple[float, float]
 def compute_rate_reach(
     errors: Iterable[tuple[int, int]],
     confidence: float,
-    clustered: tuple[Number, int] | None = None,
+    clustered: tuple[LinearSummary, int] | None = None,
 ) -> float:
     """Return the largest difference of two error rates that chance can explain.
 

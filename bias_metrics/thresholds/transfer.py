@@ -20,12 +20,12 @@ from bias_metrics._core.checks import (
     check_subgroups,
     check_threshold,
 )
-from bias_metrics._core.cuts import reaches
-from bias_metrics._core.index import aligned
-from bias_metrics._core.intervals import check_confidence, few_clusters, quantile
-from bias_metrics._core.proportions import paired_change
+from bias_metrics._core.cuts import reaches_cut
+from bias_metrics._core.index import require_aligned
+from bias_metrics._core.intervals import check_confidence, explain_few_clusters, quantile
+from bias_metrics._core.proportions import paired_change_interval
 from bias_metrics._core.tables import Row, Tabular
-from bias_metrics._core.values import MetricValue, undefined
+from bias_metrics._core.values import MetricValue, make_undefined
 
 Match = Literal["flag_rate", "recall"]
 MATCHES: tuple[Match, ...] = ("flag_rate", "recall")
@@ -83,7 +83,7 @@ class ThresholdTransfer(Tabular):
         ]
 
 
-@aligned
+@require_aligned
 def transfer_threshold(
     y_score_before: npt.ArrayLike,
     y_score_after: npt.ArrayLike,
@@ -155,12 +155,12 @@ def transfer_threshold(
     check_choice("match", match, MATCHES)
     level, codes = check_confidence(confidence), check_clusters(clusters, first.size)
     counted = _select_rows(match, y_true, first.size)
-    old = reaches(first, check_threshold(threshold))
+    old = reaches_cut(first, check_threshold(threshold))
     n_flagged = int(old[counted].sum())
     after = _match_threshold(second[counted], n_flagged)
     if threshold_after is not None:
         after = float(check_threshold(threshold_after))
-    new = reaches(second, after)
+    new = reaches_cut(second, after)
     n = int(counted.sum())
 
     def measure_change(members: BoolArray) -> FlagChange:
@@ -212,13 +212,13 @@ def _measure_change(
     n, gained, lost = old.size, int((new & ~old).sum()), int((old & ~new).sum())
     counts = n, int(old.sum()), int(new.sum()), gained, lost
     if not n:
-        return FlagChange(*counts, undefined("no rows"))
+        return FlagChange(*counts, make_undefined("no rows"))
     value = (gained - lost) / n
-    low, high = paired_change(gained, lost, n, quantile(confidence))
+    low, high = paired_change_interval(gained, lost, n, quantile(confidence))
     if codes is None:
         return FlagChange(*counts, MetricValue(value, low=max(low, -1.0), high=min(high, 1.0)))
     sums = np.bincount(np.unique(codes, return_inverse=True)[1], new * 1.0 - old - value) / n
-    if reason := few_clusters(sums.size):
+    if reason := explain_few_clusters(sums.size):
         return FlagChange(*counts, MetricValue(value, reason, n_clusters=sums.size))
     error = math.sqrt(sums.size / (sums.size - 1) * float(sums @ sums))
     reach = error * quantile(confidence, sums.size - 1.0)

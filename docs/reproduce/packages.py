@@ -27,7 +27,7 @@ import pandas as pd
 from package_models import PACKAGES, score_texts
 
 from bias_metrics import MetricValue
-from bias_metrics.families import selected
+from bias_metrics.families import widen_selected
 from biasgate.flows.evaluate import evaluate
 from biasgate.tasks.outcomes import WORDS
 from biasgate.tasks.records import Report
@@ -191,7 +191,7 @@ def highest_gap(gaps: Mapping[str, MetricValue]) -> tuple[str, MetricValue]:
     most = max(gaps, key=lambda name: gaps[name].value or 0.0)
     if not gaps[most].value:
         return "none", MetricValue(0.0)
-    return most, selected(gaps[most], len(gaps))
+    return most, widen_selected(gaps[most], len(gaps))
 
 
 def percent(share: float | None) -> str:

@@ -15,7 +15,7 @@ from bias_metrics.families import bonferroni_level
 from bias_metrics.groups import SEPARATOR
 from bias_metrics.metrics import AUCS, SUBGROUP_METRICS
 from bias_metrics.parts import PackedMasks
-from bias_metrics.report import Measurement, Options, joint_level, worst_first
+from bias_metrics.report import Measurement, ReportOptions, compute_joint_level, sort_worst_first
 from biasgate.tasks.analysing.analysis import (
     Analysis,
     Findings,
@@ -87,9 +87,11 @@ class IntersectionsAnalysis(Analysis):
         )
         largest = sorted(found.kept, key=lambda name: -found.kept[name].n)[:MEASURED]
         each = ((name, found.masks[name]) for name in largest)
-        report, jointly, level = measure_intersections(rows, PackedMasks.of(each, rows.y_true.size))
+        report, jointly, level = measure_intersections(
+            rows, PackedMasks.from_masks(each, rows.y_true.size)
+        )
         bias = report.subgroups
-        shown = worst_first(bias)
+        shown = sort_worst_first(bias)
         n_small = sum(SEPARATOR in name for name in found.left_out)
         n_others = n_small + sum(found.n_not_counted.values())
         counts = _Counts(len(largest), len(found.kept), n_others)
@@ -175,23 +177,29 @@ def measure_intersections(
     alone = rows.masks.items() if rows.background == "no_identity" else ()
     checked = Rows(
         rows.y_true,
-        PackedMasks.of(chain(masks.items(), alone), masks.n_rows),
+        PackedMasks.from_masks(chain(masks.items(), alone), masks.n_rows),
         clusters=rows.clusters,
         background=rows.background,
     )
-    scores = checked.scores("y_score", rows.y_score)
+    scores = checked.check_scores("y_score", rows.y_score)
     model = Measurement(checked, scores)
-    asked = Options.of(checked, power_mean_groups=names, intervals="cells", confidence=CONFIDENCE)
+    asked = ReportOptions.from_arguments(
+        checked, power_mean_groups=names, intervals="cells", confidence=CONFIDENCE
+    )
     report = model.report(asked, names)
     few = len(names) <= _FEW
     alpha = (1 - CONFIDENCE) / 2
     n_cells = len(names) * len(SUBGROUP_METRICS)
     level = (
-        joint_level(checked, [scores], names, alpha=alpha)
+        compute_joint_level(checked, [scores], names, alpha=alpha)
         if few
         else bonferroni_level(n_cells, alpha)
     )
-    return report, {name: model.subgroup(name).at(level) for name in names}, level
+    return (
+        report,
+        {name: model.measure_subgroup(name).compute_values(level) for name in names},
+        level,
+    )
 
 
 def _row(name: str, table: BiasTable, together: Mapping[str, MetricValue]) -> Row:

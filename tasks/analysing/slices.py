@@ -13,8 +13,8 @@ from pydantic import Field
 from bias_metrics import BiasTable, MetricValue, evaluate_slices
 from bias_metrics.families import bonferroni_level
 from bias_metrics.metrics import AUCS
-from bias_metrics.parts import counted
-from bias_metrics.report import within_strata, worst_first
+from bias_metrics.parts import format_count
+from bias_metrics.report import measure_within_strata, sort_worst_first
 from biasgate.tasks.analysing.analysis import (
     Analysis,
     Findings,
@@ -73,7 +73,9 @@ class SlicesAnalysis(Analysis):
             for level in (CONFIDENCE, bonferroni_level(looked_at, (1 - CONFIDENCE) / 2))
         )
         overall = rows.evidence.measurement
-        names = worst_first({name: overall.subgroup(name).at(CONFIDENCE) for name in rows.masks})
+        names = sort_worst_first(
+            {name: overall.measure_subgroup(name).compute_values(CONFIDENCE) for name in rows.masks}
+        )
         result = {
             "rolled_up": rolled,
             "slices": {
@@ -127,7 +129,7 @@ def _sentences(
     rolled = ""
     if few:
         rolled = f" Pooled, as they have few comments: {', '.join(few)}."
-    n = counted(len(found), "slice")
+    n = format_count(len(found), "slice")
     if most is None:
         yield f"No identity has an AUC with an interval in two of the {n}.{rolled}"
         return
@@ -177,13 +179,14 @@ class TopicAnalysis(Analysis):
         """Measure within clusters, and within bands of length, beside the numbers of all pairs."""
         checked = rows.evidence.measured.checked(rows.background)
         everyone = {
-            name: rows.evidence.measurement.subgroup(name).at(CONFIDENCE) for name in rows.masks
+            name: rows.evidence.measurement.measure_subgroup(name).compute_values(CONFIDENCE)
+            for name in rows.masks
         }
         strata = {} if rows.clusters is None else {"cluster": rows.clusters}
         if rows.frozen.has_text:
             strata["length"] = self._bands(rows)
         found: dict[str, Cells] = {
-            kind: within_strata(checked, rows.y_score, codes, confidence=CONFIDENCE)
+            kind: measure_within_strata(checked, rows.y_score, codes, confidence=CONFIDENCE)
             for kind, codes in strata.items()
         }
         result = {

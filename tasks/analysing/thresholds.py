@@ -10,7 +10,7 @@ import pandas as pd
 from pydantic import FiniteFloat
 
 from bias_metrics import transfer_threshold
-from bias_metrics.families import selected
+from bias_metrics.families import widen_selected
 from bias_metrics.thresholds import ThresholdTransfer
 from biasgate.tasks.analysing.analysis import Analysis, Findings, MeasuredRows
 from biasgate.tasks.common.settings import ConfigPath
@@ -92,7 +92,8 @@ def _sentences(found: ThresholdTransfer) -> tuple[str, ...]:
         f"flagged, and {overall.n_lost:,} are no longer flagged."
     )
     changes = {
-        name: selected(one.change, len(found.subgroups)) for name, one in found.subgroups.items()
+        name: widen_selected(one.change, len(found.subgroups))
+        for name, one in found.subgroups.items()
     }
     more = sorted(
         (change.value, name)

@@ -13,7 +13,7 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from bias_metrics.parts import counted
+from bias_metrics.parts import format_count
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import found_instead
@@ -110,7 +110,7 @@ def _told(path: Path, content: Any, error: ValidationError, kind: type[Settings]
         else f"  (the whole file): {_rule(problem, secret=False, lists={})}"
         for problem in to_tell or errors
     ]
-    told = [f"file {path} has {counted(len(lines), 'wrong value')}:", *lines]
+    told = [f"file {path} has {format_count(len(lines), 'wrong value')}:", *lines]
     if kind.explained_by:
         sections = dict.fromkeys(_section(problem, content, kind) for problem in to_tell or errors)
         command = kind.explained_by.rpartition(" ")[0]

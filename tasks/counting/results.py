@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from bias_metrics import BiasTable, MetricValue, ScoreCounts
 from bias_metrics.metrics import EQUAL_ERRORS, GIVEN, METRICS, SUBGROUP_METRICS
-from bias_metrics.report import worst_first
+from bias_metrics.report import sort_worst_first
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest, whole_file, write_json
 from biasgate.tasks.common.prefect_task import say, task
@@ -231,7 +231,7 @@ def _errors(
             background=evidence.background,
             name=kind,
         )
-        table = table.with_numbers(gaps)
+        table = table.add_numbers(gaps)
         errors = counts.threshold_report(threshold=threshold, groups=groups).to_dict()
         if kind == EQUAL_ERRORS:
             errors["equal_error_rate"] = equal.rate.to_dict()
@@ -242,13 +242,13 @@ def _errors(
 def details_of(report: Report, evidence: CountedEvidence) -> Details:
     """Return what the page shows beyond the report."""
     counts = evidence.counts[CANDIDATE]
-    shown = worst_first(report.bias.subgroups)[:PANELS]
+    shown = sort_worst_first(report.bias.subgroups)[:PANELS]
     return Details(
         schema_version=SCHEMA_VERSION,
         report_digest=json_digest(report),
         versions={"python": platform.python_version()} | {one: version(one) for one in _VERSIONS},
         scores=_scores(counts, shown, evidence.background),
-        champion=evidence.measure_set(CONFIDENCE).table.against("champion"),
+        champion=evidence.measure_set(CONFIDENCE).table.select_rival("champion"),
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from bias_metrics import Rows, ScoreCounts
-from bias_metrics.parts import reaches
+from bias_metrics.parts import reaches_cut
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest, whole_file
 from biasgate.tasks.common.prefect_task import is_spread, say, task
@@ -59,10 +59,14 @@ def counted_shard(settings: CountFile, path: Path) -> Counted:
         try:
             rows, scores, rated = _measured(settings, batch)
             for role, of_role in scores.items():
-                add(counts, role, ScoreCounts.of(rows, of_role, shard=name, bits=settings.bits))
+                add(
+                    counts,
+                    role,
+                    ScoreCounts.from_rows(rows, of_role, shard=name, bits=settings.bits),
+                )
                 if role != CANDIDATE:
                     both = scores[CANDIDATE], of_role
-                    add(pairs, role, ScoreCounts.of_pairs(rows, *both, shard=name))
+                    add(pairs, role, ScoreCounts.from_pairs(rows, *both, shard=name))
         except ValueError as error:  # weights whose sum cannot be counted
             msg = f"shard {path} cannot be counted (its rows before {n_rows:,}): {error}"
             raise InputError(msg) from error
@@ -118,11 +122,13 @@ def _measured(settings: CountFile, batch: pa.Table) -> tuple[Rows, dict[str, np.
     kept = rated if settings.identity_rows == "rated" else np.ones_like(rated)
     measured = batch if kept.all() else batch.filter(pa.array(kept))
     mentions = {
-        name.removeprefix(IDENTITY): reaches(measured[name].to_numpy(), settings.identity_threshold)
+        name.removeprefix(IDENTITY): reaches_cut(
+            measured[name].to_numpy(), settings.identity_threshold
+        )
         for name in columns
     }
     rows = Rows(
-        reaches(measured["label"].to_numpy(), settings.label_threshold),
+        reaches_cut(measured["label"].to_numpy(), settings.label_threshold),
         mentions,
         sample_weight=measured[WEIGHT].to_numpy() if WEIGHT in measured.column_names else None,
         weight_kind="frequency",

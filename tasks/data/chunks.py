@@ -22,7 +22,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from pydantic import AfterValidator, StringConstraints
 
-from bias_metrics.parts import counted
+from bias_metrics.parts import format_count
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError, shown_names
 from biasgate.tasks.common.files import found_instead
@@ -290,7 +290,7 @@ def _refuse_short_rows(path: Path, form: TextForm) -> None:
                 break
     for row in short:  # rows count from 0, without the header
         msg = (
-            f"row {row.number - 2} has {counted(row.actual_columns, 'field')}, the header "
+            f"row {row.number - 2} has {format_count(row.actual_columns, 'field')}, the header "
             f"{row.expected_columns}. A line break in a text, even a single carriage "
             "return, splits its row in two"
         )

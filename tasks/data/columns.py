@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bias_metrics.parts import MAX_WEIGHT, counted
+from bias_metrics.parts import MAX_WEIGHT, format_count
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError, place
 from biasgate.tasks.data.evaluation_set import CLUSTER, IDENTITY, SLICE, TERMS, WEIGHT
@@ -63,7 +63,7 @@ def _conform_column(chunk: pa.Table, column: str, source: str) -> pa.ChunkedArra
         raise InputError(msg)
     if values.null_count and not column.startswith(IDENTITY):
         msg = f"{source} must yield a {column!r} for every row; "
-        msg += f"{counted(values.null_count, 'row has', 'rows have')} none."
+        msg += f"{format_count(values.null_count, 'row has', 'rows have')} none."
         raise InputError(msg)
     if pa.types.is_floating(wanted) and len(values) > values.null_count:
         is_weight = column == WEIGHT

@@ -8,12 +8,14 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, StringConstraints
 
-from bias_metrics.metrics import SUBGROUP_METRICS, changed_metrics
+from bias_metrics.metrics import SUBGROUP_METRICS, list_changed_metrics
 from biasgate.tasks.common.printable import without_invisible
 from biasgate.tasks.common.settings import Settings
 
 _MLFLOW_KEY = 250
-_LONGEST_PREFIX = max(map(len, [*SUBGROUP_METRICS, *changed_metrics(), "n_positive"])) + len("/")
+_LONGEST_PREFIX = max(map(len, [*SUBGROUP_METRICS, *list_changed_metrics(), "n_positive"])) + len(
+    "/"
+)
 MOST_CHARACTERS = _MLFLOW_KEY - _LONGEST_PREFIX
 
 

@@ -11,7 +11,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bias_metrics.parts import widened
+from bias_metrics.parts import widen_floats
 from biasgate.tasks.common.errors import InputError, place, shown_id
 from biasgate.tasks.common.printable import without_invisible
 from biasgate.tasks.data.chunks import Chunk
@@ -60,7 +60,7 @@ def to_float64(array: pa.Array) -> pa.Array:
     """
     kind = array.type
     if pa.types.is_float16(kind):
-        return pa.array(widened(array.to_numpy(zero_copy_only=False)), from_pandas=True)
+        return pa.array(widen_floats(array.to_numpy(zero_copy_only=False)), from_pandas=True)
     if pa.types.is_boolean(kind):
         array = array.cast(pa.int8())
     elif pa.types.is_decimal(kind):

@@ -119,7 +119,7 @@ def _measured(published: Published, filing: Filing) -> Classifier:
     threshold = _threshold(published, None if known is None else known.threshold)
     everyone, rated = evidence.labelled, evidence.measured
     chosen = everyone.measured
-    rows, scores = chosen.checked(evidence.background).grouped({}), chosen.y_score
+    rows, scores = chosen.checked(evidence.background).replace_subgroups({}), chosen.y_score
     _require_within(threshold, scores, published.names[1])
     by_slice = _slices(everyone, filing)
     for name in filing.languages:
@@ -132,7 +132,7 @@ def _measured(published: Published, filing: Filing) -> Classifier:
         appeals=None if known is None else known.appeals,
         indicators=replace(by_identity, overall=measure(rows, scores).overall),
         slices={
-            name: measure(rows.within(mask), scores[mask]).overall
+            name: measure(rows.select_rows(mask), scores[mask]).overall
             for name, mask in by_slice.items()
         },
         n_clusters=None if rows.clusters is None else int(np.unique(rows.clusters).size),

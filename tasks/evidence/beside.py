@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics.parts import counted
+from bias_metrics.parts import format_count
 from biasgate.tasks.common.arrow_arrays import as_numpy
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.evidence.measure import Measuring
@@ -72,7 +72,7 @@ def _order(first: npt.NDArray[np.str_], second: npt.NDArray[np.str_]) -> npt.NDA
         return np.arange(first.size)
     n_shared = np.intersect1d(first, second).size
     if n_shared != first.size or n_shared != second.size:
-        shared = counted(n_shared, "row is", "rows are")
+        shared = format_count(n_shared, "row is", "rows are")
         msg = f"{shared} in both, of {first.size:,} and {second.size:,}"
         raise NotSameRowsError(msg)
     sorted_second = np.argsort(second, kind="stable")

@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bias_metrics.parts import reaches
-from bias_metrics.rows import counted_rows
+from bias_metrics.parts import reaches_cut
+from bias_metrics.rows import find_counted_rows
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.evaluation_set import (
@@ -51,7 +51,7 @@ def choose_rows(
     measured = labelled_rows(evaluation_set)
     if source.identity_rows == "rated":
         measured = measured & rated
-    labels = reaches(evaluation_set.column("label").to_numpy(), source.label_threshold)
+    labels = reaches_cut(evaluation_set.column("label").to_numpy(), source.label_threshold)
     choices = Choices(
         label_threshold=source.label_threshold,
         identity_threshold=source.identity_threshold,
@@ -120,7 +120,7 @@ def counted_of(
         return measured, None
     weights = evaluation_set.column(WEIGHT).to_numpy()[measured]
     try:
-        rows, weights = counted_rows(weights, weights.size, source.weight_kind)
+        rows, weights = find_counted_rows(weights, weights.size, source.weight_kind)
     except ValueError as error:
         msg = f"weights of evaluation set {evaluation_set.name!r} do not fit: {error}"
         raise InputError(msg) from error

@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Any, NoReturn
 
 from bias_metrics import BiasTable, Key, MetricValue, ScoreCounts
-from bias_metrics.binned import widest
+from bias_metrics.binned import bound_difference
 from bias_metrics.families import bonferroni_level
 from bias_metrics.gate import (
     LEAST_COMPARED,
@@ -36,7 +36,7 @@ from bias_metrics.metrics import (
     GIVEN,
     METRICS,
     SUBGROUP_METRICS,
-    threshold_metrics,
+    list_threshold_metrics,
 )
 from bias_metrics.parts import LARGEST_WHOLE
 from bias_metrics.rows import Background
@@ -396,7 +396,7 @@ class CountedEvidence:
         given = thresholds.get(GIVEN, {})
         both = {role: given[role] for role in (CANDIDATE, rival) if role in given}
         at = {GIVEN: both} if len(both) == 2 else {}
-        metrics = [*SUBGROUP_METRICS, *(threshold_metrics() if at else ())]
+        metrics = [*SUBGROUP_METRICS, *(list_threshold_metrics() if at else ())]
         looked_at = {}
         for name, own in zip(self.identities, self.counts[CANDIDATE].subgroups, strict=True):
             n = dict(zip(("positive", "negative"), own.sum(axis=-1).tolist(), strict=True))
@@ -431,9 +431,9 @@ class CountedEvidence:
                 background=self.background,
                 name=name,
             )
-            table = table.with_numbers(gaps)
+            table = table.add_numbers(gaps)
         if calibrated:
-            table = table.with_numbers(self._calibration_gaps(CANDIDATE, confidence))
+            table = table.add_numbers(self._calibration_gaps(CANDIDATE, confidence))
         for role in self.roles[1:]:
             table = self._with_differences(
                 table, role, confidence, thresholds, groups, calibrated=calibrated
@@ -461,7 +461,7 @@ class CountedEvidence:
         """
         own, other, pairs = self.counts[CANDIDATE], self.counts[rival], self.counted.pairs[rival]
         compared = own.compare(other, pairs, confidence=confidence, **self._options(groups))
-        table = table.with_numbers(compared, rival)
+        table = table.add_numbers(compared, rival)
         for name, at in thresholds.items():
             if rival in at:
                 spans = [self._span(name, role, confidence) for role in (CANDIDATE, rival)]
@@ -474,12 +474,15 @@ class CountedEvidence:
                     background=self.background,
                     name=name,
                 )
-                table = table.with_numbers(changes, rival)
+                table = table.add_numbers(changes, rival)
         if calibrated:
             metric, its = METRICS[CALIBRATION_GAP], self._calibration_gaps(rival, confidence)
             gaps = self._calibration_gaps(CANDIDATE, confidence)
-            apart = {key: widest(gap, its[key], metric, confidence) for key, gap in gaps.items()}
-            table = table.with_numbers(apart, rival)
+            apart = {
+                key: bound_difference(gap, its[key], metric, confidence)
+                for key, gap in gaps.items()
+            }
+            table = table.add_numbers(apart, rival)
         return table
 
     def _span(self, name: str, role: str, confidence: float) -> tuple[float, float] | None:

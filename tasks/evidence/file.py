@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from bias_metrics import equal_error_range, marked_rows
 from bias_metrics.gate import Evidence, EvidenceKey, Losses, Rule, SmallGroups, needs_calibration
 from bias_metrics.metrics import EQUAL_ERRORS
-from bias_metrics.parts import DominantUnits, PackedMasks, dominant_units
+from bias_metrics.parts import DominantUnits, PackedMasks, find_dominant_units
 from bias_metrics.report import Measurement
 from bias_metrics.rows import Background
 from bias_metrics.thresholds import ChangedDecisions, MarkedRows
@@ -145,7 +145,7 @@ class EvidenceFile:
         masks = ((name.removeprefix(IDENTITY), as_numpy(rows[name])) for name in names)
         return marked_rows(
             marked,
-            PackedMasks.of(masks, rows.num_rows),
+            PackedMasks.from_masks(masks, rows.num_rows),
             confidence=confidence,
             clusters=as_numpy(rows[CLUSTER]) if CLUSTER in rows.column_names else None,
             background=self.background,
@@ -268,7 +268,7 @@ class EvidenceFile:
     @property
     def dominant(self) -> list[DominantUnits]:
         """The clusters and rows that numbers depend on heavily."""
-        return dominant_units(self.measured.checked(self.background))
+        return find_dominant_units(self.measured.checked(self.background))
 
     @property
     def measurement(self) -> Measurement:
@@ -385,7 +385,7 @@ class EvidenceFile:
             if column_name.startswith(prefix)
         ]
         masks = ((name.removeprefix(prefix), self.column(name)) for name in names)  # one at a time
-        return PackedMasks.of(masks, self._table.num_rows)
+        return PackedMasks.from_masks(masks, self._table.num_rows)
 
     def _chosen(self, rows: npt.NDArray[np.bool_] | None) -> Rows:
         """Return some rows; None for all."""

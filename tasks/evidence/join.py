@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from bias_metrics.parts import PackedMasks, reaches
+from bias_metrics.parts import PackedMasks, reaches_cut
 from biasgate.tasks.common.arrow_arrays import give_back_memory
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import whole_file
@@ -150,9 +150,9 @@ def _read_identities(
         for name, column in zip(identities, columns, strict=True):
             if column.null_count:
                 np.logical_and(rated, column.is_valid().to_numpy(), out=rated)
-            yield name, reaches(column.to_numpy(), threshold)
+            yield name, reaches_cut(column.to_numpy(), threshold)
 
-    mentions = PackedMasks.of(each(), evaluation_set.n_rows)
+    mentions = PackedMasks.from_masks(each(), evaluation_set.n_rows)
     rated.flags.writeable = False
     return rated, mentions
 

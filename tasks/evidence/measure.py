@@ -23,10 +23,10 @@ from bias_metrics.metrics import (
     GIVEN,
     METRICS,
     SUBGROUP_METRICS,
-    threshold_metrics,
+    list_threshold_metrics,
 )
 from bias_metrics.parts import PackedMasks
-from bias_metrics.report import Measurement, Options, Pairing, joint_level
+from bias_metrics.report import Measurement, Pairing, ReportOptions, compute_joint_level
 from bias_metrics.rows import Background
 from bias_metrics.rows import Rows as LabelledRows
 from bias_metrics.thresholds import ChangedDecisions, MeasuredRates
@@ -47,9 +47,11 @@ class _Asked:
     groups: list[str]
     """What the power means cover."""
 
-    def of(self, rows: LabelledRows) -> Options:
+    def of(self, rows: LabelledRows) -> ReportOptions:
         """Return the options of a report."""
-        return Options.of(rows, confidence=self.confidence, power_mean_groups=self.groups)
+        return ReportOptions.from_arguments(
+            rows, confidence=self.confidence, power_mean_groups=self.groups
+        )
 
 
 @dataclass(frozen=True)
@@ -104,39 +106,39 @@ class Measuring:
         """Return the numbers, with the differences from the rivals."""
         table = replace(self._evaluate(asked), categories=tuple(categories))
         for name in self.thresholds:
-            table = table.with_numbers(self._gaps(name, asked))
+            table = table.add_numbers(self._gaps(name, asked))
         if self.calibrated:
             gaps = self._calibration().report(asked.confidence, asked.names).gaps
-            table = table.with_numbers(
+            table = table.add_numbers(
                 {Key(CALIBRATION_GAP, name): gap for name, gap in gaps.items()}
             )
         for role in self.rivals:
             table = self._with_differences(table, role, asked)
             if self.calibrated:
-                compared = self._calibration(role).comparison(asked.confidence, asked.names)
+                compared = self._calibration(role).compare_models(asked.confidence, asked.names)
                 changes = {
                     Key(CALIBRATION_GAP, name): of[CALIBRATION_GAP]
                     for name, of in compared.subgroups.items()
                 }
-                table = table.with_numbers(changes, role)
+                table = table.add_numbers(changes, role)
         return self._as_drawn(table)
 
     def _with_differences(self, table: BiasTable, rival: str, asked: _Asked) -> BiasTable:
         """Return a table with the differences from a rival, also at the thresholds that it has."""
         pairing = self._pairing(rival)
-        compared = pairing.comparison(asked.of(pairing.models[0].rows), asked.names)
-        table, roles = table.with_numbers(compared, rival), [CANDIDATE, rival]
+        compared = pairing.compare_models(asked.of(pairing.models[0].rows), asked.names)
+        table, roles = table.add_numbers(compared, rival), [CANDIDATE, rival]
         for name, of_role in self.thresholds.items():
             if rival in of_role:
                 spans = [self.span(name, role, asked.confidence) for role in roles]
                 rates = self._rates(name, roles)
                 changes = rates.compare_gaps(asked.confidence, spans, asked.names, name)
-                table = table.with_numbers(changes, rival)
+                table = table.add_numbers(changes, rival)
         return table
 
     def _as_drawn(self, table: BiasTable) -> BiasTable:
         """Return the table; on a list of phrases its numbers have no sampling error."""
-        return table if self.is_sample else table.mapped(remove_sampling_error)
+        return table if self.is_sample else table.map_numbers(remove_sampling_error)
 
     def alone(self, identities: Sequence[str], confidence: float) -> Evidence:
         """Return the same of some identities, unless their background depends on all of them."""
@@ -201,7 +203,7 @@ class Measuring:
     def _looked_at(self, rows: Rows) -> dict[str, list[str]]:
         """Return the metrics that are looked at of each identity: those with enough rows."""
         least = LEAST_COMPARED if self.is_sample else 0
-        names = [*SUBGROUP_METRICS, *(threshold_metrics() if self.thresholds else ())]
+        names = [*SUBGROUP_METRICS, *(list_threshold_metrics() if self.thresholds else ())]
         found = {}
         for identity, mask in rows.members.items():
             n = {"positive": (mask & rows.labels).sum(), "negative": (mask & ~rows.labels).sum()}
@@ -225,14 +227,15 @@ class Measuring:
         partly = any(self._scored_by(role) is not None for role in self.rivals)
         special = self.thresholds or self.calibrated or partly
         if special or self.rows.weights is not None:
-            each = len(SUBGROUP_METRICS) + len(self.thresholds) * len(threshold_metrics())
+            each = len(SUBGROUP_METRICS) + len(self.thresholds) * len(list_threshold_metrics())
             each += self.calibrated
             n = len(of) * each if looked_at is None else sum(map(len, looked_at.values()))
             return bonferroni_level(n, alpha)
         scores, rows = self.rows.scores, self.rows.checked(self.background)
         families = [[scores[one] for one in dict.fromkeys((CANDIDATE, role))] for role in roles]
         return max(
-            joint_level(rows, family, of, alpha=alpha, metrics=looked_at) for family in families
+            compute_joint_level(rows, family, of, alpha=alpha, metrics=looked_at)
+            for family in families
         )
 
     def _evaluate(self, asked: _Asked) -> BiasTable:
@@ -330,7 +333,9 @@ def _joined(masks: PackedMasks, categories: Mapping[str, Sequence[str]]) -> Pack
         parts = categories.get(name)
         return masks[name] if parts is None else np.logical_or.reduce([masks[x] for x in parts])
 
-    return PackedMasks.of(((name, of(name)) for name in (*masks, *categories)), masks.n_rows)
+    return PackedMasks.from_masks(
+        ((name, of(name)) for name in (*masks, *categories)), masks.n_rows
+    )
 
 
 def _shared_background(rows: Rows, background: str) -> dict[str, int] | None:

@@ -50,7 +50,7 @@ class Rows:
 
     def shared_background(self, background: str) -> npt.NDArray[np.bool_] | None:
         """Return the rows that all identities are compared with; None if each has its own."""
-        return ~self.members.any() if background == "no_identity" else None
+        return ~self.members.find_any_member() if background == "no_identity" else None
 
     def without(self, identities: Iterable[str]) -> Rows:
         """Return the rows that mention none of some identities."""
@@ -60,7 +60,7 @@ class Rows:
     def among(self, identities: Iterable[str]) -> Rows:
         """Return the same rows with some of the identities."""
         masks = self.members
-        members = PackedMasks.of(((x, masks[x]) for x in identities), masks.n_rows)
+        members = PackedMasks.from_masks(((x, masks[x]) for x in identities), masks.n_rows)
         return replace(self, members=members)
 
     @property
@@ -75,4 +75,4 @@ def _within(values: Any, kept: npt.NDArray[np.bool_]) -> Any:
         return None
     if isinstance(values, dict):
         return {name: of_name[kept] for name, of_name in values.items()}
-    return values[kept] if isinstance(values, np.ndarray) else values.within(kept)
+    return values[kept] if isinstance(values, np.ndarray) else values.select_rows(kept)

@@ -18,7 +18,13 @@ from bias_metrics.gate import (
     list_unjudged_metrics,
     rows_for_margin,
 )
-from bias_metrics.metrics import CLASSES, METRICS, SUBGROUP_METRICS, THRESHOLDS, threshold_metrics
+from bias_metrics.metrics import (
+    CLASSES,
+    METRICS,
+    SUBGROUP_METRICS,
+    THRESHOLDS,
+    list_threshold_metrics,
+)
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.policy_rules import EACH_SLICE
@@ -52,7 +58,7 @@ def _bounds_in_words(policy: Policy) -> str:
     alpha = 100 * (1 - policy.confidence)
     return (
         f"Losses against the champion are tested with {len(SUBGROUP_METRICS)} bounds per identity, "
-        f"and {len(threshold_metrics())} more if a threshold is given. They are simultaneous: "
+        f"and {len(list_threshold_metrics())} more if a threshold is given. They are simultaneous: "
         f"at most {alpha:g} of 100 sets have any wrong one."
     )
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from bias_metrics import BiasTable
 from bias_metrics.metrics import GIVEN
-from bias_metrics.parts import DominantUnits, counted
+from bias_metrics.parts import DominantUnits, format_count
 from biasgate.tasks.data.near_words import NearTerms
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.records import Choices, Explained, Report, ReportedChoices
@@ -175,7 +175,7 @@ def on_unlabelled_rows(choices: ReportedChoices) -> str | None:
     """Say how many rows were left out because they have no label."""
     if choices.n_rows_unlabelled is None:
         return None
-    rows = counted(choices.n_rows_unlabelled, "row has", "rows have")
+    rows = format_count(choices.n_rows_unlabelled, "row has", "rows have")
     return f"{rows} no label and are left out (`label_values`)."
 
 
@@ -197,7 +197,7 @@ def on_training_rows(report: Report) -> str | None:
 
 def on_rows_in_no_slice(n_rows: Mapping[str, int]) -> str | None:
     """Say how many rows are without a value in a column of slices, by column."""
-    told = [f"{counted(n, 'comment')} without `{column}`" for column, n in n_rows.items()]
+    told = [f"{format_count(n, 'comment')} without `{column}`" for column, n in n_rows.items()]
     if not told:
         return None
     return f"{' and '.join(told)} are in no slice, so rules about slices ignore them."

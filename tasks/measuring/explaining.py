@@ -19,7 +19,7 @@ from bias_metrics import (
     equal_error_rate,
     threshold_report,
 )
-from bias_metrics.families import bonferroni_level, selected
+from bias_metrics.families import bonferroni_level, widen_selected
 from bias_metrics.gate import LEAST_ROWS
 from bias_metrics.metrics import (
     AUCS,
@@ -66,7 +66,7 @@ def explain(evidence: EvidenceFile, bias: BiasTable, threshold: float | None = N
         if len(groups) <= _FEW
         else None
     )
-    harms = find_harms(bias.cells_at(joint_confidence(len(groups))))
+    harms = find_harms(bias.recompute_cells(joint_confidence(len(groups))))
     if rows.weights is not None:
         first = look_first(bias, harms)
         return Explained(bias=bias, harms=harms, thresholds={}, look_first=first, spread=spread)
@@ -87,7 +87,7 @@ def explain(evidence: EvidenceFile, bias: BiasTable, threshold: float | None = N
         known = errors.to_dict() | ({} if rate is None else {"equal_error_rate": rate})
         thresholds[name] = AtThreshold.from_dict(known)
         rates = MeasuredRates(checked, {"y_score": y_score}, [number])
-        bias = bias.with_numbers(rates.measure_gaps(CONFIDENCE, span, threshold_name=name))
+        bias = bias.add_numbers(rates.measure_gaps(CONFIDENCE, span, threshold_name=name))
     first = look_first(bias, harms)
     return Explained(bias=bias, harms=harms, thresholds=thresholds, look_first=first, spread=spread)
 
@@ -188,7 +188,7 @@ def explain_with_calibration(
     found = explain(evidence, bias, threshold)
     calibration, gaps = calibrate(evidence)
     numbers = {Key(CALIBRATION_GAP, name): gap for name, gap in gaps.items()}
-    return replace(found, bias=found.bias.with_numbers(numbers), calibration=calibration)
+    return replace(found, bias=found.bias.add_numbers(numbers), calibration=calibration)
 
 
 # Each identity takes a pass over all rows; if there are more, only all rows are measured.
@@ -200,7 +200,7 @@ def calibrate(evidence: EvidenceFile) -> tuple[Calibration, dict[str, MetricValu
     rows = evidence.measured
     checked = rows.checked(evidence.background)
     if len(rows.members) > MOST:
-        checked = checked.grouped({})
+        checked = checked.replace_subgroups({})
     measured = calibration_report(checked, rows.y_score, confidence=CONFIDENCE)
     known = Calibration.from_dict(measured.to_dict() | {"sentence": ""})
     return replace(known, sentence=calibration_sentence(known, measured.gaps)), measured.gaps
@@ -225,7 +225,7 @@ def calibration_sentence(found: Calibration, gaps: Mapping[str, MetricValue]) ->
     if not sizes:
         return text
     worst = max(sizes, key=lambda name: sizes[name])
-    gap = selected(gaps[worst], len(gaps))
+    gap = widen_selected(gaps[worst], len(gaps))
     bounds = "" if gap.low is None else f" [{gap.low:+.3f}, {gap.high:+.3f}]"
     apart = f"{gap.value:+.3f}{bounds}"
     return (

@@ -15,7 +15,7 @@ from typing import Literal
 
 from bias_metrics import BiasTable
 from bias_metrics.families import bonferroni_level
-from bias_metrics.report import MeasuredSubgroup, Options
+from bias_metrics.report import MeasuredSubgroup, ReportOptions
 from bias_metrics.thresholds import MarkedRows
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.data.source import SourceSettings
@@ -55,7 +55,7 @@ def measure_some(evidence: EvidenceFile, identities: Sequence[str]) -> dict[str,
     found = {}
     for name in identities:
         with _AT_ONCE:
-            found[name] = evidence.measurement.subgroup(name)
+            found[name] = evidence.measurement.measure_subgroup(name)
     return found
 
 
@@ -79,8 +79,10 @@ def summarise(evidence: EvidenceFile, measured: Mapping[str, MeasuredSubgroup]) 
     """Compute overall numbers and aggregates; let all intervals account for clusters."""
     groups = evidence.record.power_mean_groups
     model = evidence.measurement
-    model.take(measured)
-    return model.report(Options.of(model.rows, power_mean_groups=groups, confidence=CONFIDENCE))
+    model.adopt_subgroups(measured)
+    return model.report(
+        ReportOptions.from_arguments(model.rows, power_mean_groups=groups, confidence=CONFIDENCE)
+    )
 
 
 def list_identities(evidence: EvidenceFile) -> dict[str, list[str]]:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from bias_metrics.parts import reaches
+from bias_metrics.parts import reaches_cut
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.columns import conform_rows
@@ -87,7 +87,7 @@ class TrainingRows:
     @cached_property
     def labels(self) -> npt.NDArray[np.bool_]:
         """Whether each comment is toxic."""
-        return reaches(self.table["label"].to_numpy(), self.label_threshold)
+        return reaches_cut(self.table["label"].to_numpy(), self.label_threshold)
 
     @cached_property
     def lengths(self) -> npt.NDArray[np.int64]:
@@ -103,7 +103,7 @@ class TrainingRows:
     def masks(self) -> Masks:
         """Which comments mention each of the chosen identities."""
         return {
-            name: reaches(self.table[IDENTITY + name].to_numpy(), self.identity_threshold)
+            name: reaches_cut(self.table[IDENTITY + name].to_numpy(), self.identity_threshold)
             for name in self.identities
         }
 

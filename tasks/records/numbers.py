@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field, ValidateAs
 
 from bias_metrics import BiasTable, Difference, Key, MetricValue, RowCounts
-from bias_metrics.families import selected
+from bias_metrics.families import widen_selected
 from bias_metrics.gate import LEAST_ROWS
 from bias_metrics.metrics import GIVEN, METRICS, SUBGROUP_METRICS
 from bias_metrics.rows import Background
@@ -121,10 +121,10 @@ def named_number(bias: BiasTable, group: str, metric: str) -> MetricValue:
 
     The family is the same wherever the number is named: AUCs, AEGs, and gaps at a given threshold.
     """
-    at_given = bias.at_threshold(GIVEN)
+    at_given = bias.select_threshold(GIVEN)
     n = len(SUBGROUP_METRICS) * len(bias.subgroups) + sum(map(len, at_given.values()))
     number: MetricValue = {**bias.subgroups[group], **at_given.get(group, {})}[metric]
-    return selected(number, n, bounds=(-1.0 if METRICS[metric].is_gap else 0.0, 1.0))
+    return widen_selected(number, n, bounds=(-1.0 if METRICS[metric].is_gap else 0.0, 1.0))
 
 
 def has_enough_rows(metric: str, counts: RowCounts) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import JsonValue
 
-from bias_metrics.metrics import Rate, threshold_metrics
+from bias_metrics.metrics import Rate, list_threshold_metrics
 from bias_metrics.rows import WeightKind
 from bias_metrics.spread import SubgroupSpread
 from bias_metrics.thresholds import ErrorsByTerm
@@ -260,7 +260,7 @@ _RATES = {
     Rate(("negative",), "flagged"): "false_positive_rate",
     Rate(("positive",), "not flagged"): "false_negative_rate",
 }
-RATE_OF_GAP = {name: _RATES[one] for name, one in threshold_metrics().items() if one in _RATES}
+RATE_OF_GAP = {name: _RATES[one] for name, one in list_threshold_metrics().items() if one in _RATES}
 """The rate of each gap: both have their keys in `details.json`."""
 
 

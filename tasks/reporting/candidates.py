@@ -10,7 +10,7 @@ from bias_metrics.gate import HARM_RULE as HARM
 from bias_metrics.gate import LEAST_ROWS, RIVALS, USEFULNESS_RULE, RuleResult
 from bias_metrics.gate.marked import MISSING, TRUNCATED
 from bias_metrics.metrics import METRICS
-from bias_metrics.parts import counted
+from bias_metrics.parts import format_count
 from biasgate.tasks.common.command_lines import store_option
 from biasgate.tasks.outcomes import WORDS, Word, word_of
 from biasgate.tasks.records import CandidateDecision
@@ -342,7 +342,7 @@ class CandidateStory:
         parts += first if len(failed) == 1 else []
         for kind in RIVALS:
             n = sum(check.result.kind == kind for check in no_rival)
-            parts += [f"a {kind} for {counted(n, 'check')}{cures[kind]}"] if n else []
+            parts += [f"a {kind} for {format_count(n, 'check')}{cures[kind]}"] if n else []
         parts += _lacking([check.result for check in unmet if not check.has_failed])
         return self._cured("; ".join(dict.fromkeys(parts)))
 
@@ -356,7 +356,7 @@ def _nobody(compared: Sequence[Story]) -> str:
     unknown = max(story.n_without_interval for story in compared)
     if not unknown:
         return "no significant loss"
-    identities = counted(unknown, "identity has", "identities have")
+    identities = format_count(unknown, "identity has", "identities have")
     return f"no significant loss; {identities} numbers without an interval"
 
 
@@ -414,10 +414,10 @@ def _lacking(results: Sequence[RuleResult]) -> Iterator[str]:
         [other for other in others if not other.group],
     )
     texts = (
-        f"more comments or clusters for {counted(len(few), 'check', 'checks')}",
+        f"more comments or clusters for {format_count(len(few), 'check', 'checks')}",
         f"more comments for {_close(limit)} too close to the limit",
         f"more comments for {_close(margin)} too close to the margin",
-        f"more evidence for {counted(len(together), 'check', 'checks')} on all comments",
+        f"more evidence for {format_count(len(together), 'check', 'checks')} on all comments",
     )
     for text, found in zip(texts, (few, limit, margin, together), strict=True):
         if found:
@@ -425,7 +425,7 @@ def _lacking(results: Sequence[RuleResult]) -> Iterator[str]:
 
 
 def _close(results: Sequence[RuleResult]) -> str:
-    return counted(len(results), "check that is", "checks that are")
+    return format_count(len(results), "check that is", "checks that are")
 
 
 def _against(results: Sequence[RuleResult], *, rival: bool) -> list[RuleResult]:
@@ -443,7 +443,7 @@ def _with_names(claim: str, results: Sequence[RuleResult]) -> str:
 def _more_sets(texts: Sequence[object]) -> list[str]:
     """Say of how many more sets there is something to tell, if there are too many."""
     more = len(texts) - _SETS
-    return [f"and on {counted(more, 'more set')}"] if more > 0 else []
+    return [f"and on {format_count(more, 'more set')}"] if more > 0 else []
 
 
 def _is_close(result: RuleResult) -> bool:

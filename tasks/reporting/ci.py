@@ -17,7 +17,7 @@ from pathlib import Path
 from urllib.parse import quote, urlsplit
 from xml.etree import ElementTree as ET
 
-from bias_metrics.parts import counted
+from bias_metrics.parts import format_count
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import whole_file
 from biasgate.tasks.common.printable import printable
@@ -184,7 +184,8 @@ def _checks(said: Story) -> Iterator[str]:
     whose = f"{_name(said.candidate)} on {_name(said.evaluation_set)}"
     if not said.unmet:
         return
-    yield f"<details><summary>{counted(len(said.unmet), 'check')} did not pass: {whose}</summary>"
+    checks = format_count(len(said.unmet), "check")
+    yield f"<details><summary>{checks} did not pass: {whose}</summary>"
     yield ""
     for check in said.unmet[:_MOST_CHECKS]:
         yield f"- {inert(check.word)}: {inert(check.sentence)}"

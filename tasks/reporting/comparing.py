@@ -147,7 +147,7 @@ def _compare(published: Published, other: Published, sides: tuple[str, str]) -> 
             first, numbers=numbers, counts={name: first.counts[name] for name in shared}
         )
     else:
-        found = measuring.evidence(CONFIDENCE).table.against(RIVAL)
+        found = measuring.evidence(CONFIDENCE).table.select_rival(RIVAL)
         assert found is not None  # noqa: S101 - the other stands in for the champion
         comparison = found
         worsened = list(measuring.losses(RIVAL, ALPHA).cells)

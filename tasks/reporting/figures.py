@@ -13,7 +13,7 @@ from matplotlib.ticker import PercentFormatter
 
 from bias_metrics import BiasTable, MetricValue, plot
 from bias_metrics.metrics import AUCS
-from bias_metrics.report import worst_first
+from bias_metrics.report import sort_worst_first
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.evidence.file import EvidenceFile
@@ -28,7 +28,7 @@ _LONGEST = 40  # most characters of a name
 def metric_heatmap(report: Report) -> Figure:
     """Draw the five metrics by identity, with intervals; only the worst of many identities."""
     shown, left_out = shown_identities(report.bias.subgroups, ROWS)
-    return plot.heatmap(report.bias.among(shown), title=_title(report) + left_out)
+    return plot.heatmap(report.bias.select_groups(shown), title=_title(report) + left_out)
 
 
 def shown_identities(
@@ -37,7 +37,9 @@ def shown_identities(
     """Return the identities to draw, and an addition to the title if others are left out."""
     if len(subgroups) <= most:
         return list(subgroups), ""
-    return worst_first(subgroups)[:most], f": the worst {most} of {len(subgroups):,} identities"
+    return sort_worst_first(subgroups)[
+        :most
+    ], f": the worst {most} of {len(subgroups):,} identities"
 
 
 def score_distributions(report: Report, evidence: EvidenceFile) -> Figure:
@@ -89,7 +91,7 @@ def _write(figure: Figure, path: Path, *, dpi: int) -> None:
 def interval_panels(report: Report, verdict: Verdict) -> Figure:
     """Draw the AUCs that the policy checks, with intervals and floors; the first if none."""
     shown, left_out = shown_identities(report.bias.subgroups, ROWS)
-    cells = report.bias.among(shown)
+    cells = report.bias.select_groups(shown)
     checked = {result.metric for result in verdict.results if result.group is not None}
     metrics = [metric for metric in AUCS if metric in checked] or list(AUCS[:1])
     size = max(8.0, 5.4 * len(metrics)), 1.5 + 0.26 * max(len(shown), 1)
@@ -97,7 +99,7 @@ def interval_panels(report: Report, verdict: Verdict) -> Figure:
     [panels] = figure.subplots(1, len(metrics), squeeze=False)
     for axes, metric in zip(panels, metrics, strict=True):
         floor = floor_of(verdict, metric)
-        plot.intervals(cells, metric, floor=floor, order=worst_first(cells.subgroups), ax=axes)
+        plot.intervals(cells, metric, floor=floor, order=sort_worst_first(cells.subgroups), ax=axes)
     lowest = min(axes.get_xlim()[0] for axes in panels)
     for axes in panels:  # the same scale and the same rows in each
         axes.set_xlim(lowest, axes.get_xlim()[1])
@@ -119,7 +121,7 @@ def difference_heatmap(report: Report, compared: BiasTable, champion: str) -> Fi
     """Draw the differences from the champion by identity; only the worst of many identities."""
     names, left_out = shown_identities(report.bias.subgroups, ROWS)
     title = f"{champion}{left_out}"
-    return plot.comparison(compared.among(names), first=_title(report), second=title)
+    return plot.comparison(compared.select_groups(names), first=_title(report), second=title)
 
 
 def harm_figure(report: Report, verdict: Verdict, details: Details) -> Figure:

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from markupsafe import Markup
 
-from bias_metrics.metrics import GIVEN, METRICS, subgroup_metric
+from bias_metrics.metrics import GIVEN, METRICS, find_subgroup_metric
 from bias_metrics.thresholds import CountedShare
 from biasgate.tasks.records import RATE_OF_GAP, Details, Report, Verdict
 from biasgate.tasks.reporting.page.drawing import Axis, drawn
@@ -26,8 +26,8 @@ _CHANGES = {
 _WIDTH = 120  # pixels of a drawing, as in page.css
 # By the class of an identity's comments that is harmed: its AUC without a threshold.
 _AUCS = {
-    "negative": subgroup_metric("negative", "positive"),
-    "positive": subgroup_metric("positive", "negative"),
+    "negative": find_subgroup_metric("negative", "positive"),
+    "positive": find_subgroup_metric("positive", "negative"),
 }
 
 

@@ -13,7 +13,7 @@ from bias_metrics import MetricValue
 from bias_metrics.gate import RIVALS, USEFULNESS_RULE, RuleResult
 from bias_metrics.gate.marked import MISSING, TRUNCATED
 from bias_metrics.metrics import METRICS
-from bias_metrics.parts import counted
+from bias_metrics.parts import format_count
 from biasgate.tasks.check_messages import lack_message
 from biasgate.tasks.outcomes import COPY, EXCEPT, NOT_REGISTERED, REPORTED, WORDS
 from biasgate.tasks.reporting.candidates import CandidateStory, by_outcome
@@ -204,9 +204,9 @@ def _headline(lines: Sequence[CandidateStory]) -> str:
     ]
     where = f" on {first_names(sets)}" if sets else ""
     if all(line.word.status == "reported" for line in lines):
-        return f"{counted(len(lines), 'candidate')} measured{where}; the policy only reports."
+        return f"{format_count(len(lines), 'candidate')} measured{where}; the policy only reports."
     n_passed = sum(line.word.status == "pass" for line in lines)
-    return f"{n_passed:,} of {counted(len(lines), 'candidate')} passed{where}."
+    return f"{n_passed:,} of {format_count(len(lines), 'candidate')} passed{where}."
 
 
 def _rows(line: CandidateStory) -> list[LeaderboardRow]:

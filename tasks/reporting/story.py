@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from bias_metrics import BiasTable, MetricValue
-from bias_metrics.families import selected
+from bias_metrics.families import widen_selected
 from bias_metrics.gate import HARM_RULE as HARM
 from bias_metrics.gate import LEAST_ROWS, RIVALS, USEFULNESS_RULE, RuleResult, list_unjudged_metrics
 from bias_metrics.metrics import (
@@ -337,7 +337,7 @@ def _errors(report: Report) -> Errors | None:
 
     None where no threshold is given, or nothing can be shown: no gap has an interval.
     """
-    at, known = report.thresholds.get(GIVEN), report.bias.at_threshold(GIVEN)
+    at, known = report.thresholds.get(GIVEN), report.bias.select_threshold(GIVEN)
     if at is None or all(gap.low is None for of in known.values() for gap in of.values()):
         return None
     overall = {rate: one.value for rate, one in error_rates(at.overall).items()}
@@ -345,7 +345,9 @@ def _errors(report: Report) -> Errors | None:
     harms = []
     for metric, rate in RATE_OF_GAP.items():
         gaps = {
-            name: selected(of[metric], n_looked_at) for name, of in known.items() if metric in of
+            name: widen_selected(of[metric], n_looked_at)
+            for name, of in known.items()
+            if metric in of
         }
         names = [name for name, gap in gaps.items() if gap.low is not None and gap.low > 0]
         every = overall[rate]
@@ -408,9 +410,11 @@ def gains_of(differences: BiasTable | None) -> tuple[Change, ...]:
                 continue
             is_gap = METRICS[metric].is_gap
             change = abs(cell.second) - abs(cell.first) if is_gap else cell.first - cell.second
-            shrunk = selected(MetricValue(-change, low=cell.size_low, high=cell.size_high), n_gaps)
+            shrunk = widen_selected(
+                MetricValue(-change, low=cell.size_low, high=cell.size_high), n_gaps
+            )
             surely = shrunk.high is not None and shrunk.high < 0 if is_gap else change > 0
-            if cell.shown(CONFIDENCE) and surely and change > 0:
+            if cell.is_significant(CONFIDENCE) and surely and change > 0:
                 found.append((change, Change(group, metric, cell.second, cell.first)))
     return tuple(change for _, change in sorted(found, key=lambda pair: -pair[0]))
 
@@ -482,7 +486,10 @@ def _worst_number(report: Report, worst: RuleResult | None) -> WorstNumber | Non
             return None
         return WorstNumber(*lowest, named_number(report.bias, *lowest))
     name, metric = str(worst.group), worst.metric
-    known = {**report.bias.subgroups.get(name, {}), **report.bias.at_threshold(GIVEN).get(name, {})}
+    known = {
+        **report.bias.subgroups.get(name, {}),
+        **report.bias.select_threshold(GIVEN).get(name, {}),
+    }
     if worst.slice is not None or metric not in known:  # a category, or a share of all comments
         return WorstNumber(name, metric, MetricValue(worst.value), worst)
     return WorstNumber(name, metric, named_number(report.bias, name, metric), worst)

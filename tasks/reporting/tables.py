@@ -9,7 +9,7 @@ from typing import Literal
 from bias_metrics import MetricValue
 from bias_metrics.metrics import METRICS
 from bias_metrics.parts import Table as TextTable
-from bias_metrics.report import worst_first
+from bias_metrics.report import sort_worst_first
 from biasgate.tasks.common.markdown import table_row
 from biasgate.tasks.remembering.rows import Lines
 
@@ -32,7 +32,7 @@ class Table:
 
     def text(self, title: str) -> str:
         """Return aligned lines of text without control characters."""
-        return TextTable(list(self.columns), self.rows, title).text()
+        return TextTable(list(self.columns), self.rows, title).to_text()
 
     def markdown(self, name: Callable[[str], str], words: Callable[[str], str]) -> Iterator[str]:
         """Yield the lines of a Markdown table, with names and words escaped in this way."""
@@ -143,7 +143,7 @@ def shown_rows(
 
     `first` is the one that the text beside it names.
     """
-    every = worst_first(subgroups)
+    every = sort_worst_first(subgroups)
     every.sort(key=lambda name: name != first)
     shown = every[: most or ROWS]
     return shown, left_out(len(shown), len(subgroups))

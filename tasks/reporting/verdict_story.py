@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from bias_metrics.gate import RIVALS, USEFULNESS_RULE, WORST_FIRST, Loss, RuleResult
 from bias_metrics.gate.marked import MISSING, TRUNCATED
 from bias_metrics.metrics import METRICS
-from bias_metrics.parts import counted
+from bias_metrics.parts import format_count
 from biasgate.tasks.check_messages import (
     bounds_message,
     check_message,
@@ -220,7 +220,7 @@ def _counted(checks: Sequence[Check]) -> str:
     found = Counter(check.status for check in checks)
     n_skipped = found.pop("skipped", 0)
     known = [f"{found[status]:,} {text}" for status, text in _COUNTED.items() if status in found]
-    text = f"{counted(found.total(), 'check')}: {', '.join(known) or 'nothing to check'}"
+    text = f"{format_count(found.total(), 'check')}: {', '.join(known) or 'nothing to check'}"
     return f"{text}; {n_skipped:,} skipped" if n_skipped else text
 
 
@@ -229,8 +229,9 @@ def _counts(verdict: Verdict) -> Iterator[str]:
     counts = verdict.counts
     if counts is None:
         return
+    shards = format_count(counts.n_shards, "shard")
     yield (
-        f"Decided by counts of {counted(counts.n_shards, 'shard')}, without rows: every AUC is "
+        f"Decided by counts of {shards}, without rows: every AUC is "
         f"exact to {counts.widest:.1g}. `verdict.json` lists the limits of counts."
     )
 

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, FiniteFloat, JsonValue
 
-from bias_metrics.parts import reaches
+from bias_metrics.parts import reaches_cut
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.settings import ConfigPath, Name, Settings
 from biasgate.tasks.data.evaluation_set import WEIGHT, EvaluationSet
@@ -182,7 +182,7 @@ class CandidateSettings(Settings):
                 "method reweight makes them; this kind does not. Use another method."
             )
             raise InputError(msg)
-        labels = reaches(training_set.column("label").to_numpy(), self.training_threshold())
+        labels = reaches_cut(training_set.column("label").to_numpy(), self.training_threshold())
         if labels.all() or not labels.any():
             msg = (
                 f"training set {training_set.name!r} of candidate {self.name!r} must have both "

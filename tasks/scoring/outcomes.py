@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bias_metrics.parts import counted
+from bias_metrics.parts import format_count
 
 NO_ANSWER, TOO_LONG = "no_answer", "too_long"
 ANSWERED, OTHER = "status ", "other answers"
@@ -33,11 +33,11 @@ def describe_reasons(reasons: Mapping[str, int]) -> str:
 
 def _describe_reason(reason: str, n: int) -> str:
     if reason == OTHER:
-        return counted(n, "other answer")
+        return format_count(n, "other answer")
     if reason.startswith(_UNREADABLE):
-        return counted(n, "answer") + f" {WITHOUT_SCORE}{reason.removeprefix(_UNREADABLE)}"
+        return format_count(n, "answer") + f" {WITHOUT_SCORE}{reason.removeprefix(_UNREADABLE)}"
     if reason.startswith(ANSWERED):
-        return counted(n, "answer") + f" with {reason}"
+        return format_count(n, "answer") + f" with {reason}"
     return f"{n:,} {_WORDS.get(reason, reason)}"
 
 

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from bias_metrics import BiasTable, Key
 from bias_metrics.gate import WORST_FIRST
 from bias_metrics.metrics import FINAL_SCORE_PARTS
-from bias_metrics.report import worst_first
+from bias_metrics.report import sort_worst_first
 from bias_metrics.table import Estimate
 from biasgate.tasks.common.files import json_digest, locked
 from biasgate.tasks.common.markdown import as_text
@@ -129,7 +129,7 @@ def logged_metrics(report: Report) -> tuple[dict[str, float], dict[str, str]]:
     metrics = metric_keys(table, *of_report)
     if len(table.subgroups) <= LOGGED:
         return metrics | count_keys(table), {}
-    shown = table.among(worst_first(table.subgroups)[:LOGGED])
+    shown = table.select_groups(sort_worst_first(table.subgroups)[:LOGGED])
     tag = f"the worst {LOGGED} of {len(table.subgroups):,} identities; all are in bias_metrics.csv"
     return metric_keys(shown, *of_report) | count_keys(shown), {LOGGED_TAG: tag}
 

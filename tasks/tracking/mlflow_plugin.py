@@ -52,7 +52,7 @@ class BiasEvaluator(ModelEvaluator):
         from mlflow.models.evaluation.artifacts import JsonEvaluationArtifact  # noqa: PLC0415
 
         from bias_metrics import evaluate_bias  # noqa: PLC0415
-        from bias_metrics.parts import reaches, widened  # noqa: PLC0415
+        from bias_metrics.parts import reaches_cut, widen_floats  # noqa: PLC0415
         from biasgate.tasks.mlflow_server.runs import Gateway  # noqa: PLC0415
         from biasgate.tasks.reporting.report import wide_table  # noqa: PLC0415
         from biasgate.tasks.tracking.log_runs import count_keys, metric_keys  # noqa: PLC0415
@@ -71,10 +71,10 @@ class BiasEvaluator(ModelEvaluator):
         if model is not None:
             scores = model.predict(rows.drop(columns=sorted(columns)))
         bias = evaluate_bias(
-            reaches(widened(dataset.labels_data), config.get("label_threshold", 0.5)),
+            reaches_cut(widen_floats(dataset.labels_data), config.get("label_threshold", 0.5)),
             _positive(np.asarray(scores)),
             {
-                name: reaches(widened(rows[name].to_numpy(na_value=np.nan)), threshold)
+                name: reaches_cut(widen_floats(rows[name].to_numpy(na_value=np.nan)), threshold)
                 for name in names
             },
             **options,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-from bias_metrics.parts import counted
+from bias_metrics.parts import format_count
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.untrusted import parse_json, read_bytes
 from biasgate.tasks.mlflow_server.artifacts import ADDED_BY_MLFLOW
@@ -200,8 +200,8 @@ def _passes(statement: Statement, *, any_outcome: bool) -> Finding:
         text += f" until {said.holds_until}" if said.holds_until else ""
         text += f" for {len(said.holds_for.identities)} of {said.holds_for.of} identities"
         limits = {
-            counted(len(said.exceptions), "exception"): said.exceptions,
-            counted(len(said.reservations), "reservation"): said.reservations,
+            format_count(len(said.exceptions), "exception"): said.exceptions,
+            format_count(len(said.reservations), "reservation"): said.reservations,
         }
         listed = [limit for limit, of_kind in limits.items() if of_kind]
         text += f"; it lists {', '.join(listed)}" if listed else ""

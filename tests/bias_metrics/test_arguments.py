@@ -1,4 +1,4 @@
-"""Arguments that a function does not have, or lacks."""
+"""Unknown and missing arguments."""
 
 import re
 

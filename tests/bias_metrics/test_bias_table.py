@@ -1,4 +1,4 @@
-"""The table of numbers as its users see it: keys, groups, intervals, differences, refusals."""
+"""Public interface of a table: keys, groups, intervals, differences, errors."""
 
 import dataclasses
 import itertools
@@ -32,7 +32,7 @@ WEIGHT, CLUSTERS = RNG.random(N) + 0.5, np.arange(N) // 4
 ROWS = Rows(Y_TRUE, MASKS)
 TABLE = evaluate_bias(ROWS, FIRST, threshold=0.5)
 COMPARED = compare_bias(ROWS, FIRST, OTHER, thresholds=(0.5, 0.6))
-AT_TWO = TABLE.with_numbers(
+AT_TWO = TABLE.add_numbers(
     {
         key._replace(threshold="strict"): number
         for key, number in rate_gaps(ROWS, FIRST, threshold=0.7).items()
@@ -98,7 +98,7 @@ def test_at_several_thresholds_a_group_has_each_number_under_its_name():
     assert AT_TWO["fpr_gap", "gay", "strict"] is AT_TWO["gay"]["fpr_gap at strict"]
     assert AT_TWO["gay"]["fpr_gap at given"] is TABLE["gay"].fpr_gap
     assert "fpr_gap at strict" in str(AT_TWO)
-    of_threshold = AT_TWO.at_threshold("strict")
+    of_threshold = AT_TWO.select_threshold("strict")
     assert list(of_threshold) == list(MASKS)
     assert all(list(cells) == ["fpr_gap", "fnr_gap"] for cells in of_threshold.values())
     assert of_threshold["gay"]["fpr_gap"] is AT_TWO["fpr_gap", "gay", "strict"]
@@ -165,9 +165,9 @@ def test_with_a_threshold_it_has_the_gaps_in_error_rates_too():
     assert dict(TABLE) == dict(plain) | dict(gaps)
     assert TABLE.thresholds == gaps.thresholds == {("given", None): 0.5}
     assert (TABLE.counts, TABLE.covered) == (plain.counts, ("gay", "jewish"))
-    found = TABLE.to_dict()
-    assert found["thresholds"] == [{"name": "given", "against": None, "value": 0.5}]
-    assert found["numbers"][-1]["threshold"] == "given"
+    values = TABLE.to_dict()
+    assert values["thresholds"] == [{"name": "given", "against": None, "value": 0.5}]
+    assert values["numbers"][-1]["threshold"] == "given"
     assert "thresholds" not in plain.to_dict()
 
 
@@ -176,7 +176,7 @@ def test_with_thresholds_a_comparison_has_the_differences_of_these_gaps_too():
     apart = dict(compare_bias(ROWS, FIRST, OTHER)) | dict(gaps)
     assert list(COMPARED) == list(apart)
     for key, number in COMPARED.items():
-        assert number.adjusted(None, None) == apart[key].adjusted(None, None)
+        assert number.set_adjusted_p(None, None) == apart[key].set_adjusted_p(None, None)
         if apart[key].p_holm is not None:  # in one family with all others
             assert number.p_holm >= apart[key].p_holm
     assert COMPARED["newly_flagged", "gay"].value > 0
@@ -211,13 +211,15 @@ def test_every_interval_at_another_confidence_is_that_measured_at_it(options, co
         ),
     ):
         for key, number in table.items():
-            assert number.at(confidence) == other[key], key
+            assert number.change_confidence(confidence) == other[key], key
             assert number.interval(confidence) == other[key].ends
-            assert number.at(confidence).at(table.confidence) == number
+            assert (
+                number.change_confidence(confidence).change_confidence(table.confidence) == number
+            )
 
 
 def test_cells_at_another_confidence_are_a_table():
-    found, other = TABLE.cells_at(0.99), evaluate_bias(ROWS, FIRST, confidence=0.99)
+    found, other = TABLE.recompute_cells(0.99), evaluate_bias(ROWS, FIRST, confidence=0.99)
     assert found.confidence == 0.99
     assert list(found) == [Key("auc"), *(Key(m, g) for g in MASKS for m in SUBGROUP_METRICS)]
     assert all(number == other[key] for key, number in found.items())
@@ -244,8 +246,8 @@ def test_intervals_that_were_not_asked_for_are_none_in_the_table():
     assert table.overall.bpsn_auc.ends is table.overall.final_score.ends is None
     none = evaluate_bias(ROWS, FIRST, intervals=False)
     assert {number.ends for number in none.values()} == {None}
-    assert {key: one.value for key, one in none.items()} == {
-        key: one.value for key, one in table.items()
+    assert {key: number.value for key, number in none.items()} == {
+        key: number.value for key, number in table.items()
     }
 
 
@@ -256,8 +258,8 @@ def test_intervals_that_were_not_asked_for_are_none_in_the_table():
 def test_the_worst_and_the_spread_are_of_the_values_of_the_table(metric):
     values = {name: TABLE[metric, name].value for name in MASKS}
     badness = {
-        name: abs(one) if "gap" in metric or "aeg" in metric else -one
-        for name, one in values.items()
+        name: abs(number) if "gap" in metric or "aeg" in metric else -number
+        for name, number in values.items()
     }
     worst, spread = TABLE.worst(metric), TABLE.difference(metric)
     assert worst.subgroup == max(badness, key=badness.get)
@@ -290,18 +292,18 @@ def test_the_worst_and_the_spread_need_numbers_of_one_model_at_one_threshold(fin
 def test_a_table_minus_another_is_the_comparison_of_both_models(options):
     rows, asked = Rows(Y_TRUE, MASKS, **options), {"confidence": 0.9, "power": -3.0}
     tables = [evaluate_bias(rows, scores, **asked) for scores in (FIRST, OTHER)]
-    assert tables[0].minus(tables[1]) == compare_bias(rows, FIRST, OTHER, **asked)
+    assert tables[0].subtract(tables[1]) == compare_bias(rows, FIRST, OTHER, **asked)
 
 
 def test_at_thresholds_the_difference_has_those_of_both():
-    assert TABLE.minus(evaluate_bias(ROWS, OTHER, threshold=0.6)) == COMPARED
+    assert TABLE.subtract(evaluate_bias(ROWS, OTHER, threshold=0.6)) == COMPARED
 
 
 def test_rows_that_are_given_again_are_the_same_rows():
     other = evaluate_bias(
         Y_TRUE.tolist(), OTHER, {name: own.tolist() for name, own in MASKS.items()}
     )
-    assert evaluate_bias(ROWS, FIRST).minus(other) == compare_bias(ROWS, FIRST, OTHER)
+    assert evaluate_bias(ROWS, FIRST).subtract(other) == compare_bias(ROWS, FIRST, OTHER)
 
 
 @pytest.mark.parametrize(
@@ -318,7 +320,7 @@ def test_rows_that_are_given_again_are_the_same_rows():
 )
 def test_tables_of_other_rows_are_not_subtracted(other, differ):
     with pytest.raises(ValueError, match=f"same rows in the same order; .*{differ}.* differ"):
-        evaluate_bias(ROWS, FIRST).minus(evaluate_bias(other, OTHER))
+        evaluate_bias(ROWS, FIRST).subtract(evaluate_bias(other, OTHER))
 
 
 def test_tables_of_other_weights_or_of_fewer_rows_are_not_subtracted():
@@ -326,10 +328,10 @@ def test_tables_of_other_weights_or_of_fewer_rows_are_not_subtracted():
         evaluate_bias(Y_TRUE, FIRST, MASKS, sample_weight=weight) for weight in (WEIGHT, WEIGHT**2)
     ]
     with pytest.raises(ValueError, match="must be of the same rows"):
-        weighted[0].minus(weighted[1])
+        weighted[0].subtract(weighted[1])
     half = np.arange(N) < N / 2
     with pytest.raises(ValueError, match="must be of the same rows"):
-        TABLE.minus(evaluate_bias(ROWS.within(half), OTHER[half], threshold=0.6))
+        TABLE.subtract(evaluate_bias(ROWS.select_rows(half), OTHER[half], threshold=0.6))
 
 
 def test_tables_of_rows_with_other_labels_are_not_subtracted():
@@ -339,7 +341,7 @@ def test_tables_of_rows_with_other_labels_are_not_subtracted():
         for index in (np.arange(N), np.arange(N)[::-1])
     ]
     with pytest.raises(ValueError, match="`other` must have the index of `rows`"):
-        tables[0].minus(tables[1])
+        tables[0].subtract(tables[1])
 
 
 @pytest.mark.parametrize(
@@ -357,31 +359,31 @@ def test_tables_of_other_options_are_not_subtracted(options):
     plain = evaluate_bias(ROWS, FIRST)
     for a, b in itertools.permutations((plain, evaluate_bias(ROWS, OTHER, **options))):
         with pytest.raises(ValueError, match="must have the same options"):
-            a.minus(b)
+            a.subtract(b)
 
 
 def test_only_measured_tables_with_intervals_are_subtracted():
     for a, b in itertools.permutations((TABLE, COMPARED)):
         with pytest.raises(ValueError, match="must be from `evaluate_bias`; use `compare_bias`"):
-            a.minus(b)
+            a.subtract(b)
     short = [evaluate_bias(ROWS, scores, intervals=False) for scores in (FIRST, OTHER)]
     with pytest.raises(ValueError, match="both tables must have intervals"):
-        short[0].minus(short[1])
+        short[0].subtract(short[1])
 
 
 def test_a_slice_has_a_table_that_is_not_subtracted():
     half = np.arange(N) < N / 2
     tables = [evaluate_slices(ROWS, one, slices={"first": half})["first"] for one in (FIRST, OTHER)]
-    assert dict(tables[0]) == dict(evaluate_bias(ROWS.within(half), FIRST[half]))
+    assert dict(tables[0]) == dict(evaluate_bias(ROWS.select_rows(half), FIRST[half]))
     with pytest.raises(ValueError, match="must be from `evaluate_bias`"):
-        tables[0].minus(tables[1])
+        tables[0].subtract(tables[1])
 
 
 # ---- Tables of several models, as the gate reads them
 
 
 def test_differences_are_kept_beside_the_numbers_of_one_model():
-    table = TABLE.with_numbers(COMPARED, against="champion")
+    table = TABLE.add_numbers(COMPARED, against="champion")
     assert (TABLE.rivals, table.rivals) == ([], ["champion"])
     assert len(table) == len(TABLE) + len(COMPARED)
     for key, number in COMPARED.items():
@@ -389,14 +391,14 @@ def test_differences_are_kept_beside_the_numbers_of_one_model():
     assert table["newly_flagged", "gay", None, "champion"] is COMPARED["newly_flagged", "gay"]
     assert table.thresholds == {("given", None): 0.5, ("given", "champion"): 0.6}
     assert (table.overall, table.subgroups) == (TABLE.overall, TABLE.subgroups)
-    assert dict(table.against("champion")) == dict(COMPARED)
-    assert table.against("reference") is None
+    assert dict(table.select_rival("champion")) == dict(COMPARED)
+    assert table.select_rival("reference") is None
     with pytest.raises(KeyError, match=r"no 'champoin' \(known: champion\)\. Did you mean 'champ"):
         table[Key("auc", against="champoin")]
     with pytest.raises(KeyError, match=r"there is no 'useful' \(known: auc, subgroup_auc, "):
         table[Key("useful", against="champion")]
     numbers = table.to_dict()["numbers"]
-    assert [one["metric"] for one in numbers if one.get("against") == "champion"] == [
+    assert [number["metric"] for number in numbers if number.get("against") == "champion"] == [
         key.metric for key in COMPARED
     ]
     first = {row["group"]: row["first"] for row in table.rows() if row["against"] is not None}
@@ -404,17 +406,17 @@ def test_differences_are_kept_beside_the_numbers_of_one_model():
 
 
 def test_further_numbers_keep_the_rest_and_replace_those_of_the_same_key():
-    changed = TABLE.with_numbers({Key("auc"): MetricValue(0.5)})
+    changed = TABLE.add_numbers({Key("auc"): MetricValue(0.5)})
     assert changed.overall.auc == 0.5
     assert {key for key in TABLE if changed[key] is not TABLE[key]} == {Key("auc")}
     assert list(changed) == list(TABLE)
 
 
 def test_among_some_groups_it_has_their_numbers_and_those_of_all_rows():
-    found = TABLE.among(["jewish"])
-    assert list(found.counts) == [None, "jewish"]
-    assert dict(found) == {key: one for key, one in TABLE.items() if key.group != "gay"}
-    turned = TABLE.among(["jewish", "gay"])
+    table = TABLE.select_groups(["jewish"])
+    assert list(table.counts) == [None, "jewish"]
+    assert dict(table) == {key: number for key, number in TABLE.items() if key.group != "gay"}
+    turned = TABLE.select_groups(["jewish", "gay"])
     assert (list(turned.subgroups), dict(turned)) == (["jewish", "gay"], dict(TABLE))
 
 
@@ -426,8 +428,8 @@ def test_categories_are_groups_that_join_others():
 
 
 def test_every_number_can_be_changed_by_a_function():
-    assert dict(TABLE.mapped(lambda number: number)) == dict(TABLE)
-    values = TABLE.mapped(lambda number: MetricValue(number.value))
+    assert dict(TABLE.map_numbers(lambda number: number)) == dict(TABLE)
+    values = TABLE.map_numbers(lambda number: MetricValue(number.value))
     assert {number.low for number in values.values()} == {None}
     assert values.counts == TABLE.counts
 

@@ -1,4 +1,4 @@
-"""Calibration by subgroup: scikit-learn and naive loops as oracles, by hand, and its rules."""
+"""Calibration by subgroup, against scikit-learn, naive loops and values by hand."""
 
 import math
 
@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from bias_metrics import Rows, calibration, calibration_report, compare_calibration
-from bias_metrics._core.ranks import squares_of
-from bias_metrics.calibration import MeasuredCalibration, bias_of
+from bias_metrics._core.ranks import sum_squares
+from bias_metrics.calibration import MeasuredCalibration, measure_bias
 from bias_metrics.metrics import CALIBRATION_GAP, METRICS
 
 N = 600
 
 
-def draw(seed=0, n=N):
+def draw_rows(seed=0, n=N):
     rng = np.random.default_rng(seed)
     y_score = np.round(rng.beta(1.2, 2, n), 2)
     gay = rng.random(n) < 0.4
@@ -21,43 +21,43 @@ def draw(seed=0, n=N):
     return y_true, y_score, {"gay": gay, "muslim": rng.random(n) < 0.2}
 
 
-def codes(seed=1, n=N):
+def draw_codes(seed=1, n=N):
     return np.random.default_rng(seed).integers(0, 50, n)
 
 
-def weights(seed=2, n=N):
+def draw_weights(seed=2, n=N):
     return np.random.default_rng(seed).lognormal(0, 0.6, n)
 
 
 @pytest.mark.parametrize("n_bins", [2, 5, 10, 40])
 def test_reliability_is_scikit_learns(n_bins):
     calibration = pytest.importorskip("sklearn.calibration")
-    y_true, y_score, masks = draw()
+    y_true, y_score, masks = draw_rows()
     report = calibration_report(Rows(y_true, masks), y_score, n_bins=n_bins)
     rows = masks["gay"]
     positive, score = calibration.calibration_curve(
         y_true[rows], y_score[rows], n_bins=n_bins, strategy="quantile"
     )
     bins = report.subgroups["gay"].reliability
-    assert [one.share_positive for one in bins] == pytest.approx(positive.tolist(), abs=1e-12)
-    assert [one.mean_score for one in bins] == pytest.approx(score.tolist(), abs=1e-12)
-    assert sum(one.n for one in bins) == rows.sum()
-    assert all(0 <= one.low <= one.share_positive <= one.high <= 1 for one in bins)
+    assert [point.share_positive for point in bins] == pytest.approx(positive.tolist(), abs=1e-12)
+    assert [point.mean_score for point in bins] == pytest.approx(score.tolist(), abs=1e-12)
+    assert sum(point.n for point in bins) == rows.sum()
+    assert all(0 <= point.low <= point.share_positive <= point.high <= 1 for point in bins)
 
 
 def test_by_hand():
     y_true = [1, 0, 1, 0, 0, 1]
     y_score = [0.5, 0.7, 1.0, 0.0, 0.2, 0.8]
-    found = calibration_report(Rows(y_true, {"gay": [1, 1, 0, 0, 0, 0]}), y_score, n_bins=2)
-    gay, other = found.subgroups["gay"], found.backgrounds["gay"]
+    report = calibration_report(Rows(y_true, {"gay": [1, 1, 0, 0, 0, 0]}), y_score, n_bins=2)
+    gay, other = report.subgroups["gay"], report.backgrounds["gay"]
     assert gay.bias.value == pytest.approx((0.5 + 0.7) / 2 - 1 / 2)
     assert other.bias.value == pytest.approx((1.0 + 0.0 + 0.2 + 0.8) / 4 - 2 / 4)
-    assert found.gaps["gay"].value == pytest.approx(0.1 - 0.0)
+    assert report.gaps["gay"].value == pytest.approx(0.1 - 0.0)
     assert (gay.n, gay.n_positive, len(gay.reliability), len(other.reliability)) == (2, 1, 2, 0)
 
 
-def naive_mean(values, rows, weight=None):
-    """Mean, and each row's influence, with the correction for its share of the weight."""
+def compute_naive_mean(values, rows, weight=None):
+    """Compute a mean and each row's influence, corrected for its share of the weight."""
     weight = np.ones(values.size) if weight is None else weight
     share = np.where(rows, weight, 0) / weight[rows].sum()
     mean = share @ values
@@ -66,12 +66,12 @@ def naive_mean(values, rows, weight=None):
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
 def test_errors_and_gaps_are_those_of_naive_sums(weighted):
-    y_true, y_score, masks = draw()
-    weight = weights() if weighted else None
+    y_true, y_score, masks = draw_rows()
+    weight = draw_weights() if weighted else None
     report = calibration_report(Rows(y_true, masks, sample_weight=weight), y_score)
     off = y_score - y_true
-    own, each = naive_mean(off, masks["gay"], weight)
-    other, of_other = naive_mean(off, ~masks["gay"], weight)
+    own, each = compute_naive_mean(off, masks["gay"], weight)
+    other, of_other = compute_naive_mean(off, ~masks["gay"], weight)
     assert report.subgroups["gay"].bias.value == pytest.approx(own)
     assert report.subgroups["gay"].bias.std_error == pytest.approx(math.sqrt(each @ each))
     gap, apart = report.gaps["gay"], each - of_other
@@ -79,12 +79,12 @@ def test_errors_and_gaps_are_those_of_naive_sums(weighted):
     assert gap.std_error == pytest.approx(math.sqrt(apart @ apart))
     assert gap.low < gap.value < gap.high
     stats = pytest.importorskip("scipy.stats")
-    reach = stats.t.ppf(0.975, squares_of([apart])[1]) * gap.std_error
+    reach = stats.t.ppf(0.975, sum_squares([apart])[1]) * gap.std_error
     assert gap.high == pytest.approx(gap.value + reach)
 
 
 def test_a_background_without_identities_has_no_identity():
-    y_true, y_score, masks = draw()
+    y_true, y_score, masks = draw_rows()
     report = calibration_report(Rows(y_true, masks, background="no_identity"), y_score)
     outside = ~(masks["gay"] | masks["muslim"])
     for name in masks:
@@ -94,11 +94,13 @@ def test_a_background_without_identities_has_no_identity():
         assert report.backgrounds[name].reliability == ()
 
 
-@pytest.mark.parametrize("options", [{}, {"sample_weight": weights()}, {"clusters": codes()}])
+@pytest.mark.parametrize(
+    "options", [{}, {"sample_weight": draw_weights()}, {"clusters": draw_codes()}]
+)
 def test_a_shared_background_is_the_one_that_each_subgroup_has_alone(options):
-    y_true, y_score, masks = draw()
+    y_true, y_score, masks = draw_rows()
     rows = Rows(y_true, masks, background="no_identity", **options)
-    scores = {"a": y_score, "b": draw(5)[1]}
+    scores = {"a": y_score, "b": draw_rows(5)[1]}
     found, change = calibration_report(rows, y_score), compare_calibration(rows, *scores.values())
     outside = np.flatnonzero(~np.logical_or.reduce(list(masks.values())))
     within = {key: of_rows[outside] for key, of_rows in options.items()}
@@ -108,7 +110,7 @@ def test_a_shared_background_is_the_one_that_each_subgroup_has_alone(options):
         assert found.subgroups[name] == alone.subgroups[name]
         assert found.backgrounds[name] == alone.backgrounds[name]
         assert found.gaps[name] == alone.gaps[name]
-        asked = MeasuredCalibration(rows, scores).comparison(0.95, [name])
+        asked = MeasuredCalibration(rows, scores).compare_models(0.95, [name])
         assert change.subgroups[name] == asked.subgroups[name]
         one = found.backgrounds[name].bias
         assert one.value == pytest.approx(everyone.bias.value, abs=1e-12)
@@ -116,14 +118,14 @@ def test_a_shared_background_is_the_one_that_each_subgroup_has_alone(options):
 
 
 def test_a_shared_background_is_measured_once(monkeypatch):
-    y_true, y_score, masks = draw()
+    y_true, y_score, masks = draw_rows()
     sizes = []
 
     def counted(scores, sample):
         sizes.append(scores.size)
-        return bias_of(scores, sample)
+        return measure_bias(scores, sample)
 
-    monkeypatch.setattr(calibration, "bias_of", counted)
+    monkeypatch.setattr(calibration, "measure_bias", counted)
     calibration_report(Rows(y_true, masks, background="no_identity"), y_score)
     outside = ~(masks["gay"] | masks["muslim"])
     assert sizes.count(outside.sum()) == 1
@@ -131,18 +133,20 @@ def test_a_shared_background_is_measured_once(monkeypatch):
 
 
 def test_frequencies_give_what_repeated_rows_give():
-    y_true, y_score, masks = draw()
+    y_true, y_score, masks = draw_rows()
     times = np.random.default_rng(3).integers(0, 4, N)
     rows = np.repeat(np.arange(N), times)
     again = {name: mask[rows] for name, mask in masks.items()}
     options = {"sample_weight": times, "weight_kind": "frequency"}
-    found = calibration_report(Rows(y_true, masks, clusters=codes(), **options), y_score)
-    repeated = calibration_report(Rows(y_true[rows], again, clusters=codes()[rows]), y_score[rows])
-    assert found == repeated
+    report = calibration_report(Rows(y_true, masks, clusters=draw_codes(), **options), y_score)
+    repeated = calibration_report(
+        Rows(y_true[rows], again, clusters=draw_codes()[rows]), y_score[rows]
+    )
+    assert report == repeated
 
 
 def test_equal_weights_are_no_weights():
-    y_true, y_score, masks = draw()
+    y_true, y_score, masks = draw_rows()
     one = calibration_report(Rows(y_true, masks), y_score).to_dict()
     other = calibration_report(
         Rows(y_true, masks, sample_weight=np.full(N, 4.0)), y_score
@@ -153,15 +157,15 @@ def test_equal_weights_are_no_weights():
 
 
 def test_clusters_add_up_the_influences_of_their_rows():
-    y_true, y_score, masks = draw()
-    clusters = codes()
-    found = calibration_report(Rows(y_true, masks, clusters=clusters), y_score)
+    y_true, y_score, masks = draw_rows()
+    clusters = draw_codes()
+    report = calibration_report(Rows(y_true, masks, clusters=clusters), y_score)
     rows, total = masks["gay"], np.zeros(50)
     for side, sign in ((rows, 1), (~rows, -1)):
         residual = (y_score - y_true)[side]
         sums = np.bincount(clusters[side], residual - residual.mean(), 50) / side.sum()
         total += sign * sums / np.sqrt(1 - np.bincount(clusters[side], minlength=50) / side.sum())
-    gap = found.gaps["gay"]
+    gap = report.gaps["gay"]
     assert gap.std_error == pytest.approx(math.sqrt(total @ total))
     assert gap.n_clusters == 50
     alone = calibration_report(Rows(y_true, masks), y_score).gaps["gay"]
@@ -169,10 +173,10 @@ def test_clusters_add_up_the_influences_of_their_rows():
 
 
 def test_few_clusters_have_no_interval():
-    y_true, y_score, masks = draw()
-    clusters = codes() % 15
-    found = calibration_report(Rows(y_true, masks, clusters=clusters), y_score)
-    for cell in (found.overall.bias, found.gaps["gay"]):
+    y_true, y_score, masks = draw_rows()
+    clusters = draw_codes() % 15
+    report = calibration_report(Rows(y_true, masks, clusters=clusters), y_score)
+    for cell in (report.overall.bias, report.gaps["gay"]):
         assert cell.reason == "15 clusters where 20 are needed"
         assert (cell.low, cell.std_error is None) == (None, False)
     change = compare_calibration(Rows(y_true, masks, clusters=clusters), y_score, y_score**2)
@@ -182,25 +186,25 @@ def test_few_clusters_have_no_interval():
 
 @pytest.mark.parametrize("clustered", [False, True], ids=["rows", "clusters"])
 def test_the_bands_are_those_of_naive_loops(clustered):
-    y_true, y_score = draw()[0], draw()[1] / 2
-    clusters = codes() if clustered else np.arange(N)
+    y_true, y_score = draw_rows()[0], draw_rows()[1] / 2
+    clusters = draw_codes() if clustered else np.arange(N)
     rows = Rows(y_true, {}, clusters=clusters if clustered else None)
-    found = calibration_report(rows, y_score, n_bins=3, confidence=0.9).overall
+    overall = calibration_report(rows, y_score, n_bins=3, confidence=0.9).overall
     z, edges = 1.6448536269514722, np.quantile(y_score, [1 / 3, 2 / 3])
     at, moves = np.searchsorted(edges, y_score), np.zeros((3, N))
-    for one, of_bin in enumerate(found.reliability):
+    for one, of_bin in enumerate(overall.reliability):
         inside = at == one
         n, share = inside.sum(), y_true[inside].mean()
         for cluster in np.unique(clusters):
             own = inside & (clusters == cluster)
             moves[one, cluster] = np.sum(y_true[own] - share) / n / math.sqrt(1 - own.sum() / n)
         worth = n / max(moves[one] @ moves[one] * (n - 1) / (share * (1 - share)), 1)
-        low, high = wilson(share, worth, z)
+        low, high = compute_wilson(share, worth, z)
         assert (of_bin.low, of_bin.high) == pytest.approx((low, high))
 
 
-def wilson(share, n, z):
-    """Wilson's interval of a share of n rows, as in his paper."""
+def compute_wilson(share, n, z):
+    """Compute Wilson's interval of a share of n rows, as in his paper."""
     middle, reach = (
         share + z**2 / (2 * n),
         z * math.sqrt(share * (1 - share) / n + (z / n / 2) ** 2),
@@ -209,7 +213,7 @@ def wilson(share, n, z):
 
 
 def test_clusters_of_one_row_each_leave_the_bands_as_they_are():
-    y_true, y_score, _ = draw()
+    y_true, y_score, _ = draw_rows()
     alone, clustered = (
         calibration_report(Rows(y_true, {}, clusters=clusters), y_score).overall
         for clusters in (None, np.arange(N))
@@ -232,30 +236,30 @@ def test_bands_of_clustered_rows_are_wider():
 def test_a_bin_of_equal_labels_is_worth_its_clusters():
     y_score = np.repeat([0.1, 0.9], 100)
     clusters = np.tile(np.arange(25), 8)
-    found = calibration_report(
+    overall = calibration_report(
         Rows(y_score > 0.5, {}, clusters=clusters), y_score, n_bins=2
     ).overall
     n, z = 25, 1.959963984540054
-    assert found.reliability[0].high == pytest.approx(z**2 / (n + z**2))
+    assert overall.reliability[0].high == pytest.approx(z**2 / (n + z**2))
 
 
 def test_a_cluster_may_fill_a_bin():
     y_score = np.repeat([0.1, 0.8], 32)
     y_true = np.arange(64) % 4 == 0  # a quarter of each
-    found = calibration_report(Rows(y_true, {}, clusters=np.arange(64) // 32), y_score, n_bins=2)
-    first, second = found.overall.reliability
+    report = calibration_report(Rows(y_true, {}, clusters=np.arange(64) // 32), y_score, n_bins=2)
+    first, second = report.overall.reliability
     assert (first.n, second.n) == (32, 32)
     assert 0 < first.low < first.share_positive == 0.25 < first.high < 1
 
 
 def test_scores_that_are_no_probabilities_have_no_calibration():
-    y_true, y_score, masks = draw()
+    y_true, y_score, masks = draw_rows()
     y_score = y_score.copy()
     y_score[3] = 1.5
-    found = calibration_report(Rows(y_true, masks), y_score)
-    assert found.reason == "scores are not probabilities: got 1.5 (row 3)"
-    assert found.to_dict()["reason"] == found.reason
-    for cell in (found.overall.bias, found.gaps["gay"]):
+    report = calibration_report(Rows(y_true, masks), y_score)
+    assert report.reason == "scores are not probabilities: got 1.5 (row 3)"
+    assert report.to_dict()["reason"] == report.reason
+    for cell in (report.overall.bias, report.gaps["gay"]):
         assert cell.value is None
         assert "scores are not probabilities" in cell.reason
     change = compare_calibration(Rows(y_true, masks), y_score, y_true).subgroups["gay"]["bias"]
@@ -263,9 +267,9 @@ def test_scores_that_are_no_probabilities_have_no_calibration():
 
 
 def test_a_gap_says_whether_the_background_is_undefined():
-    found = calibration_report(Rows([1, 0, 1, 0], {"gay": [1, 1, 1, 1]}), [0.4, 0.5, 0.6, 0.3])
-    assert found.gaps["gay"].reason == "background: no rows"
-    assert found.backgrounds["gay"].bias.reason == "no rows"
+    report = calibration_report(Rows([1, 0, 1, 0], {"gay": [1, 1, 1, 1]}), [0.4, 0.5, 0.6, 0.3])
+    assert report.gaps["gay"].reason == "background: no rows"
+    assert report.backgrounds["gay"].bias.reason == "no rows"
 
 
 def test_intervals_stay_where_numbers_can_be():
@@ -273,56 +277,61 @@ def test_intervals_stay_where_numbers_can_be():
     scores = np.r_[far, 1 - far]
     groups = {"low": [0, 1, 2], "high": [3, 4, 5]}
     masks = {name: np.isin(np.arange(12), rows) for name, rows in groups.items()}
-    found = calibration_report(Rows(np.r_[labels, labels], masks), scores)
-    low, high = found.subgroups.values()
+    report = calibration_report(Rows(np.r_[labels, labels], masks), scores)
+    low, high = report.subgroups.values()
     assert (low.bias.low, high.bias.high) == (-1, 1)
-    assert -2 <= found.gaps["low"].low < -1
+    assert -2 <= report.gaps["low"].low < -1
 
 
 def test_one_row_has_a_value_but_no_interval():
-    found = calibration_report(Rows([1, 0, 1, 0], {"gay": [1, 0, 0, 0]}), [0.4, 0.5, 0.6, 0.3])
-    cell = found.gaps["gay"]
+    report = calibration_report(Rows([1, 0, 1, 0], {"gay": [1, 0, 0, 0]}), [0.4, 0.5, 0.6, 0.3])
+    cell = report.gaps["gay"]
     assert cell.value == pytest.approx((0.4 - 1) - (0.5 + (0.6 - 1) + 0.3) / 3)
     assert cell.reason == "fewer than 2 rows in subgroup or background"
 
 
 def test_a_difference_has_the_error_of_paired_rows():
-    y_true, y_score, masks = draw()
+    y_true, y_score, masks = draw_rows()
     second = np.clip(y_score + np.random.default_rng(7).normal(0, 0.05, N), 0, 1)
-    found = compare_calibration(Rows(y_true, masks), y_score, second)
+    comparison = compare_calibration(Rows(y_true, masks), y_score, second)
     both = [one - y_true for one in (y_score, second)]
-    (a, of_a), (b, of_b) = (naive_mean(off, masks["gay"]) for off in both)
-    cell = found.subgroups["gay"]["bias"]
+    (a, of_a), (b, of_b) = (compute_naive_mean(off, masks["gay"]) for off in both)
+    cell = comparison.subgroups["gay"]["bias"]
     assert (cell.first, cell.second) == pytest.approx((a, b))
     assert cell.std_error == pytest.approx(math.sqrt((of_a - of_b) @ (of_a - of_b)))
     assert cell.low < cell.value < cell.high
     assert cell.size_low is None
-    gap = found.subgroups["gay"]["calibration_gap"]
-    apart = [naive_mean(off, masks["gay"])[1] - naive_mean(off, ~masks["gay"])[1] for off in both]
+    gap = comparison.subgroups["gay"]["calibration_gap"]
+    apart = [
+        compute_naive_mean(off, masks["gay"])[1] - compute_naive_mean(off, ~masks["gay"])[1]
+        for off in both
+    ]
     change = apart[0] - apart[1]
     assert gap.std_error == pytest.approx(math.sqrt(change @ change))
     assert gap.size_low < abs(gap.first) - abs(gap.second) < gap.size_high
 
 
 def test_a_difference_of_clustered_rows_counts_its_clusters():
-    y_true, y_score, masks = draw()
-    found = compare_calibration(Rows(y_true, masks, clusters=codes()), y_score, y_score**2)
-    assert found.overall["bias"].n_clusters == 50
-    assert found.subgroups["gay"]["calibration_gap"].size_high is not None
+    y_true, y_score, masks = draw_rows()
+    comparison = compare_calibration(
+        Rows(y_true, masks, clusters=draw_codes()), y_score, y_score**2
+    )
+    assert comparison.overall["bias"].n_clusters == 50
+    assert comparison.subgroups["gay"]["calibration_gap"].size_high is not None
 
 
 @pytest.mark.parametrize("clustered", [False, True], ids=["rows", "clusters"])
 def test_identical_scores_differ_by_0(clustered):
-    y_true, y_score, masks = draw()
-    clusters = codes() if clustered else None
-    found = compare_calibration(Rows(y_true, masks, clusters=clusters), y_score, y_score)
-    for cell in [*found.overall.values(), *found.subgroups["gay"].values()]:
+    y_true, y_score, masks = draw_rows()
+    clusters = draw_codes() if clustered else None
+    comparison = compare_calibration(Rows(y_true, masks, clusters=clusters), y_score, y_score)
+    for cell in [*comparison.overall.values(), *comparison.subgroups["gay"].values()]:
         assert cell.value == 0
         assert cell.low < 0 < cell.high
 
 
 def test_the_order_of_rows_does_not_matter():
-    y_true, y_score, masks = draw()
+    y_true, y_score, masks = draw_rows()
     order = np.random.default_rng(9).permutation(N)
     one = calibration_report(Rows(y_true, masks), y_score)
     other = calibration_report(
@@ -337,15 +346,15 @@ def test_the_order_of_rows_does_not_matter():
 
 
 def test_flipping_a_subgroup_with_its_background_negates_the_gap():
-    y_true, y_score, masks = draw()
+    y_true, y_score, masks = draw_rows()
     gay = masks["gay"]
-    found = calibration_report(Rows(y_true, {"gay": gay, "not": ~gay}), y_score).gaps
-    one, other = found["gay"], found["not"]
+    gaps = calibration_report(Rows(y_true, {"gay": gay, "not": ~gay}), y_score).gaps
+    one, other = gaps["gay"], gaps["not"]
     assert (one.value, one.low) == pytest.approx((-other.value, -other.high))
 
 
 def test_reports_are_records_and_tables():
-    y_true, y_score, masks = draw()
+    y_true, y_score, masks = draw_rows()
     report = calibration_report(Rows(y_true, masks), y_score)
     assert len(report.rows()) == 2 * 2 + 1
     assert "calibration_gap" in str(report)
@@ -367,7 +376,7 @@ def test_reports_are_records_and_tables():
 
 
 def test_there_are_at_least_two_bins():
-    y_true, y_score, masks = draw()
+    y_true, y_score, masks = draw_rows()
     with pytest.raises(ValueError, match="`n_bins` must be at least 2; got 1"):
         calibration_report(Rows(y_true, masks), y_score, n_bins=1)
 
@@ -427,20 +436,20 @@ def test_rows_of_clusters_are_worth_themselves_from_ten_clusters_with_a_positive
     # Clusters of two rows, of which one in each of the first is positive: no design effect.
     y_true, clusters = np.arange(80) % 40 < 0, np.arange(80) // 2
     y_true[2 * np.arange(mixed)] = True
-    found = calibration_report(Rows(y_true, {}, clusters=clusters), np.full(80, 0.05))
-    bias, share, z = found.overall.bias, mixed / 80, 1.959963984540054
-    high = wilson(share, worth, z)[1]
+    report = calibration_report(Rows(y_true, {}, clusters=clusters), np.full(80, 0.05))
+    bias, share, z = report.overall.bias, mixed / 80, 1.959963984540054
+    high = compute_wilson(share, worth, z)[1]
     assert bias.low == pytest.approx(0.05 - high)
 
 
 def test_a_group_without_positives_may_have_some_elsewhere():
     rows = Rows([0, 1] * 200 + [0] * 40, {"gay": np.arange(440) >= 400})
-    found = calibration_report(rows, np.append(np.full(400, 0.5), np.full(40, 0.05)))
-    bias = found.subgroups["gay"].bias
+    report = calibration_report(rows, np.append(np.full(400, 0.5), np.full(40, 0.05)))
+    bias = report.subgroups["gay"].bias
     assert bias.value == pytest.approx(0.05)
     upper = 3.8415 / (40 + 3.8415)  # Wilson's, of none in 40
     assert bias.low == pytest.approx(0.05 - upper, rel=1e-4)
-    assert found.gaps["gay"].low < bias.low
+    assert report.gaps["gay"].low < bias.low
 
 
 def test_scores_of_0_alone_explain_nothing_of_a_few_positives():
@@ -448,7 +457,7 @@ def test_scores_of_0_alone_explain_nothing_of_a_few_positives():
     rows = Rows(y_true, {"gay": np.arange(240) < 40})
     bias = calibration_report(rows, np.r_[[0.0] * 40, [0.5] * 200]).subgroups["gay"].bias
     assert bias.value == pytest.approx(-2 / 40)
-    assert bias.low == pytest.approx(-wilson(2 / 40, 40, 1.959963984540054)[1])
+    assert bias.low == pytest.approx(-compute_wilson(2 / 40, 40, 1.959963984540054)[1])
     turned = Rows(1 - y_true, {"gay": np.arange(240) < 40})
     other = calibration_report(turned, np.r_[[1.0] * 40, [0.5] * 200]).subgroups["gay"].bias
     assert (other.value, other.high) == pytest.approx((-bias.value, -bias.low))
@@ -458,16 +467,16 @@ def test_few_positives_move_a_bias_as_far_as_their_share_may_lie():
     y_true, y_score = np.zeros(80), np.r_[[0.1] * 30, [0.3] * 10, [0.05] * 40]
     y_true[[0, 1, 30, 31]], y_true[[40, 41]] = 1, 1
     gay = np.arange(80) < 40
-    found = calibration_report(Rows(y_true, {"gay": gay}), y_score)
-    own, other = found.subgroups["gay"], found.backgrounds["gay"]
+    report = calibration_report(Rows(y_true, {"gay": gay}), y_score)
+    own, other = report.subgroups["gay"], report.backgrounds["gay"]
     assert (own.bias.value, other.bias.value) == pytest.approx((0.15 - 0.1, 0.0))
     z = 1.959963984540054
     # Given the scores, labels vary by .1 (.9) or .3 (.7); without them, by .15 (.85).
     noise = (0.09 * 30 + 0.21 * 10) / 40 / (0.15 * 0.85)
-    low, high = wilson(0.1, 40, z * math.sqrt(noise))
+    low, high = compute_wilson(0.1, 40, z * math.sqrt(noise))
     assert own.bias.low == pytest.approx(0.05 - (high - 0.1))
-    lowest, highest = wilson(0.05, 40, z)  # scores that are all the same explain nothing
-    gap = found.gaps["gay"]
+    lowest, highest = compute_wilson(0.05, 40, z)  # scores that are all the same explain nothing
+    gap = report.gaps["gay"]
     up = max(0.1 - low, z * own.bias.std_error), highest - 0.05
     down = high - 0.1, max(0.05 - lowest, z * other.bias.std_error)
     assert gap.low == pytest.approx(0.05 - math.hypot(*down))
@@ -475,7 +484,7 @@ def test_few_positives_move_a_bias_as_far_as_their_share_may_lie():
 
 
 def test_calibration_is_the_same_seen_from_the_other_class():
-    y_true, y_score, masks = draw(n=90)
+    y_true, y_score, masks = draw_rows(n=90)
     y_true = y_true & (np.arange(90) % 3 > 0)
     one, other = (
         calibration_report(Rows(labels, masks), scores, n_bins=2).subgroups["gay"]
@@ -488,6 +497,6 @@ def test_calibration_is_the_same_seen_from_the_other_class():
 
 
 def test_many_positives_are_left_to_the_influences():
-    y_true, y_score, masks = draw()
-    found = calibration_report(Rows(y_true, masks), y_score).overall.bias
-    assert found.high - found.value == pytest.approx(found.value - found.low)
+    y_true, y_score, masks = draw_rows()
+    value = calibration_report(Rows(y_true, masks), y_score).overall.bias
+    assert value.high - value.value == pytest.approx(value.value - value.low)

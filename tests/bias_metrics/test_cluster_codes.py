@@ -1,4 +1,4 @@
-"""Clusters may have names of any type; a missing one is refused with its row."""
+"""Names of clusters may have any type; a missing name is refused with its row."""
 
 import numpy as np
 import pytest
@@ -61,8 +61,8 @@ def test_a_missing_name_is_refused_with_its_row(names, told):
 
 @pytest.mark.parametrize("names", [[1, "1", 1], pd.Series([1, "1", 1], dtype=object)], ids=repr)
 def test_text_beside_numbers_is_refused_with_rows_and_values(names):
-    told = r"`clusters` must be all text or .* 1 is not '1'; got 1 \(row 0\) and '1' \(row 1\)"
-    with pytest.raises(ValueError, match=told):
+    message = r"`clusters` must be all text or .* 1 is not '1'; got 1 \(row 0\) and '1' \(row 1\)"
+    with pytest.raises(ValueError, match=message):
         check_clusters(names, 3)
 
 

@@ -19,7 +19,7 @@ from bias_metrics import (
     threshold_table,
     transfer_threshold,
 )
-from bias_metrics.parts import reaches, widened
+from bias_metrics.parts import reaches_cut, widen_floats
 from bias_metrics.thresholds import compare_rate_gaps
 
 CUTS = (0.1, 0.3, 0.6, 0.7, 0.9)
@@ -34,7 +34,7 @@ WIDTHS = {
 }
 
 
-def decimals(n=300):
+def list_decimals(n=300):
     rng = np.random.default_rng(8)
     return rng.integers(0, 11, n) / 10
 
@@ -53,18 +53,18 @@ FUNCTIONS = {
     "fned": lambda s, t: fned(Y_TRUE, s, GROUPS, threshold=t).to_dict(),
     "rate_gaps": lambda s, t: rate_gaps(ROWS, s, threshold=t).to_dict(),
     "compare_rate_gaps": lambda s, t: compare_rate_gaps(
-        ROWS, s, decimals(), threshold_a=t, threshold_b=t
+        ROWS, s, list_decimals(), threshold_a=t, threshold_b=t
     ).to_dict(),
     "changed_decisions": lambda s, t: changed_decisions(
-        ROWS, s, decimals(), threshold_a=t, threshold_b=t
+        ROWS, s, list_decimals(), threshold_a=t, threshold_b=t
     ).to_dict(),
     "decision_indicators": lambda s, t: decision_indicators(ROWS, s, threshold=t).to_dict(),
     "transfer_threshold": lambda s, t: transfer_threshold(
-        s, decimals(), GROUPS, threshold=t
+        s, list_decimals(), GROUPS, threshold=t
     ).to_dict(),
-    "ScoreCounts.flagged": lambda s, t: ScoreCounts.of(ROWS, s, shard="a").flagged(t),
+    "ScoreCounts.flagged": lambda s, t: ScoreCounts.from_rows(ROWS, s, shard="a").count_flagged(t),
     "ScoreCounts.rate_gaps": lambda s, t: (
-        ScoreCounts.of(ROWS, s, shard="a").rate_gaps(threshold=t).to_dict()
+        ScoreCounts.from_rows(ROWS, s, shard="a").rate_gaps(threshold=t).to_dict()
     ),
 }
 
@@ -74,7 +74,8 @@ FUNCTIONS = {
 def test_every_threshold_flags_the_same_rows_in_every_width(width, function):
     for cut in CUTS:
         wide, narrow = (
-            FUNCTIONS[function](scores, cut) for scores in (decimals(), WIDTHS[width](decimals()))
+            FUNCTIONS[function](scores, cut)
+            for scores in (list_decimals(), WIDTHS[width](list_decimals()))
         )
         assert narrow == wide
 
@@ -92,7 +93,7 @@ def test_a_threshold_of_numpy_is_the_decimal_that_it_prints_as():
 def test_decimals_are_cut_alike_in_32_bits_in_64_and_in_json(values, cut):
     single = values.astype(np.float32)
     for stored in (single, single.astype(float), single.astype(float).round(10)):
-        assert reaches(stored, cut).tolist() == (values >= cut).tolist()
+        assert reaches_cut(stored, cut).tolist() == (values >= cut).tolist()
 
 
 @given(
@@ -101,23 +102,27 @@ def test_decimals_are_cut_alike_in_32_bits_in_64_and_in_json(values, cut):
 )
 def test_a_cut_that_is_a_value_of_the_column_is_exact(values, at):
     cut = values[at % len(values)]
-    assert reaches(values, cut).tolist() == (values >= cut).tolist()
+    assert reaches_cut(values, cut).tolist() == (values >= cut).tolist()
 
 
 def test_a_cut_beside_a_number_that_is_exact_in_32_bits_is_not_that_number():
-    assert reaches(np.array([0.5], np.float32), np.nextafter(0.5, 1)).tolist() == [False]
-    assert reaches(np.array([0.25, 1.0]), 0.25000000001).tolist() == [False, True]
+    assert reaches_cut(np.array([0.5], np.float32), np.nextafter(0.5, 1)).tolist() == [False]
+    assert reaches_cut(np.array([0.25, 1.0]), 0.25000000001).tolist() == [False, True]
 
 
 def test_a_fraction_of_raters_is_cut_alike_in_both_widths():
     fractions = np.arange(7) / 6  # 5/6 is below itself in 32 bits
     for at in fractions:
-        assert reaches(fractions.astype(np.float32), at).tolist() == (fractions >= at).tolist()
+        assert reaches_cut(fractions.astype(np.float32), at).tolist() == (fractions >= at).tolist()
 
 
 def test_a_missing_number_reaches_no_cut():
-    assert reaches(np.array([np.nan, 0.7], np.float32), 0.7).tolist() == [False, True]
+    assert reaches_cut(np.array([np.nan, 0.7], np.float32), 0.7).tolist() == [False, True]
 
 
 def test_numbers_of_16_bits_are_read_as_they_print():
-    assert widened(np.array([0.1, 0.7, 1.0, np.nan], np.float16))[:3].tolist() == [0.1, 0.7, 1.0]
+    assert widen_floats(np.array([0.1, 0.7, 1.0, np.nan], np.float16))[:3].tolist() == [
+        0.1,
+        0.7,
+        1.0,
+    ]

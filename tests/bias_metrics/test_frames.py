@@ -12,13 +12,13 @@ Y_TRUE, Y_SCORE = [0, 1, 0, 1, 0, 1], [0.1, 0.9, 0.8, 0.7, 0.2, 0.75]
 MASKS = {"jewish": [True, True, False, False, False, True], "muslim": [False, False] + [True] * 4}
 
 
-def frame_of(library, **columns):
+def make_frame(library, **columns):
     return pytest.importorskip(library).DataFrame(columns)
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_the_columns_of_a_frame_are_subgroups(library):
-    frame = frame_of(library, **MASKS)
+    frame = make_frame(library, **MASKS)
     assert evaluate_bias(Y_TRUE, Y_SCORE, frame) == evaluate_bias(Y_TRUE, Y_SCORE, MASKS)
     one = compare_bias(Y_TRUE, Y_SCORE, Y_SCORE[::-1], frame).to_dict()
     assert one == compare_bias(Y_TRUE, Y_SCORE, Y_SCORE[::-1], MASKS).to_dict()
@@ -44,7 +44,7 @@ def test_a_lazy_frame_is_refused_with_what_to_call():
         def collect(self):
             raise NotImplementedError
 
-    for lazy in (LazyFrame(), frame_of("polars", **MASKS).lazy()):
+    for lazy in (LazyFrame(), make_frame("polars", **MASKS).lazy()):
         with pytest.raises(TypeError, match=r"a LazyFrame has none: call `\.collect\(\)`"):
             evaluate_bias(Y_TRUE, Y_SCORE, lazy)
 
@@ -72,7 +72,7 @@ def test_every_input_may_be_a_column_and_a_null_in_it_is_refused(kind):
     }
 
     def measured(of=make, **changed):
-        values = [of(library, one) if of else one for one in (given | changed).values()]
+        values = [of(library, array) if of else array for array in (given | changed).values()]
         y_true, y_score, muslim, weight, clusters = values
         return evaluate_bias(
             y_true, y_score, {"muslim": muslim}, sample_weight=weight, clusters=clusters
@@ -92,20 +92,20 @@ def test_any_mapping_is_subgroups():
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_a_column_of_fractions_is_refused_with_what_to_do(library):
-    frame = frame_of(library, muslim=[0.0, 0.3, 1.0, 1.0, 0.0, 0.0])
+    frame = make_frame(library, muslim=[0.0, 0.3, 1.0, 1.0, 0.0, 0.0])
     message = r"`subgroups\['muslim'\]` must be boolean .* got 0.3 \(row 1\).*`fraction >= 0.5`"
     with pytest.raises(ValueError, match=message):
         evaluate_bias(Y_TRUE, Y_SCORE, frame)
 
 
 def test_two_columns_of_one_name_are_refused():
-    frame = frame_of("pandas", **MASKS).set_axis(["muslim", "muslim"], axis=1)
+    frame = make_frame("pandas", **MASKS).set_axis(["muslim", "muslim"], axis=1)
     with pytest.raises(ValueError, match="`subgroups` must have different columns; got muslim tw"):
         evaluate_bias(Y_TRUE, Y_SCORE, frame)
 
 
 def test_a_column_without_a_string_for_a_name_is_refused():
-    frame = frame_of("pandas", **MASKS).set_axis([0, 1], axis=1)
+    frame = make_frame("pandas", **MASKS).set_axis([0, 1], axis=1)
     with pytest.raises(TypeError, match="`subgroups` must have strings as names; got 0"):
         evaluate_bias(Y_TRUE, Y_SCORE, frame)
 

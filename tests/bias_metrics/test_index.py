@@ -1,4 +1,4 @@
-"""Series with different row labels are refused: nothing is silently matched by position."""
+"""Series with different row labels are refused, instead of being matched by position."""
 
 import inspect
 import itertools
@@ -26,58 +26,70 @@ SCORE = np.random.default_rng(1).random(N)
 GAY = np.arange(N) < N // 2
 
 
-def series(values, index=INDEX):
+def make_series(values, index=INDEX):
     return pd.Series(values, index=index)
 
 
-def turned(values):
-    """The same values under labels in another order."""
-    return series(values, INDEX[::-1])
+def reverse_labels(values):
+    """Return the same values with labels in another order."""
+    return make_series(values, INDEX[::-1])
 
 
 def test_series_of_one_index_give_the_numbers_of_their_arrays():
-    found = evaluate_bias(series(LABEL), series(SCORE), {"gay": series(GAY)})
-    assert found == evaluate_bias(LABEL, SCORE, {"gay": GAY})
+    table = evaluate_bias(make_series(LABEL), make_series(SCORE), {"gay": make_series(GAY)})
+    assert table == evaluate_bias(LABEL, SCORE, {"gay": GAY})
 
 
 def test_arrays_and_series_may_be_mixed():
-    assert roc_auc(series(LABEL), SCORE) == roc_auc(LABEL, SCORE)
+    assert roc_auc(make_series(LABEL), SCORE) == roc_auc(LABEL, SCORE)
 
 
 def test_an_equal_index_made_apart_is_the_same_index():
     ranged = pd.RangeIndex(N), pd.Index(list(range(N)))
-    assert roc_auc(series(LABEL, ranged[0]), series(SCORE, ranged[1])) == roc_auc(LABEL, SCORE)
+    assert roc_auc(make_series(LABEL, ranged[0]), make_series(SCORE, ranged[1])) == roc_auc(
+        LABEL, SCORE
+    )
     lacking = pd.Index([np.nan, *range(N - 1)])
     again = pd.Index([np.nan, *range(N - 1)])
-    assert roc_auc(series(LABEL, lacking), series(SCORE, again)) == roc_auc(LABEL, SCORE)
+    assert roc_auc(make_series(LABEL, lacking), make_series(SCORE, again)) == roc_auc(LABEL, SCORE)
 
 
-ROWS = Rows(series(LABEL), {"gay": GAY})
-GAY_ = series(GAY)
+ROWS = Rows(make_series(LABEL), {"gay": GAY})
+GAY_ = make_series(GAY)
 
 
 @pytest.mark.parametrize(
     ("call", "name", "like"),
     [
-        (lambda: evaluate_bias(series(LABEL), turned(SCORE), {"gay": GAY}), "y_score", "y_true"),
         (
-            lambda: evaluate_bias(series(LABEL), SCORE, {"gay": turned(GAY)}),
+            lambda: evaluate_bias(make_series(LABEL), reverse_labels(SCORE), {"gay": GAY}),
+            "y_score",
+            "y_true",
+        ),
+        (
+            lambda: evaluate_bias(make_series(LABEL), SCORE, {"gay": reverse_labels(GAY)}),
             "subgroups['gay']",
             "y_true",
         ),
         (
-            lambda: evaluate_bias(series(LABEL), SCORE, {"gay": GAY}, clusters=turned(GAY)),
+            lambda: evaluate_bias(
+                make_series(LABEL), SCORE, {"gay": GAY}, clusters=reverse_labels(GAY)
+            ),
             "clusters",
             "y_true",
         ),
         (
-            lambda: compare_bias(series(LABEL), SCORE, turned(SCORE), {"gay": GAY}),
+            lambda: compare_bias(make_series(LABEL), SCORE, reverse_labels(SCORE), {"gay": GAY}),
             "y_score_b",
             "y_true",
         ),
-        (lambda: evaluate_slices(ROWS, SCORE, slices={"a": turned(GAY)}), "slices['a']", "y_true"),
         (
-            lambda: Rows(LABEL, {}, sample_weight=GAY_, clusters=turned(GAY)),
+            lambda: evaluate_slices(ROWS, SCORE, slices={"a": reverse_labels(GAY)}),
+            "slices['a']",
+            "y_true",
+        ),
+        (
+            lambda: Rows(LABEL, {}, sample_weight=GAY_, clusters=reverse_labels(GAY)),
             "clusters",
             "sample_weight",
         ),
@@ -100,7 +112,7 @@ def test_numbers_of_an_index_are_shown_as_they_are_written():
 
 def test_other_lengths_are_refused_with_their_numbers():
     with pytest.raises(ValueError, match=f"`y_score` must have {N} rows like `y_true`; got 10"):
-        roc_auc(series(LABEL), pd.Series(SCORE[:10]))
+        roc_auc(make_series(LABEL), pd.Series(SCORE[:10]))
 
 
 # ---- Every public function: an example of each of its inputs that has rows, and of others
@@ -144,15 +156,15 @@ COMPOUND = {
 }
 
 
-def made(name, first, last=None):
-    """Return an input whose rows have the labels that `first` gives; its last part, `last`."""
+def make_input(name, first, last=None):
+    """Make an input with row labels from `first`; its last part has labels from `last`."""
     if name in COMPOUND:
         return COMPOUND[name](first, last or first)
     return first(ARRAYS[name]) if name in ARRAYS else OTHERS[name]
 
 
-def public_functions():
-    """Yield public functions, constructors and methods, by name."""
+def iterate_functions():
+    """Yield names and public functions, constructors and methods."""
     for place in (bias_metrics, bias_metrics.plot, mitigation, parts):
         for name in place.__all__:
             found = getattr(place, name)
@@ -168,35 +180,35 @@ def public_functions():
                         yield f"{name}.{method}", known
 
 
-def inputs_of(name, function):
-    """Return the inputs of a function that have rows, and all that a call needs."""
+def make_inputs(name, function):
+    """Return a function's inputs that have rows, and all arguments of a call."""
     known = inspect.signature(function).parameters
     rows = [
         each
-        for each, one in known.items()
-        if any(kind in str(one.annotation) for kind in KINDS) and each not in WITHOUT_ROWS
+        for each, number in known.items()
+        if any(kind in str(number.annotation) for kind in KINDS) and each not in WITHOUT_ROWS
     ]
     if name.startswith("Rows.") and "self" in known:
         rows.insert(0, "self")
     return rows, [
         each
-        for each, one in known.items()
-        if one.default is one.empty and one.kind is not one.VAR_KEYWORD
+        for each, number in known.items()
+        if number.default is number.empty and number.kind is not number.VAR_KEYWORD
     ]
 
 
-def accepted(name, function):
-    """Return the pairs of inputs that a function takes although their rows have other labels."""
-    rows, needed = inputs_of(name, function)
+def find_accepted(name, function):
+    """Return the pairs of inputs that a function accepts despite different row labels."""
+    rows, needed = make_inputs(name, function)
     found = []
     for one, other in itertools.combinations_with_replacement(rows, 2):
         if OTHER_ROWS.get(one) != OTHER_ROWS.get(other) or (one == other and one not in PARTS):
             continue
-        given = {each: made(each, np.asarray) for each in needed}
+        given = {each: make_input(each, np.asarray) for each in needed}
         if one == other:
-            given[one] = made(one, series, turned)
+            given[one] = make_input(one, make_series, reverse_labels)
         else:
-            given |= {one: made(one, series), other: made(other, turned)}
+            given |= {one: make_input(one, make_series), other: make_input(other, reverse_labels)}
         if "values" in given:
             given["values"] = (given["values"],)
         call = inspect.BoundArguments(inspect.signature(function), given)
@@ -212,14 +224,14 @@ def accepted(name, function):
 
 FUNCTIONS = {
     name: function
-    for name, function in public_functions()
-    if len(inputs_of(name, function)[0]) > 1 or PARTS & set(inputs_of(name, function)[0])
+    for name, function in iterate_functions()
+    if len(make_inputs(name, function)[0]) > 1 or PARTS & set(make_inputs(name, function)[0])
 }
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_every_public_function_refuses_two_inputs_of_other_labels(name):
-    assert accepted(name, FUNCTIONS[name]) == []
+    assert find_accepted(name, FUNCTIONS[name]) == []
 
 
 def test_a_function_that_looks_at_no_index_would_be_found():
@@ -227,5 +239,11 @@ def test_a_function_that_looks_at_no_index_would_be_found():
         return y_true, threshold_set
 
     found = [("y_true", "threshold_set"), ("threshold_set", "threshold_set")]
-    assert accepted("unaligned", unaligned) == found[1:]
-    assert {"fped", "Rows", "Rows.scores", "ScoreCounts.of", "score_distributions"} < set(FUNCTIONS)
+    assert find_accepted("unaligned", unaligned) == found[1:]
+    assert {
+        "fped",
+        "Rows",
+        "Rows.check_scores",
+        "ScoreCounts.from_rows",
+        "score_distributions",
+    } < set(FUNCTIONS)

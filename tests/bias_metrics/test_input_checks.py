@@ -8,17 +8,17 @@ import pytest
 import bias_metrics
 from bias_metrics import Rows, evaluate_bias, roc_auc
 from bias_metrics._core.checks import check_mask, check_scores, check_weights
-from bias_metrics.report.steps import Options, measure_subgroup, rank_scores
+from bias_metrics.report.steps import ReportOptions, measure_subgroup, rank_scores
 
 SUBGROUP_METRICS = ("subgroup_auc", "bpsn_auc", "bnsp_auc", "positive_aeg", "negative_aeg")
 HINT = " Threshold fractions first: `fraction >= 0.5`."
 
 
-def exactly(message):
+def match_exactly(message):
     return f"^{re.escape(message)}$"
 
 
-def in_subgroup(name):
+def bind_subgroup(name):
     def call(y_true, y_score, sample_weight=None):
         function = getattr(bias_metrics, name)
         return function(y_true, y_score, [0, 1, 0, 1], sample_weight=sample_weight)
@@ -26,11 +26,11 @@ def in_subgroup(name):
     return call
 
 
-def of_report(y_true, y_score, sample_weight=None):
+def call_report(y_true, y_score, sample_weight=None):
     return evaluate_bias(y_true, y_score, {"g": [0, 1, 0, 1]}, sample_weight=sample_weight)
 
 
-def of_a_subgroup(y_true, y_score, sample_weight=None):
+def call_metric(y_true, y_score, sample_weight=None):
     everyone = rank_scores(
         [0, 1, 0, 1], [0.1, 0.2, 0.3, 0.4], sample_weight=sample_weight and [1] * 4
     )
@@ -40,10 +40,10 @@ def of_a_subgroup(y_true, y_score, sample_weight=None):
 # Every public function that takes arrays, called with labels, scores and weights.
 TAKES_ARRAYS = {
     "roc_auc": bias_metrics.roc_auc,
-    **{name: in_subgroup(name) for name in SUBGROUP_METRICS},
-    "evaluate_bias": of_report,
+    **{name: bind_subgroup(name) for name in SUBGROUP_METRICS},
+    "evaluate_bias": call_report,
     "rank_scores": rank_scores,
-    "measure_subgroup": of_a_subgroup,
+    "measure_subgroup": call_metric,
 }
 GOOD = {"y_true": [0, 1, 0, 1], "y_score": [0.1, 0.2, 0.3, 0.4]}
 WRONG_ARRAYS = [
@@ -125,8 +125,8 @@ WRONG_ARRAYS = [
 ]
 
 
-def checked(y_true, y_score, sample_weight=None):
-    """What every function does first."""
+def check_all(y_true, y_score, sample_weight=None):
+    """Run the checks that every function runs first."""
     n = check_mask("y_true", y_true).size
     check_scores("y_score", y_score, n)
     check_weights(sample_weight, n)
@@ -134,14 +134,14 @@ def checked(y_true, y_score, sample_weight=None):
 
 @pytest.mark.parametrize(("wrong", "error", "message"), WRONG_ARRAYS)
 def test_a_wrong_array_is_refused(wrong, error, message):
-    with pytest.raises(error, match=exactly(message)):
-        checked(**(GOOD | wrong))
+    with pytest.raises(error, match=match_exactly(message)):
+        check_all(**(GOOD | wrong))
 
 
 @pytest.mark.parametrize("call", TAKES_ARRAYS.values(), ids=TAKES_ARRAYS)
 @pytest.mark.parametrize(("wrong", "error", "message"), [WRONG_ARRAYS[at] for at in (1, 7, 12)])
 def test_every_function_checks_each_of_its_arrays(call, wrong, error, message):
-    with pytest.raises(error, match=exactly(message)):
+    with pytest.raises(error, match=match_exactly(message)):
         call(**(GOOD | wrong))
 
 
@@ -163,7 +163,7 @@ def test_every_function_checks_each_of_its_arrays(call, wrong, error, message):
     ],
 )
 def test_every_subgroup_metric_refuses_a_wrong_mask(name, mask, error, message):
-    with pytest.raises(error, match=exactly(message)):
+    with pytest.raises(error, match=match_exactly(message)):
         getattr(bias_metrics, name)(*GOOD.values(), mask)
 
 
@@ -192,7 +192,7 @@ def test_every_subgroup_metric_refuses_a_wrong_mask(name, mask, error, message):
     ],
 )
 def test_a_report_refuses_wrong_subgroups(subgroups, error, message):
-    with pytest.raises(error, match=exactly(message)):
+    with pytest.raises(error, match=match_exactly(message)):
         evaluate_bias(*GOOD.values(), subgroups)
 
 
@@ -210,7 +210,7 @@ def test_a_column_of_group_names_is_a_mask_for_each(missing):
 
 def test_a_column_of_names_and_numbers_is_refused():
     message = "`subgroups` must hold names as text; got 3 (row 2)."
-    with pytest.raises(TypeError, match=exactly(message)):
+    with pytest.raises(TypeError, match=match_exactly(message)):
         evaluate_bias(*GOOD.values(), ["muslim", "jewish", 3, None])
 
 
@@ -223,7 +223,7 @@ def test_names_of_other_rows_are_refused():
 
 
 class TensorOfBfloat16:
-    """A tensor of 16 bits whose numbers numpy cannot read."""
+    """A tensor of 16-bit numbers, which numpy cannot read."""
 
     dtype = "torch.bfloat16"
 
@@ -256,15 +256,15 @@ WRONG_OPTIONS = [
 
 @pytest.mark.parametrize(("option", "message"), WRONG_OPTIONS)
 def test_a_report_and_its_options_refuse_wrong_values_in_the_same_words(option, message):
-    with pytest.raises(ValueError, match=exactly(message)):
+    with pytest.raises(ValueError, match=match_exactly(message)):
         evaluate_bias(*GOOD.values(), {"g": [0, 1, 0, 1]}, **option)
-    with pytest.raises(ValueError, match=exactly(message)):
-        Options.of(Rows(GOOD["y_true"], {"g": [0, 1, 0, 1]}), **option)
+    with pytest.raises(ValueError, match=match_exactly(message)):
+        ReportOptions.from_arguments(Rows(GOOD["y_true"], {"g": [0, 1, 0, 1]}), **option)
 
 
 def test_naming_a_group_when_there_are_none_says_so():
     message = "`power_mean_groups` must name subgroups; got 'g' (known: none)."
-    with pytest.raises(ValueError, match=exactly(message)):
+    with pytest.raises(ValueError, match=match_exactly(message)):
         evaluate_bias(*GOOD.values(), {}, power_mean_groups=["g"])
 
 
@@ -272,7 +272,7 @@ def test_naming_a_group_when_there_are_none_says_so():
 def test_a_subgroup_is_weighted_if_and_only_if_the_ranked_rows_are(ranked, measured):
     everyone = rank_scores(**GOOD, sample_weight=ranked)
     message = "`sample_weight` must be given if and only if `rank_scores` had weights."
-    with pytest.raises(ValueError, match=exactly(message)):
+    with pytest.raises(ValueError, match=match_exactly(message)):
         measure_subgroup(everyone, [0, 1], [0.1, 0.2], sample_weight=measured)
 
 
@@ -284,14 +284,14 @@ def test_a_subgroup_is_weighted_if_and_only_if_the_ranked_rows_are(ranked, measu
     ],
 )
 def test_a_subgroup_cannot_have_more_rows_than_were_ranked(labels, message):
-    with pytest.raises(ValueError, match=exactly(message)):
+    with pytest.raises(ValueError, match=match_exactly(message)):
         measure_subgroup(rank_scores(**GOOD), labels, [0.1, 0.2, 0.3])
 
 
 def test_a_subgroup_of_another_dtype_than_was_ranked_is_refused():
     everyone = rank_scores([0, 1], np.array([0.1, 0.2], dtype=np.float32))
     message = "`y_score` must be float32 as ranked; got float64."
-    with pytest.raises(TypeError, match=exactly(message)):
+    with pytest.raises(TypeError, match=match_exactly(message)):
         measure_subgroup(everyone, [1], [0.2])
 
 
@@ -305,8 +305,8 @@ def test_whole_scores_that_would_become_equal_are_refused(kind):
     y_true = [0, 1, 0, 1]
     for fine in (2**53, 2**53 - 1):
         roc_auc(y_true, np.array([1, 2, 3, fine], kind))
-    told = r"`y_score` must be whole .* 2\^53.*9007199254740993 \(row 2"
-    with pytest.raises(ValueError, match=told):
+    message = r"`y_score` must be whole .* 2\^53.*9007199254740993 \(row 2"
+    with pytest.raises(ValueError, match=message):
         roc_auc(y_true, np.array([1, 2, 2**53 + 1, 2**53 + 2], kind))
 
 

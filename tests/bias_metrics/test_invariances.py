@@ -1,4 +1,4 @@
-"""Evidence 4: what must not change a metric, for every public function."""
+"""Evidence 4: transformations that must not change a metric, for every public function."""
 
 import inspect
 from dataclasses import dataclass, replace
@@ -32,8 +32,8 @@ class Rows:
 
 
 @st.composite
-def some_rows(draw, *, weighted=None, both_groups=False):
-    """Up to 30 rows with many ties; a weight of 0 is as likely as 1, 2 or 3."""
+def draw_rows(draw, *, weighted=None, both_groups=False):
+    """Draw up to 30 rows with many ties; weights of 0, 1, 2 and 3 are equally likely."""
     row = st.tuples(st.booleans(), st.integers(-3, 3), st.booleans(), st.integers(0, 3))
     drawn = draw(st.lists(row, max_size=30))
     if both_groups:  # at least one row in every cell, so that every metric is defined
@@ -50,7 +50,7 @@ def some_rows(draw, *, weighted=None, both_groups=False):
     )
 
 
-def overall(rows):
+def bind_overall(rows):
     return [roc_auc(rows.y_true, rows.y_score, sample_weight=rows.sample_weight).value]
 
 
@@ -62,44 +62,44 @@ def in_subgroup(name):
     return measure
 
 
-def report_of(rows):
+def make_report(rows):
     groups = {"g": rows.in_subgroup, "rest": ~rows.in_subgroup}
     return evaluate_bias(rows.y_true, rows.y_score, groups, sample_weight=rows.sample_weight)
 
 
-def whole_report(rows):
-    table = report_of(rows)
+def make_whole_report(rows):
+    table = make_report(rows)
     worst = [table.worst(metric).value.value for metric in SUBGROUP_METRICS]
     return [number.value for number in table.values()] + worst
 
 
-def reports_of_slices(rows):
+def make_slice_reports(rows):
     groups = {"g": rows.in_subgroup, "rest": ~rows.in_subgroup}
     slices = {"all": np.ones_like(rows.in_subgroup), "toxic or g": rows.y_true | rows.in_subgroup}
     all_rows = bias_metrics.Rows(rows.y_true, groups, sample_weight=rows.sample_weight)
-    found = bias_metrics.evaluate_slices(all_rows, rows.y_score, slices=slices)
-    return [report.overall.auc.value for report in found.values()]
+    reports = bias_metrics.evaluate_slices(all_rows, rows.y_score, slices=slices)
+    return [report.overall.auc.value for report in reports.values()]
 
 
-def mean_of_the_aucs(rows):
+def compute_power_mean(rows):
     values = [in_subgroup(name)(rows)[0] for name in POWER_MEAN_PARTS]
     return [None if None in values else power_mean(values)]
 
 
-def score_of_the_aucs(rows):
+def compute_final_score(rows):
     parts = {name: in_subgroup(name)(rows)[0] for name in POWER_MEAN_PARTS}
     means = {name: MetricValue(value) for name, value in parts.items()}
-    return [final_score(MetricValue(overall(rows)[0]), means).value]
+    return [final_score(MetricValue(bind_overall(rows)[0]), means).value]
 
 
 # Every public function, as a list of numbers of some rows.
 REGISTRY = {
-    "roc_auc": overall,
+    "roc_auc": bind_overall,
     **{name: in_subgroup(name) for name in (*POWER_MEAN_PARTS, "positive_aeg", "negative_aeg")},
-    "power_mean": mean_of_the_aucs,
-    "final_score": score_of_the_aucs,
-    "evaluate_bias": whole_report,
-    "evaluate_slices": reports_of_slices,
+    "power_mean": compute_power_mean,
+    "final_score": compute_final_score,
+    "evaluate_bias": make_whole_report,
+    "evaluate_slices": make_slice_reports,
 }
 # Two models, and more, have invariances of their own, in test_comparison.py.
 OF_TWO_MODELS = {"compare_bias", "compare_candidates"}
@@ -136,47 +136,47 @@ def test_the_registry_holds_every_public_function():
 
 
 @every_metric
-@given(rows=some_rows(weighted=True))
+@given(rows=draw_rows(weighted=True))
 def test_integer_weights_equal_repetition(measure, rows):
     assert measure(rows) == measure(rows.repeated())
 
 
 @every_metric
-@given(rows=some_rows(weighted=True))
+@given(rows=draw_rows(weighted=True))
 def test_rows_of_weight_zero_equal_absent_rows(measure, rows):
     assert measure(rows) == measure(rows.take(rows.sample_weight > 0))
 
 
 @every_metric
-@given(rows=some_rows(weighted=False))
+@given(rows=draw_rows(weighted=False))
 def test_weights_of_one_equal_no_weights(measure, rows):
     ones = np.ones(rows.y_true.size)
     assert measure(replace(rows, sample_weight=ones)) == measure(rows)
 
 
 @every_metric
-@given(rows=some_rows(weighted=True), factor=st.sampled_from([0.125, 0.3, 7.0, 1e6]))
+@given(rows=draw_rows(weighted=True), factor=st.sampled_from([0.125, 0.3, 7.0, 1e6]))
 def test_only_the_proportions_of_the_weights_count(measure, rows, factor):
     scaled = replace(rows, sample_weight=rows.sample_weight * factor)
     assert measure(scaled) == pytest.approx(measure(rows), abs=1e-12)
 
 
 @every_metric
-@given(rows=some_rows())
+@given(rows=draw_rows())
 def test_replacing_scores_by_their_ranks_changes_nothing(measure, rows):
     _, ranks = np.unique(rows.y_score, return_inverse=True)
     assert measure(replace(rows, y_score=ranks)) == measure(rows)
 
 
 @every_metric
-@given(rows=some_rows(), seed=st.integers(0, 1000))
+@given(rows=draw_rows(), seed=st.integers(0, 1000))
 def test_the_order_of_the_rows_does_not_count(measure, rows, seed):
     order = np.random.default_rng(seed).permutation(rows.y_true.size)
     assert measure(rows.take(order)) == measure(rows)
 
 
 @every_metric
-@given(rows=some_rows())
+@given(rows=draw_rows())
 def test_measuring_leaves_its_arguments_as_they_were(measure, rows):
     before = rows.take(np.arange(rows.y_true.size))
     measure(rows)
@@ -185,7 +185,7 @@ def test_measuring_leaves_its_arguments_as_they_were(measure, rows):
 
 
 @pytest.mark.parametrize("name", ["roc_auc", *POWER_MEAN_PARTS])
-@given(rows=some_rows())
+@given(rows=draw_rows())
 def test_negating_the_scores_maps_an_auc_to_its_complement(name, rows):
     [value] = REGISTRY[name](rows)
     [negated] = REGISTRY[name](replace(rows, y_score=-rows.y_score))
@@ -193,14 +193,14 @@ def test_negating_the_scores_maps_an_auc_to_its_complement(name, rows):
 
 
 @pytest.mark.parametrize("name", ["positive_aeg", "negative_aeg"])
-@given(rows=some_rows())
+@given(rows=draw_rows())
 def test_negating_the_scores_negates_a_gap(name, rows):
     [value] = REGISTRY[name](rows)
     [negated] = REGISTRY[name](replace(rows, y_score=-rows.y_score))
     assert negated == (None if value is None else pytest.approx(-value, abs=1e-12))
 
 
-@given(rows=some_rows())
+@given(rows=draw_rows())
 def test_flipping_the_mask_swaps_bpsn_with_bnsp(rows):
     flipped = replace(rows, in_subgroup=~rows.in_subgroup)
     for name, other in [("bpsn_auc", "bnsp_auc"), ("bnsp_auc", "bpsn_auc")]:
@@ -208,7 +208,7 @@ def test_flipping_the_mask_swaps_bpsn_with_bnsp(rows):
 
 
 @pytest.mark.parametrize("name", ["positive_aeg", "negative_aeg"])
-@given(rows=some_rows())
+@given(rows=draw_rows())
 def test_flipping_the_mask_negates_a_gap(name, rows):
     [value] = REGISTRY[name](rows)
     [flipped] = REGISTRY[name](replace(rows, in_subgroup=~rows.in_subgroup))
@@ -222,14 +222,14 @@ def test_flipping_the_mask_negates_a_gap(name, rows):
         ("positive_aeg", -1, "negative_aeg"),
     ],
 )
-@given(rows=some_rows())
+@given(rows=draw_rows())
 def test_turning_labels_and_scores_around_exchanges_the_classes(name, sign, other, rows):
     [value] = REGISTRY[name](rows)
     [turned] = REGISTRY[other](replace(rows, y_true=~rows.y_true, y_score=-rows.y_score))
     assert turned == (None if value is None else pytest.approx(sign * value, abs=1e-12))
 
 
-@given(rows=some_rows(both_groups=True))
+@given(rows=draw_rows(both_groups=True))
 def test_overall_auc_is_the_mean_of_four_aucs_weighted_by_their_pairs(rows):
     weight = np.ones(rows.y_true.size) if rows.sample_weight is None else rows.sample_weight
     y, g = rows.y_true, rows.in_subgroup
@@ -237,16 +237,16 @@ def test_overall_auc_is_the_mean_of_four_aucs_weighted_by_their_pairs(rows):
     neg, sub_neg = weight[~y & ~g].sum(), weight[~y & g].sum()
     wins = (
         in_subgroup("subgroup_auc")(rows)[0] * sub_pos * sub_neg
-        + overall(rows.take(~g))[0] * pos * neg
+        + bind_overall(rows.take(~g))[0] * pos * neg
         + in_subgroup("bpsn_auc")(rows)[0] * pos * sub_neg
         + in_subgroup("bnsp_auc")(rows)[0] * sub_pos * neg
     )
     pairs = (pos + sub_pos) * (neg + sub_neg)
-    assert overall(rows)[0] == pytest.approx(wins / pairs, abs=1e-12)
+    assert bind_overall(rows)[0] == pytest.approx(wins / pairs, abs=1e-12)
 
 
-@given(rows=some_rows(both_groups=True))
+@given(rows=draw_rows(both_groups=True))
 def test_every_value_lies_in_its_range(rows):
-    for key, number in report_of(rows).items():
+    for key, number in make_report(rows).items():
         low, high = (-0.5, 0.5) if key.metric.endswith("_aeg") else (0, 1)
         assert low <= number.value <= high

@@ -1,4 +1,4 @@
-"""What must not change a description of data, for every function that is not a plain metric."""
+"""Transformations that must not change a description of data, for functions without metrics."""
 
 import inspect
 from dataclasses import dataclass, replace
@@ -36,7 +36,7 @@ class Rows:
 
 
 @st.composite
-def some_rows(draw):
+def draw_rows(draw):
     n = 3 * draw(st.integers(0, 8))
     rng = np.random.default_rng(draw(st.integers(0, 10_000)))
     return Rows(
@@ -46,7 +46,7 @@ def some_rows(draw):
     )
 
 
-def worst_of_each_metric(rows):
+def find_worst_subgroups(rows):
     arrays = rows.y_true, rows.y_score, rows.subgroups
     table = bias_metrics.evaluate_bias(*arrays, intervals=False)
     return {name: table.worst(name).to_dict() for name in SUBGROUP_METRICS}
@@ -58,22 +58,22 @@ REGISTRY = {
         rows.subgroups, max_order=3, min_support=2, y_true=rows.y_true
     ).to_dict(),
     "roll_up": lambda rows: bias_metrics.roll_up(rows.subgroups).to_dict(),
-    "worst": worst_of_each_metric,
+    "worst": find_worst_subgroups,
 }
 every_function = pytest.mark.parametrize("describe", REGISTRY.values(), ids=REGISTRY)
 
 
-def leaves(node):
+def iterate_leaves(node):
     if isinstance(node, dict):
-        return [leaf for key in sorted(node) for leaf in leaves(node[key])]
+        return [leaf for key in sorted(node) for leaf in iterate_leaves(node[key])]
     if isinstance(node, list):
-        return [leaf for child in node for leaf in leaves(child)]
+        return [leaf for child in node for leaf in iterate_leaves(child)]
     return [node]
 
 
-def assert_the_same(one, other):
+def assert_equal_values(one, other):
     assert one.keys() == other.keys()
-    for left, right in zip(leaves(one), leaves(other), strict=True):
+    for left, right in zip(iterate_leaves(one), iterate_leaves(other), strict=True):
         numbers = isinstance(left, float) and isinstance(right, float)
         assert left == (pytest.approx(right, abs=1e-12) if numbers else right)
 
@@ -89,14 +89,14 @@ def test_the_registry_holds_every_public_function_of_these_modules():
 
 
 @every_function
-@given(rows=some_rows(), seed=st.integers(0, 1000))
+@given(rows=draw_rows(), seed=st.integers(0, 1000))
 def test_the_order_of_the_rows_does_not_count(describe, rows, seed):
     order = np.random.default_rng(seed).permutation(rows.y_score.size)
-    assert_the_same(describe(rows.take(order)), describe(rows))
+    assert_equal_values(describe(rows.take(order)), describe(rows))
 
 
 @every_function
-@given(rows=some_rows())
+@given(rows=draw_rows())
 def test_describing_leaves_its_arguments_as_they_were(describe, rows):
     before = rows.take(np.arange(rows.y_score.size))
     describe(rows)
@@ -105,35 +105,35 @@ def test_describing_leaves_its_arguments_as_they_were(describe, rows):
 
 
 @every_function
-@given(rows=some_rows())
+@given(rows=draw_rows())
 def test_zeros_and_ones_mean_what_false_and_true_mean(describe, rows):
-    assert_the_same(describe(replace(rows, masks=rows.masks.astype(np.int8))), describe(rows))
+    assert_equal_values(describe(replace(rows, masks=rows.masks.astype(np.int8))), describe(rows))
 
 
 @every_function
-@given(rows=some_rows())
+@given(rows=draw_rows())
 def test_results_are_plain_python_values(describe, rows):
-    assert {type(leaf) for leaf in leaves(describe(rows))} <= {int, float, str, type(None)}
+    assert {type(leaf) for leaf in iterate_leaves(describe(rows))} <= {int, float, str, type(None)}
 
 
-@given(rows=some_rows())
+@given(rows=draw_rows())
 def test_what_is_made_of_aucs_does_not_change_with_the_ranks(rows):
     _, ranks = np.unique(rows.y_score, return_inverse=True)
     ranked = replace(rows, y_score=ranks.reshape(-1))
     describe = REGISTRY["worst"]
-    assert_the_same(describe(ranked), describe(rows))
+    assert_equal_values(describe(ranked), describe(rows))
 
 
-def shares(node):
-    """Every value that is no count."""
+def keep_shares(node):
+    """Return all values except counts."""
     if isinstance(node, dict):
-        found = {key: shares(child) for key, child in node.items()}
-        return {k: v for k, v in found.items() if not k.startswith("n")}
-    return [shares(child) for child in node] if isinstance(node, list) else node
+        numbers = {key: keep_shares(child) for key, child in node.items()}
+        return {k: v for k, v in numbers.items() if not k.startswith("n")}
+    return [keep_shares(child) for child in node] if isinstance(node, list) else node
 
 
-@given(rows=some_rows(), times=st.integers(2, 4))
+@given(rows=draw_rows(), times=st.integers(2, 4))
 def test_shares_of_rows_that_are_all_repeated_are_the_same(rows, times):
     repeated = rows.take(np.tile(np.arange(rows.y_score.size), times))
     describe = REGISTRY["worst"]
-    assert_the_same(shares(describe(repeated)), shares(describe(rows)))
+    assert_equal_values(keep_shares(describe(repeated)), keep_shares(describe(rows)))

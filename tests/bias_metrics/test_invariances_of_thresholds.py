@@ -1,4 +1,4 @@
-"""What must not change the errors at a threshold, for every function that has one."""
+"""Transformations that must not change errors at a threshold, for every function of these."""
 
 import inspect
 import re
@@ -41,8 +41,8 @@ class Rows:
 
 
 @st.composite
-def some_rows(draw):
-    """Up to 30 rows with many ties; a weight of 0 is as likely as 1, 2 or 3."""
+def draw_rows(draw):
+    """Draw up to 30 rows with many ties; weights of 0, 1, 2 and 3 are equally likely."""
     n = draw(st.integers(0, 30))
     rng = np.random.default_rng(draw(st.integers(0, 10_000)))
     return Rows(
@@ -53,27 +53,27 @@ def some_rows(draw):
     )
 
 
-def arrays(rows):
+def list_arrays(rows):
     return rows.y_true, rows.y_score, rows.subgroups
 
 
-def pinned(function):
-    """Both forms, one of them sampled with the same generator every time."""
+def bind_pinned(function):
+    """Bind both forms; the sampled form uses the same generator every time."""
 
     def measure(rows, _):
         last = rows.subgroups["a"] if function is pinned_auc else rows.subgroups
         sampled = {"method": "sampled", "rng": np.random.default_rng(0)}
-        forms = [function(*arrays(rows)[:2], last, **options) for options in ({}, sampled)]
+        forms = [function(*list_arrays(rows)[:2], last, **options) for options in ({}, sampled)]
         return {str(i): form.to_dict() for i, form in enumerate(forms)}
 
     return measure
 
 
-def error_range(rows, _):
-    """The range, and how many rows score below each of its ends."""
+def measure_error_range(rows, _):
+    """Measure the range, and the number of rows below each end."""
     if rows.y_true.all() or not rows.y_true.any():
         return {}
-    ends = equal_error_range(*arrays(rows)[:2])
+    ends = equal_error_range(*list_arrays(rows)[:2])
     below = [int((rows.y_score < end).sum()) for end in ends]
     return {"thresholds": list(ends), "n_below": below}
 
@@ -81,33 +81,37 @@ def error_range(rows, _):
 # Every public function of MODULES, as plain values of some rows and their weights.
 WEIGHTED = {
     "equal_error_rate": lambda rows, weight: {
-        method: equal_error_rate(*arrays(rows)[:2], method=method, sample_weight=weight).to_dict()
+        method: equal_error_rate(
+            *list_arrays(rows)[:2], method=method, sample_weight=weight
+        ).to_dict()
         for method in ("rates", "counts")
     },
     "error_rates": lambda rows, weight: error_rates(
-        *arrays(rows)[:2], threshold=0.5, sample_weight=weight
+        *list_arrays(rows)[:2], threshold=0.5, sample_weight=weight
     ).to_dict(),
     "threshold_table": lambda rows, weight: threshold_table(
-        *arrays(rows), sample_weight=weight
+        *list_arrays(rows), sample_weight=weight
     ).to_dict(),
 }
 REGISTRY = WEIGHTED | {
-    "equal_error_range": error_range,
-    "fned": lambda rows, _: fned(*arrays(rows)).to_dict(),
-    "fped": lambda rows, _: fped(*arrays(rows)).to_dict(),
-    "pinned_auc": pinned(pinned_auc),
-    "pinned_auc_equality_difference": pinned(pinned_auc_equality_difference),
-    "threshold_report": lambda rows, _: threshold_report(*arrays(rows), threshold=0.5).to_dict(),
+    "equal_error_range": measure_error_range,
+    "fned": lambda rows, _: fned(*list_arrays(rows)).to_dict(),
+    "fped": lambda rows, _: fped(*list_arrays(rows)).to_dict(),
+    "pinned_auc": bind_pinned(pinned_auc),
+    "pinned_auc_equality_difference": bind_pinned(pinned_auc_equality_difference),
+    "threshold_report": lambda rows, _: threshold_report(
+        *list_arrays(rows), threshold=0.5
+    ).to_dict(),
 }
 every_function = pytest.mark.parametrize("measure", REGISTRY.values(), ids=REGISTRY)
 every_weighted = pytest.mark.parametrize("measure", WEIGHTED.values(), ids=WEIGHTED)
 
 
-def leaves(node):
+def iterate_leaves(node):
     if isinstance(node, dict):
-        return [leaf for key in sorted(node) for leaf in leaves(node[key])]
+        return [leaf for key in sorted(node) for leaf in iterate_leaves(node[key])]
     if isinstance(node, list):
-        return [leaf for child in node for leaf in leaves(child)]
+        return [leaf for child in node for leaf in iterate_leaves(child)]
     return [node]
 
 
@@ -131,37 +135,39 @@ def test_those_that_take_weights_are_known_as_such():
 
 
 @every_weighted
-@given(rows=some_rows())
+@given(rows=draw_rows())
 def test_integer_weights_equal_repetition(measure, rows):
     repeated = rows.take(np.repeat(np.arange(rows.y_true.size), rows.sample_weight))
     assert measure(rows, rows.sample_weight) == measure(repeated, None)
 
 
 @every_weighted
-@given(rows=some_rows())
+@given(rows=draw_rows())
 def test_rows_of_weight_zero_equal_absent_rows(measure, rows):
     present = rows.take(rows.sample_weight > 0)
     assert measure(rows, rows.sample_weight) == measure(present, present.sample_weight)
 
 
-def shares(node):
-    """Every value that is no count."""
+def keep_shares(node):
+    """Return all values except counts."""
     if isinstance(node, dict):
-        return {key: shares(child) for key, child in node.items() if not key.startswith("n_")}
-    return [shares(child) for child in node] if isinstance(node, list) else node
+        return {key: keep_shares(child) for key, child in node.items() if not key.startswith("n_")}
+    return [keep_shares(child) for child in node] if isinstance(node, list) else node
 
 
 @every_weighted
-@given(rows=some_rows(), factor=st.sampled_from([0.125, 0.3, 7.0, 1e6]))
+@given(rows=draw_rows(), factor=st.sampled_from([0.125, 0.3, 7.0, 1e6]))
 def test_only_the_proportions_of_the_weights_count(measure, rows, factor):
-    scaled = leaves(shares(measure(rows, rows.sample_weight * factor)))
-    for one, other in zip(scaled, leaves(shares(measure(rows, rows.sample_weight))), strict=True):
+    scaled = iterate_leaves(keep_shares(measure(rows, rows.sample_weight * factor)))
+    for one, other in zip(
+        scaled, iterate_leaves(keep_shares(measure(rows, rows.sample_weight))), strict=True
+    ):
         numbers = isinstance(one, float) and isinstance(other, float)
         assert one == (pytest.approx(other, abs=1e-12) if numbers else other)
 
 
 @every_function
-@given(rows=some_rows(), seed=st.integers(0, 1000))
+@given(rows=draw_rows(), seed=st.integers(0, 1000))
 def test_the_order_of_the_rows_does_not_count(measure, rows, seed):
     order = np.random.default_rng(seed).permutation(rows.y_true.size)
     shuffled = rows.take(order)
@@ -169,7 +175,7 @@ def test_the_order_of_the_rows_does_not_count(measure, rows, seed):
 
 
 @every_function
-@given(rows=some_rows())
+@given(rows=draw_rows())
 def test_measuring_leaves_its_arguments_as_they_were(measure, rows):
     before = rows.take(np.arange(rows.y_true.size))
     measure(rows, rows.sample_weight)
@@ -178,17 +184,17 @@ def test_measuring_leaves_its_arguments_as_they_were(measure, rows):
 
 
 @every_function
-@given(rows=some_rows())
+@given(rows=draw_rows())
 def test_results_are_plain_python_values(measure, rows):
     plain = {int, float, bool, str, type(None)}
-    assert {type(leaf) for leaf in leaves(measure(rows, None))} <= plain
+    assert {type(leaf) for leaf in iterate_leaves(measure(rows, None))} <= plain
 
 
-def without_thresholds(node):
+def drop_thresholds(node):
     if isinstance(node, dict):
         kept = {key: child for key, child in node.items() if not key.startswith("threshold")}
-        return {key: without_thresholds(child) for key, child in kept.items()}
-    return [without_thresholds(child) for child in node] if isinstance(node, list) else node
+        return {key: drop_thresholds(child) for key, child in kept.items()}
+    return [drop_thresholds(child) for child in node] if isinstance(node, list) else node
 
 
 # A fixed threshold means another decision when the scores are replaced by their ranks.
@@ -196,7 +202,7 @@ AT_A_FIXED_THRESHOLD = {"error_rates", "threshold_report"}
 
 
 @pytest.mark.parametrize("name", sorted(REGISTRY.keys() - AT_A_FIXED_THRESHOLD))
-@given(rows=some_rows())
+@given(rows=draw_rows())
 def test_replacing_scores_by_their_ranks_changes_thresholds_alone(name, rows):
     _, ranks = np.unique(rows.y_score, return_inverse=True)
     ranked = replace(rows, y_score=ranks.reshape(-1))
@@ -204,7 +210,7 @@ def test_replacing_scores_by_their_ranks_changes_thresholds_alone(name, rows):
     found = [REGISTRY[name](one, None) for one in (ranked, rows)]
     if name == "equal_error_rate":  # `counts` looks between 0 and 1 only
         found = [by_method["rates"] for by_method in found]
-    one, other = (without_thresholds(each) for each in found)
+    one, other = (drop_thresholds(each) for each in found)
     assert one == other
 
 

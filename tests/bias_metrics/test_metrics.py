@@ -1,4 +1,4 @@
-"""The table of metrics, and that everything which lists metrics reads it."""
+"""The registry of metrics, which all code that lists metrics reads."""
 
 import re
 import subprocess
@@ -19,8 +19,8 @@ from bias_metrics.metrics import (
     METRICS,
     Metric,
     Rate,
-    metrics_of,
-    subgroup_metric,
+    find_subgroup_metric,
+    list_metrics,
 )
 
 LIBRARY = Path(bias_metrics.__file__).parent
@@ -32,7 +32,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-name, last = "bias_metrics.metrics", '    _aeg("negative", "harmless", "harmless"),\\n'
+name, last = "bias_metrics.metrics", '    _make_aeg("negative", "harmless", "harmless"),\\n'
 row = (
     'Metric("bpsp_auc", "BPSP AUC", ("subgroup",), Pair("positive", "positive"), '
     'question="{of}", harm="{group}"),'
@@ -61,7 +61,7 @@ assert found.subgroups["gay"].bpsp_auc.value == found.subgroups["gay"].positive_
 assert table.worst("bpsp_auc").subgroup == "gay"
 assert "bpsp_auc" in [row["metric"] for row in table.rows()]
 assert "bpsp_auc" in str(table)
-evidence = Evidence(table.with_numbers(found, against="champion"))
+evidence = Evidence(table.add_numbers(found, against="champion"))
 rule = Rule("bpsp_auc", "each", floor=0.4)
 verdict = judge_rules({(None, rule.level): evidence}, [rule])
 print(*(f"{result.metric} {result.group} {result.outcome}" for result in verdict.results))
@@ -106,9 +106,9 @@ def test_a_metric_compares_these_classes(name, own, background):
 
 
 def test_a_metric_is_found_by_the_rows_that_it_compares():
-    assert subgroup_metric("positive", "negative") == "bnsp_auc"
-    assert subgroup_metric("positive", "negative", inside=True) == "subgroup_auc"
-    assert subgroup_metric("negative", "negative") == "negative_aeg"
+    assert find_subgroup_metric("positive", "negative") == "bnsp_auc"
+    assert find_subgroup_metric("positive", "negative", inside=True) == "subgroup_auc"
+    assert find_subgroup_metric("negative", "negative") == "negative_aeg"
 
 
 def test_the_final_score_is_made_of_the_three_aucs_of_a_subgroup():
@@ -143,16 +143,16 @@ def test_a_row_of_the_table_is_all_that_a_further_rate_needs_to_be_gated(monkeyp
     y_true, group = rng.random(2000) < 0.5, {"g": rng.random(2000) < 0.5}
     first = y_true + rng.normal(size=2000) - 0.8 * (group["g"] & y_true)
     second = y_true + rng.normal(size=2000)
-    assert "recall_gap" in metrics_of("subgroup")
+    assert "recall_gap" in list_metrics("subgroup")
     rule = Rule("recall_gap", "each", ceiling=0.1, margin=0.05, threshold="given")
     options = {"confidence": rule.level}
     table = evaluate_bias(y_true, first, group, threshold=0.5, **options)
     change = compare_bias(y_true, first, second, group, thresholds=(0.5, 0.5), **options)
     cells = table.subgroups["g"]
     assert cells["recall_gap"].value == pytest.approx(-cells["fnr_gap"].value)
-    evidence = Evidence(table.with_numbers(change, against="champion"))
+    evidence = Evidence(table.add_numbers(change, against="champion"))
     verdict = judge_rules({(None, rule.level): evidence}, [rule])
-    assert [(one.kind, one.outcome) for one in verdict.results] == [
+    assert [(result.kind, result.outcome) for result in verdict.results] == [
         ("ceiling", "fail"),
         ("champion", "fail"),
     ]

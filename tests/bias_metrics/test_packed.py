@@ -1,25 +1,25 @@
-"""Packed masks give the same numbers as masks, also with more subgroups than are cached."""
+"""Packed masks give the same numbers as masks, even with more subgroups than the cache holds."""
 
 import numpy as np
 import pytest
 
 from bias_metrics import compare_bias, evaluate_bias, threshold_report
 from bias_metrics._core.packed import PackedMasks
-from bias_metrics.report.steps import KEPT, Lazily
+from bias_metrics.report.steps import MAX_CACHED, LazyMapping
 
 N = 1501
 RNG = np.random.default_rng(4)
 LABEL = RNG.random(N) < 0.4
 SCORE, OTHER = RNG.normal(LABEL, 1.0), RNG.normal(LABEL, 1.2)
-MASKS = {f"group {one}": RNG.random(N) < 0.1 for one in range(KEPT + 6)}
-PACKED = PackedMasks.of(MASKS.items(), N)
+MASKS = {f"group {one}": RNG.random(N) < 0.1 for one in range(MAX_CACHED + 6)}
+PACKED = PackedMasks.from_masks(MASKS.items(), N)
 
 
 @pytest.mark.parametrize("background", ["outside_subgroup", "no_identity"])
 def test_reports_and_comparisons_are_the_same(background):
     few = list(MASKS)[:5]
     masks = {name: MASKS[name] for name in few}
-    packed = PackedMasks.of(masks.items(), N)
+    packed = PackedMasks.from_masks(masks.items(), N)
     options = {"background": background}
     assert evaluate_bias(LABEL, SCORE, packed, **options) == evaluate_bias(
         LABEL, SCORE, masks, **options
@@ -30,10 +30,10 @@ def test_reports_and_comparisons_are_the_same(background):
 
 
 def test_more_subgroups_than_are_kept_have_the_numbers_of_each_alone():
-    found = evaluate_bias(LABEL, SCORE, PACKED)
-    for name in list(MASKS)[:: KEPT // 4]:
+    table = evaluate_bias(LABEL, SCORE, PACKED)
+    for name in list(MASKS)[:: MAX_CACHED // 4]:
         alone = evaluate_bias(LABEL, SCORE, {name: MASKS[name]})
-        assert found.subgroups[name] == alone.subgroups[name]
+        assert table.subgroups[name] == alone.subgroups[name]
 
 
 def test_errors_at_a_threshold_are_the_same():
@@ -45,8 +45,8 @@ def test_packed_masks_are_unpacked_by_name():
     assert list(PACKED) == list(MASKS)
     assert len(PACKED) == len(MASKS)
     assert PACKED["group 3"].tolist() == MASKS["group 3"].tolist()
-    assert PACKED.any().tolist() == np.logical_or.reduce(list(MASKS.values())).tolist()
-    part = PACKED.within(LABEL)
+    assert PACKED.find_any_member().tolist() == np.logical_or.reduce(list(MASKS.values())).tolist()
+    part = PACKED.select_rows(LABEL)
     assert (part.n_rows, part["group 3"].tolist()) == (
         int(LABEL.sum()),
         MASKS["group 3"][LABEL].tolist(),
@@ -54,7 +54,7 @@ def test_packed_masks_are_unpacked_by_name():
 
 
 def test_without_subgroups_no_row_belongs_to_any():
-    assert PackedMasks.of([], 3).any().tolist() == [False, False, False]
+    assert PackedMasks.from_masks([], 3).find_any_member().tolist() == [False, False, False]
 
 
 def test_packed_masks_of_another_length_are_refused():
@@ -69,7 +69,7 @@ def test_bits_must_fit_names_and_rows():
 
 def test_a_value_is_made_once_while_it_is_kept():
     made = []
-    lazy = Lazily(["a", "b"], lambda name: made.append(name) or name)
+    lazy = LazyMapping(["a", "b"], lambda name: made.append(name) or name)
     assert [lazy["a"], lazy["a"], lazy["b"]] == ["a", "a", "b"]
     assert (made, list(lazy), len(lazy)) == (["a", "b"], ["a", "b"], 2)
     with pytest.raises(KeyError):

@@ -1,4 +1,4 @@
-"""Rows: checked once, taken in part, and counted by what their weights mean."""
+"""Checking, selecting and counting `Rows`."""
 
 import re
 from functools import partial
@@ -54,9 +54,9 @@ def test_wrong_rows_are_refused_at_once(wrong, message):
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("which", [np.array([False, True, True, False]), np.array([1, 2])])
 def test_a_part_keeps_what_is_known_of_its_rows(packed, which):
-    groups = PackedMasks.of(GROUPS.items(), 4) if packed else GROUPS
+    groups = PackedMasks.from_masks(GROUPS.items(), 4) if packed else GROUPS
     rows = Rows(Y_TRUE, groups, sample_weight=[1, 2, 3, 4], clusters=["x", "y", "z", "z"])
-    part = rows.within(which)
+    part = rows.select_rows(which)
     assert part.n == 2
     assert isinstance(part.subgroups, PackedMasks) is packed
     assert {name: mask.tolist() for name, mask in part.subgroups.items()} == {
@@ -70,14 +70,14 @@ def test_a_part_keeps_what_is_known_of_its_rows(packed, which):
 
 def test_rows_in_other_subgroups_keep_their_labels_and_weights():
     rows = Rows(Y_TRUE, GROUPS, sample_weight=[1, 2, 3, 4])
-    found = rows.grouped({"c": [0, 0, 1, 1]})
-    assert list(found.subgroups) == ["c"]
-    assert found.y_true.tolist() == rows.y_true.tolist()
-    assert found.sample_weight.tolist() == [1, 2, 3, 4]
+    regrouped = rows.replace_subgroups({"c": [0, 0, 1, 1]})
+    assert list(regrouped.subgroups) == ["c"]
+    assert regrouped.y_true.tolist() == rows.y_true.tolist()
+    assert regrouped.sample_weight.tolist() == [1, 2, 3, 4]
 
 
 def test_rows_of_weight_zero_do_not_count():
-    rows, [score] = Rows(Y_TRUE, GROUPS, sample_weight=[1, 0, 0.5, 2]).counted(SCORE)
+    rows, [score] = Rows(Y_TRUE, GROUPS, sample_weight=[1, 0, 0.5, 2]).select_counted(SCORE)
     assert rows.sample_weight.tolist() == [1, 0.5, 2]
     assert score.tolist() == [0.1, 0.3, 0.4]
 
@@ -89,7 +89,7 @@ def test_the_smallest_and_the_largest_weight_are_accepted():
 
 def test_a_frequency_repeats_its_row():
     rows = Rows(Y_TRUE, GROUPS, sample_weight=[2, 0, 1, 1], weight_kind="frequency")
-    counted, [score] = rows.counted(SCORE)
+    counted, [score] = rows.select_counted(SCORE)
     assert (counted.sample_weight, score.tolist()) == (None, [0.1, 0.1, 0.3, 0.4])
     assert counted.y_true.tolist() == [False, False, True, False]
 
@@ -115,14 +115,14 @@ def test_what_a_function_would_ignore_is_refused():
 def test_labels_of_rows_stay_with_a_part():
     pd = pytest.importorskip("pandas")
     labels = pd.Series(Y_TRUE, index=list("wxyz"))
-    part = Rows(labels, GROUPS).within(np.array([1, 3]))
+    part = Rows(labels, GROUPS).select_rows(np.array([1, 3]))
     assert list(part.index) == ["x", "z"]
     with pytest.raises(ValueError, match="`y_score` must have the index of `y_true`"):
         rate_gaps(part, pd.Series([0.1, 0.2], index=["z", "x"]), threshold=0.1)
 
 
-def functions_of_rows():
-    """Calls of every function that takes labels or rows: each with one and with the other."""
+def list_functions():
+    """List calls of every function of labels or `Rows`, with labels and with `Rows`."""
     y_true = np.arange(200) % 2 == 0
     scores, other = np.linspace(0.1, 0.9, 200), np.linspace(0.2, 0.8, 200)[::-1]
     masks, clusters = {"gay": np.arange(200) % 3 == 0}, np.arange(200) // 2
@@ -155,8 +155,8 @@ def functions_of_rows():
 
 @pytest.mark.parametrize(
     ("arrays", "rows"),
-    [one[1:] for one in functions_of_rows()],
-    ids=[one[0] for one in functions_of_rows()],
+    [case[1:] for case in list_functions()],
+    ids=[case[0] for case in list_functions()],
 )
 def test_labels_and_subgroups_are_as_good_as_rows(arrays, rows):
     assert arrays() == rows()

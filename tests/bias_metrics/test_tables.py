@@ -1,4 +1,4 @@
-"""Every result prints as a table, shows as one in a notebook and goes into a data frame."""
+"""Every result prints as a table, renders in a notebook and converts to a data frame."""
 
 import csv
 import importlib
@@ -20,7 +20,7 @@ from bias_metrics import (
     evaluate_bias,
     intersections,
 )
-from bias_metrics._core.tables import MAX_ROWS, Table, Tabular, flat
+from bias_metrics._core.tables import MAX_ROWS, Table, Tabular, flatten_values
 from bias_metrics.gate.decide import judge_rules
 from bias_metrics.gate.rules import Rule
 from bias_metrics.gate.verdict import Evidence
@@ -75,7 +75,7 @@ SHOWN_IN_NO_NAME = {"equal_error_rate", "error_rates"}
 
 
 @cache
-def result(name):
+def make_result(name):
     if name in OF_A_TABLE:
         return OF_A_TABLE[name]()
     return RESULTS[name](getattr(bias_metrics, name))
@@ -95,7 +95,7 @@ def test_every_type_of_result_is_importable_from_a_public_module():
         member = importlib.import_module(module.name)
         if "._" not in module.name:
             faces[module.name] = member
-    names = {one.__name__ for one in Tabular.__subclasses__()}
+    names = {cls.__name__ for cls in Tabular.__subclasses__()}
     assert len(names) > 25
     assert names <= {
         name for face in faces.values() for name in getattr(face, "__all__", vars(face))
@@ -104,7 +104,7 @@ def test_every_type_of_result_is_importable_from_a_public_module():
 
 @every_result
 def test_rows_are_flat_records_with_the_same_keys(name):
-    rows = result(name).rows()
+    rows = make_result(name).rows()
     assert rows
     assert all(list(row) == list(rows[0]) for row in rows)
     allowed = str | int | float | bool | None
@@ -116,15 +116,15 @@ def test_rows_are_flat_records_with_the_same_keys(name):
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_a_frame_has_the_rows_and_columns_of_the_records(name, library):
     pytest.importorskip(library)
-    rows = result(name).rows()
-    frame = result(name).to_frame(library)
+    rows = make_result(name).rows()
+    frame = make_result(name).to_frame(library)
     assert list(frame.columns) == list(rows[0])
     assert len(frame) == len(rows)
 
 
 @every_result
 def test_a_result_prints_as_a_table_and_shows_as_one(name):
-    text, html = str(result(name)), result(name)._repr_html_()
+    text, html = str(make_result(name)), make_result(name)._repr_html_()
     assert text.count("\n") >= 1
     assert html.count("<table>") == 1
     assert html.count("<tr>") <= text.count("\n") + 1
@@ -132,10 +132,10 @@ def test_a_result_prints_as_a_table_and_shows_as_one(name):
 
 @every_result
 def test_a_name_cannot_put_markup_into_a_notebook(name):
-    html = result(name)._repr_html_()
+    html = make_result(name)._repr_html_()
     assert "<img" not in html
     named = name not in SHOWN_IN_NO_NAME
-    if named and "onerror" in str(result(name)):
+    if named and "onerror" in str(make_result(name)):
         assert "&lt;img src=x onerror=alert(1)&gt;&amp;&quot;&#x27;" in html
 
 
@@ -146,14 +146,16 @@ def test_a_verdict_is_a_table_of_what_each_rule_says():
     first, header, *lines = str(verdict).splitlines()
     assert first == f"verdict: {verdict.outcome}"
     assert header.split() == ["rule", "group", "outcome", "reason"]
-    assert [row["outcome"] for row in verdict.rows()] == [one.outcome for one in verdict.results]
+    assert [row["outcome"] for row in verdict.rows()] == [
+        result.outcome for result in verdict.results
+    ]
     assert len(lines) == len(verdict.results) == 3
     assert "<img" not in verdict._repr_html_()
 
 
 def test_an_undefined_number_is_none_beside_its_reason():
     rows = evaluate_bias(*ROWS).rows()
-    [row] = [one for one in rows if (one["group"], one["metric"]) == ("none", "bnsp_auc")]
+    [row] = [row for row in rows if (row["group"], row["metric"]) == ("none", "bnsp_auc")]
     assert (row["value"], row["low"], row["reason"]) == (None, None, "no subgroup positives")
 
 
@@ -174,24 +176,24 @@ def test_a_report_prints_each_metric_with_its_interval():
 
 def test_the_rows_of_a_report_hold_all_its_numbers():
     report = evaluate_bias(*ROWS)
-    found = {(row["group"], row["metric"]): row["value"] for row in report.rows()}
-    assert len(found) == 5 * 3 + 5
-    assert found["gay", "bpsn_auc"] == report.subgroups["gay"].bpsn_auc.value
-    assert found[None, "auc"] == report.overall.auc.value
-    assert found[None, "bpsn_auc"] == report.overall.bpsn_auc.value
+    numbers = {(row["group"], row["metric"]): row["value"] for row in report.rows()}
+    assert len(numbers) == 5 * 3 + 5
+    assert numbers["gay", "bpsn_auc"] == report.subgroups["gay"].bpsn_auc.value
+    assert numbers[None, "auc"] == report.overall.auc.value
+    assert numbers[None, "bpsn_auc"] == report.overall.bpsn_auc.value
 
 
 def test_a_comparison_marks_what_is_shown():
     y_true, gay = np.tile([False, True], 400), np.arange(800) % 4 < 2
     noise = np.random.default_rng(1).random(800)
     groups = {"gay": gay, "none": gay & False}
-    found = compare_bias(y_true, y_true + noise / 2, noise, groups)
-    header, *lines = str(found).splitlines()[1:]
+    comparison = compare_bias(y_true, y_true + noise / 2, noise, groups)
+    header, *lines = str(comparison).splitlines()[1:]
     assert header.split()[:4] == ["subgroup", "n", "n_positive", "subgroup_auc"]
-    assert f"{found.subgroups['gay'].subgroup_auc} *" in lines[0]
+    assert f"{comparison.subgroups['gay'].subgroup_auc} *" in lines[0]
     assert lines[-1] == "* shown at 95% confidence after Holm's adjustment"
     assert "*" not in lines[1]
-    rows = found.rows()
+    rows = comparison.rows()
     assert {"first", "second", "value", "low", "high", "p_holm", "reason"} < set(rows[0])
     assert len(rows) == 2 * 5 + 5
 
@@ -210,17 +212,17 @@ def test_a_difference_prints_with_its_interval_or_its_reason(difference, text):
 
 
 def test_a_long_result_is_cut_and_says_so():
-    table = Table.of([{"i": i} for i in range(MAX_ROWS + 5)])
-    assert table.text().splitlines()[-1] == "... and 5 more rows"
-    assert table.html().count("<tr>") == MAX_ROWS + 1
-    whole = Table.of([{"i": i} for i in range(MAX_ROWS)]).text().splitlines()
+    table = Table.from_records([{"i": i} for i in range(MAX_ROWS + 5)])
+    assert table.to_text().splitlines()[-1] == "... and 5 more rows"
+    assert table.to_html().count("<tr>") == MAX_ROWS + 1
+    whole = Table.from_records([{"i": i} for i in range(MAX_ROWS)]).to_text().splitlines()
     assert (len(whole), whole[-1]) == (MAX_ROWS + 1, str(MAX_ROWS - 1))
 
 
 def test_a_title_stands_above_a_table_and_notes_below_it():
     table = Table(["i"], [["1"]], "first\nsecond", ["a note"])
-    assert table.text().splitlines() == ["first", "second", "i", "1", "a note"]
-    assert table.html() == (
+    assert table.to_text().splitlines() == ["first", "second", "i", "1", "a note"]
+    assert table.to_html() == (
         "<div><div>first</div><div>second</div><table><thead><tr><th>i</th></tr></thead>"
         "<tbody><tr><td>1</td></tr></tbody></table><div>a note</div></div>"
     )
@@ -233,7 +235,7 @@ def test_a_result_without_rows_still_prints():
 
 def test_texts_are_aligned_without_control_characters_and_numbers_stand_on_the_right():
     rows = [{"name": "a\x1b[2J\n", "n": 1234, "up": True}, {"name": "b", "n": 5, "up": False}]
-    assert Table.of(rows).text().splitlines() == [
+    assert Table.from_records(rows).to_text().splitlines() == [
         "name        n  up",
         "a\ufffd[2J\ufffd  1,234  yes",
         "b           5  no",
@@ -250,7 +252,7 @@ def test_values_are_flattened_and_their_reasons_collected():
         "tied": ["a", "b"],
         "reason": "few",
     }
-    assert flat(plain) == {
+    assert flatten_values(plain) == {
         "value": 0.5,
         "mean": None,
         "auc": 0.5,
@@ -274,5 +276,5 @@ def test_a_frame_needs_its_library(monkeypatch):
 
 @every_result
 def test_a_result_as_a_dict_passes_through_strict_json(name):
-    plain = result(name).to_dict()
+    plain = make_result(name).to_dict()
     assert json.loads(json.dumps(plain, allow_nan=False)) == plain

@@ -1,4 +1,4 @@
-"""A value behaves like the number it holds, and an undefined one never like a number."""
+"""A value behaves like its number, and an undefined value never like a number."""
 
 import copy
 import operator
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bias_metrics import MetricValue
-from bias_metrics._core.values import Named
+from bias_metrics._core.values import NamedValues
 
 KNOWN = MetricValue(0.75, std_error=0.01, low=0.7, high=0.8)
 NOTHING = MetricValue(None, "no subgroup positives")
@@ -65,8 +65,8 @@ def test_plain_values_have_what_is_known_of_the_uncertainty():
     assert clustered.to_dict(interval=True) == known
     none = dict.fromkeys(ends)
     for value, reason in ((MetricValue(0.5), "intervals were not asked for"), (NOTHING, None)):
-        told = {"value": value.value, **none, "reason": reason or NOTHING.reason}
-        assert value.to_dict(interval=True) == told
+        undefined_values = {"value": value.value, **none, "reason": reason or NOTHING.reason}
+        assert value.to_dict(interval=True) == undefined_values
     assert NOTHING.to_dict() == {"value": None, "reason": "no subgroup positives"}
 
 
@@ -77,7 +77,7 @@ def test_a_value_compares_with_numbers_only():
 
 
 def test_numbers_by_name_are_items_and_attributes():
-    named = Named(bpsn_auc=0.5)
+    named = NamedValues(bpsn_auc=0.5)
     assert named["bpsn_auc"] == named.bpsn_auc == 0.5
     assert "bpsn_auc" in dir(named)
     assert copy.deepcopy(named) == named

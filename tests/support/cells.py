@@ -5,10 +5,10 @@ import json
 from pydantic import TypeAdapter
 
 from bias_metrics import Key
-from bias_metrics.metrics import CALIBRATION_GAP, threshold_metrics
+from bias_metrics.metrics import CALIBRATION_GAP, list_threshold_metrics
 from biasgate.tasks.records.numbers import ReadTable
 
-_FURTHER = {CALIBRATION_GAP, *threshold_metrics()}
+_FURTHER = {CALIBRATION_GAP, *list_threshold_metrics()}
 
 
 def cell(table, metric, group=None, threshold=None, against=None):
@@ -42,7 +42,7 @@ def groups_of(table):
 
 def with_number(table, number, metric, group=None, threshold=None):
     """Return a table with a number instead of that of its key."""
-    return table.with_numbers({Key(metric, group, threshold): number})
+    return table.add_numbers({Key(metric, group, threshold): number})
 
 
 def read_table(record):

@@ -73,7 +73,7 @@ def with_gaps(bias, y_true, y_score, members, threshold=None, **options):
     for name, one in at.items():
         if one is not None:
             measured = MeasuredRates(rows, {"y_score": y_score}, [one])
-            bias = bias.with_numbers(measured.measure_gaps(0.95, threshold_name=name))
+            bias = bias.add_numbers(measured.measure_gaps(0.95, threshold_name=name))
     return bias
 
 

@@ -8,7 +8,7 @@ from bias_metrics.gate.losses import Loss
 from bias_metrics.gate.objective import Objective
 from bias_metrics.gate.verdict import RuleResult
 from bias_metrics.metrics import FINAL_SCORE_PARTS, SUBGROUP_METRICS
-from bias_metrics.table import of_groups
+from bias_metrics.table import key_numbers
 from biasgate.tasks.records import (
     Bound,
     CandidateDecision,
@@ -43,7 +43,7 @@ def bias_of(subgroups, *, auc=UNDEFINED, n_positive=1, n_negative=1, counts=None
     }
     rows = dict.fromkeys((None, *subgroups), RowCounts(n_positive, n_negative))
     return BiasTable(
-        {Key(metric): one for metric, one in {"auc": auc, **whole}.items()} | of_groups(cells),
+        {Key(metric): one for metric, one in {"auc": auc, **whole}.items()} | key_numbers(cells),
         rows | (counts or {}),
         covered=tuple(subgroups),
     )

@@ -43,7 +43,7 @@ TABLES = {
     "differences": DIFFERENCES,
     "differences with clusters": compare_bias(LABEL, SCORE, OTHER, GROUPS, clusters=CLUSTERS),
     "differences of gaps": compare_rate_gaps(LABEL, SCORE, OTHER, GROUPS, **AT),
-    "both": evaluate_bias(LABEL, SCORE, GROUPS).with_numbers(DIFFERENCES, "champion"),
+    "both": evaluate_bias(LABEL, SCORE, GROUPS).add_numbers(DIFFERENCES, "champion"),
     "candidates": compare_candidates(LABEL, {"one": SCORE, "two": OTHER}, OTHER, GROUPS)["one"],
     "numbers without counts": BiasTable({Key("auc"): MetricValue(None, "no rows")}, {}),
 }

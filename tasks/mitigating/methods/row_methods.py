@@ -14,7 +14,7 @@ import pyarrow as pa
 from pydantic import Field
 
 from bias_metrics.mitigation import PoolChoice, balance_with_pool, balancing_weights
-from bias_metrics.parts import counted, reaches
+from bias_metrics.parts import format_count, reaches_cut
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.terms import TermMatcher
 from biasgate.tasks.mitigating.methods.method import Change, Method, MethodUndoneError
@@ -131,7 +131,7 @@ def taken(rows: TrainingRows, pool: TrainingRows, chosen: np.ndarray) -> pa.Tabl
         ]
         identities = np.stack(
             [
-                reaches(pool.table[name].to_numpy(), pool.identity_threshold)[chosen]
+                reaches_cut(pool.table[name].to_numpy(), pool.identity_threshold)[chosen]
                 for name in names
             ],
             axis=1,
@@ -225,7 +225,7 @@ class Swap(Method):
                     labels.append(given[at])
         added = added_rows(rows, fresh_ids(rows, ids, self.called), texts, labels)
         said = (
-            f"{counted(len(ids), 'comment is', 'comments are')} added with terms of other "
+            f"{format_count(len(ids), 'comment is', 'comments are')} added with terms of other "
             "identities. Terms are swapped "
             "without regard to grammar: plurals, articles and words of two meanings may be wrong."
         )

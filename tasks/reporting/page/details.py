@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics import MetricValue, threshold_report
-from bias_metrics.metrics import threshold_metrics
-from bias_metrics.parts import reaches
-from bias_metrics.report import worst_first
+from bias_metrics.metrics import list_threshold_metrics
+from bias_metrics.parts import reaches_cut
+from bias_metrics.report import sort_worst_first
 from bias_metrics.rows import Background
 from bias_metrics.rows import Rows as LabelledRows
 from bias_metrics.thresholds import Events
@@ -58,7 +58,7 @@ Places = npt.NDArray[np.intp]
 
 def measure_details(report: Report, verdict: Verdict, evidence: EvidenceFile) -> Details:
     """Measure what the page of a candidate shows beyond its report."""
-    shown = worst_first(report.bias.subgroups)[:PANELS]
+    shown = sort_worst_first(report.bias.subgroups)[:PANELS]
     rows = evidence.measured
     return Details(
         schema_version=SCHEMA_VERSION,
@@ -66,7 +66,7 @@ def measure_details(report: Report, verdict: Verdict, evidence: EvidenceFile) ->
         versions={"python": platform.python_version()} | {one: version(one) for one in _VERSIONS},
         scores=_scores(rows, evidence.background, shown),
         curves=_curves(report, rows, evidence.background, shown) if report.thresholds else None,
-        champion=evidence.measure_set(CONFIDENCE).table.against("champion"),
+        champion=evidence.measure_set(CONFIDENCE).table.select_rival("champion"),
         champion_rates=_champion_rates(verdict, rows, shown),
     )
 
@@ -183,13 +183,13 @@ def _curves(report: Report, known: Rows, among: Background, shown: list[str]) ->
     thresholds = _grid(labels, scores, chosen)
     # Identities that are not shown are outside the common background too.
     rows = LabelledRows(labels, known.members, clusters=known.clusters, background=among)
-    decided = [reaches(scores, threshold) for threshold in thresholds]
+    decided = [reaches_cut(scores, threshold) for threshold in thresholds]
     subgroups: dict[str, dict[str, Any]] = {name: {} for name in shown}
     at_each = range(len(thresholds))
     for metric, rate in RATE_OF_GAP.items():
-        for name, gap in Events.from_rate(threshold_metrics()[metric], rows, decided).list_gaps(
-            shown
-        ):
+        for name, gap in Events.from_rate(
+            list_threshold_metrics()[metric], rows, decided
+        ).list_gaps(shown):
             rates = [_ends(gap.own.measure(CONFIDENCE, at)) for at in at_each]
             subgroups[name][rate] = [value for value, _, _ in rates]
             subgroups[name][f"{rate}_ends"] = [[low, high] for _, low, high in rates]
@@ -204,7 +204,7 @@ def _curves(report: Report, known: Rows, among: Background, shown: list[str]) ->
     groups = {name: GroupRates(**rates) for name, rates in subgroups.items()}
     named = {kind: thresholds.index(one) for kind, one in chosen.items()}
     for kind, position in named.items():
-        gaps = report.bias.at_threshold(kind)
+        gaps = report.bias.select_threshold(kind)
         _replace_by_reported(report.thresholds[kind], gaps, position, overall, groups)
     return Curves(thresholds=thresholds, named=named, overall=overall, subgroups=groups)
 
@@ -242,7 +242,7 @@ def _replace_by_reported(
     for group, of_group in subgroups.items():
         for name, rate in error_rates(at.subgroups[group]).items():
             getattr(of_group, name)[position] = rate.value
-        for metric in threshold_metrics():
+        for metric in list_threshold_metrics():
             cell = gaps[group][metric]
             getattr(of_group, metric)[position] = [cell.value, cell.low, cell.high]
 

@@ -223,7 +223,7 @@ def _lowest(cells: Mapping[str, MetricValue]) -> float:
 def difference(cell: Difference, status: str, confidence: float) -> GridCell:
     """Return a difference of a comparison; at what confidence its p-value shows it."""
     found = MetricValue(cell.value, cell.reason, low=cell.low, high=cell.high)
-    status, shown = "plain" if cell.value is None else status, cell.shown(confidence)
+    status, shown = "plain" if cell.value is None else status, cell.is_significant(confidence)
     return GridCell(found, signed=True, status=status, differs=shown)
 
 

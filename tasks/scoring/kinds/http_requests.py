@@ -24,7 +24,7 @@ from typing import Any
 import httpx
 from anyio.from_thread import start_blocking_portal
 
-from bias_metrics.parts import counted
+from bias_metrics.parts import format_count
 from biasgate.tasks.common.errors import CandidateStoppedError, InputError, MisreadError
 from biasgate.tasks.scoring.http.pace import Pace
 from biasgate.tasks.scoring.http.parts import AnswerRule
@@ -158,7 +158,7 @@ class Requests:
                 return missing
             in_a_row += 1
             if in_a_row >= _MOST_IN_A_ROW:
-                n = counted(in_a_row, "comment")
+                n = format_count(in_a_row, "comment")
                 msg = f"{outcomes.error} This happened for {n} in a row."
                 raise type(outcomes.error)(msg)
             return missing
@@ -216,7 +216,7 @@ class Requests:
             is_limited = response.status_code == _TOO_MANY
             if is_limited:
                 self.pace.pause(wait)
-        msg = f"{self.name} failed {counted(self.tries, 'time')}, the last time {failure}."
+        msg = f"{self.name} failed {format_count(self.tries, 'time')}, the last time {failure}."
         if is_limited:
             msg += " Set `requests_per_second` to the quota of your account."
         if fails_inside:  # a model may fail for one comment whenever it is asked

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bias_metrics.parts import widened
+from bias_metrics.parts import widen_floats
 from biasgate.tasks.common.errors import InputError, MisreadError, shown_names
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def positive_scores(
             f"{values.shape} of {values.dtype}. For a table, name the score's column with `output`."
         )
         raise InputError(msg)
-    return widened(values)
+    return widen_floats(values)
 
 
 def _table(rows: list[Any], wanted: list[str | None]) -> pd.DataFrame:
@@ -77,14 +77,14 @@ def _refuse_scores_of_predicted(table: pd.DataFrame, name: str, output: str) -> 
         "Name the label that means toxic: `label:` instead of `output:`.",
         "Let it return the score of the toxic label in a column, and name it with `output`.",
     )
-    scores = widened(table[output])
+    scores = widen_floats(table[output])
     refuse_scores_of_predicted(scores, [("label", labels)], output, f"({name})", cures)
 
 
 def _label_scores(table: pd.DataFrame, name: str, score: str, label: str) -> np.ndarray:
     winning = [str(value) for value in _column(table, name, "label")]
     try:
-        scores = widened(_column(table, name, score))
+        scores = widen_floats(_column(table, name, score))
     except (TypeError, ValueError):  # whose text quotes the value
         scores = None
     if scores is None:

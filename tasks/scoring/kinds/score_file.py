@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 from pydantic import Field, JsonValue
 
-from bias_metrics.parts import counted
+from bias_metrics.parts import format_count
 from biasgate.tasks.common.errors import InputError, shown_id
 from biasgate.tasks.common.files import file_digest, json_digest
 from biasgate.tasks.common.settings import ConfigPath, Name
@@ -92,7 +92,7 @@ class ScoreFile(ScoreColumns, CandidateSettings):
             n_others = sum(column not in self.wanted for column in columns)
             if not n_others:
                 return
-            problem = f"it has {counted(n_others, 'more column')}"
+            problem = f"it has {format_count(n_others, 'more column')}"
         msg = (
             f"file {self.path} must be CSV or Parquet with no columns but "
             f"{' and '.join(self.wanted)}, since `register` keeps the whole file in the model "
@@ -215,11 +215,11 @@ class ScoreTable(Scorer):
             return
         parts = []
         if len(missing):
-            n = counted(len(missing), "of the set has no score", "of the set have no score")
+            n = format_count(len(missing), "of the set has no score", "of the set have no score")
             parts.append(f"{n}, such as id {shown_id(missing[0])}")
         if len(extra):
             singular = "has a score but is not in the set"
-            n = counted(len(extra), singular, "have a score but are not in the set")
+            n = format_count(len(extra), singular, "have a score but are not in the set")
             parts.append(f"{n}, such as id {shown_id(extra[0])}")
         msg = (
             f"ids of file {self.path} must be those of evaluation set "

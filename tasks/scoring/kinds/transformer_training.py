@@ -14,7 +14,7 @@ import transformers
 from safetensors import SafetensorError
 
 from bias_metrics import roc_auc
-from bias_metrics.parts import counted
+from bias_metrics.parts import format_count
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.progress import progress
 from biasgate.tasks.data.hashed_parts import uniform_hash
@@ -75,8 +75,8 @@ class FineTuner:
             if not 0 < positive[part].sum() < part.sum():
                 msg = (
                     f"{name} rows of {self._described} must have both classes; "
-                    f"{counted(int(part.sum()), 'row has', 'rows have')} "
-                    f"{counted(int(positive[part].sum()), 'positive')}. Give more rows."
+                    f"{format_count(int(part.sum()), 'row has', 'rows have')} "
+                    f"{format_count(int(positive[part].sum()), 'positive')}. Give more rows."
                 )
                 raise InputError(msg)
         training, validation = np.flatnonzero(~held_out), np.flatnonzero(held_out)

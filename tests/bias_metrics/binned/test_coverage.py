@@ -1,4 +1,4 @@
-"""How often intervals from counts hold the truth, which is known: simulations."""
+"""Coverage of intervals from counts, in simulations with a known truth."""
 
 from statistics import NormalDist
 
@@ -30,8 +30,8 @@ CONDITIONS = {
 PLACES = [("own", "positive"), ("own", "negative"), ("others", "positive"), ("others", "negative")]
 
 
-def truth(metric, *, tied):
-    """P(x > y) + P(x = y) / 2 of two normals, or of the levels between the edges."""
+def compute_truth(metric, *, tied):
+    """Compute P(x > y) + P(x = y) / 2 of two normals, or of the levels between the edges."""
     x, y = (MEANS[side][label] for side, label in COMPARED[metric])
     if not tied:
         return normal_cdf((x - y) / np.sqrt(2))
@@ -39,7 +39,7 @@ def truth(metric, *, tied):
     return of_x @ (np.cumsum(of_y) - of_y / 2)
 
 
-def drawn(rng, sizes, *, tied):
+def draw_scores(rng, sizes, *, tied):
     means = [MEANS[side][label] for side, label in PLACES]
     z = rng.normal(np.repeat(means, sizes), 1)
     score = np.searchsorted(EDGES, z) / 5 if tied else 1 / (1 + np.exp(8 - 3 * z))
@@ -53,9 +53,9 @@ def test_intervals_hold_the_truth_in_nearly_all_samples(name):
     rng = np.random.default_rng(20190513)
     hits = dict.fromkeys(COMPARED, 0)
     for _ in range(N_SAMPLES):
-        rows, score = drawn(rng, sizes, tied=tied)
-        report = ScoreCounts.of(rows, score, shard="all", bits=bits).report()
+        rows, score = draw_scores(rng, sizes, tied=tied)
+        report = ScoreCounts.from_rows(rows, score, shard="all", bits=bits).report()
         for metric in COMPARED:
             cell = getattr(report.subgroups["gay"], metric)
-            hits[metric] += cell.low <= truth(metric, tied=tied) <= cell.high
+            hits[metric] += cell.low <= compute_truth(metric, tied=tied) <= cell.high
     assert min(hits.values()) >= LEAST * N_SAMPLES, hits

@@ -1,4 +1,4 @@
-"""Power mean and final score: their limits, and when they are undefined."""
+"""Limits of the power mean and the final score, and undefined values."""
 
 import math
 
@@ -12,7 +12,7 @@ powers = st.floats(-20, 20).filter(lambda power: abs(power) > 0.01)
 aucs = st.lists(st.floats(0.01, 1), min_size=1, max_size=24)
 
 
-def parts(**values):
+def make_parts(**values):
     defaults = {"overall": 0.9, "subgroup_auc": 0.8, "bpsn_auc": 0.7, "bnsp_auc": 0.6}
     values = defaults | values
     made = {
@@ -106,20 +106,20 @@ def test_a_power_mean_of_a_value_that_is_no_auc_is_an_error(wrong):
 
 @given(a=st.floats(0, 1), b=st.floats(0, 1), c=st.floats(0, 1), d=st.floats(0, 1))
 def test_final_score_is_the_same_whichever_part_has_which_value(a, b, c, d):
-    one = final_score(*parts(overall=a, subgroup_auc=b, bpsn_auc=c, bnsp_auc=d)).value
-    other = final_score(*parts(overall=d, subgroup_auc=c, bpsn_auc=b, bnsp_auc=a)).value
+    one = final_score(*make_parts(overall=a, subgroup_auc=b, bpsn_auc=c, bnsp_auc=d)).value
+    other = final_score(*make_parts(overall=d, subgroup_auc=c, bpsn_auc=b, bnsp_auc=a)).value
     assert one == other
     assert min(a, b, c, d) <= one + 1e-15
     assert one <= max(a, b, c, d) + 1e-15
 
 
 def test_final_score_names_the_part_that_is_undefined_and_why():
-    assert final_score(*parts(bpsn_auc="undefined for muslim")) == MetricValue(
+    assert final_score(*make_parts(bpsn_auc="undefined for muslim")) == MetricValue(
         None, "undefined: power mean of bpsn_auc (undefined for muslim)"
     )
 
 
 def test_final_score_names_every_undefined_part():
-    assert final_score(*parts(overall="no positives", bnsp_auc="no subgroups")) == MetricValue(
+    assert final_score(*make_parts(overall="no positives", bnsp_auc="no subgroups")) == MetricValue(
         None, "undefined: overall auc (no positives); power mean of bnsp_auc (no subgroups)"
     )

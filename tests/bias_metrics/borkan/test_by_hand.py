@@ -11,8 +11,8 @@ from bias_metrics import MetricValue, evaluate_bias, final_score, power_mean, ro
 SUBGROUP_METRICS = ("subgroup_auc", "bpsn_auc", "bnsp_auc", "positive_aeg", "negative_aeg")
 
 
-def rows_of(background_negatives, subgroup_negatives, background_positives, subgroup_positives):
-    """Labels, scores and membership of four lists of scores."""
+def join_scores(background_negatives, subgroup_negatives, background_positives, subgroup_positives):
+    """Return labels, scores and membership of four lists of scores."""
     parts = (background_negatives, subgroup_negatives, background_positives, subgroup_positives)
     labels = np.repeat([False, False, True, True], [len(part) for part in parts])
     members = np.repeat([False, True, False, True], [len(part) for part in parts])
@@ -20,7 +20,7 @@ def rows_of(background_negatives, subgroup_negatives, background_positives, subg
 
 
 # Without ties; each fraction can be counted on the fingers.
-TWELVE_ROWS = rows_of([0.1, 0.2, 0.3], [0.21, 0.31, 0.55], [0.5, 0.8, 0.9], [0.4, 0.6, 0.71])
+TWELVE_ROWS = join_scores([0.1, 0.2, 0.3], [0.21, 0.31, 0.55], [0.5, 0.8, 0.9], [0.4, 0.6, 0.71])
 TWELVE_EXPECTED = {
     "subgroup_auc": 8 / 9,
     "bpsn_auc": 8 / 9,
@@ -29,7 +29,7 @@ TWELVE_EXPECTED = {
     "negative_aeg": 7 / 18,
 }
 # Every comparison of two of the four parts holds at least one tie, worth one half.
-TIED_ROWS = rows_of([0.2, 0.5], [0.5, 0.7], [0.5, 0.9], [0.5, 0.7])
+TIED_ROWS = join_scores([0.2, 0.5], [0.5, 0.7], [0.5, 0.9], [0.5, 0.7])
 TIED_EXPECTED = {
     "subgroup_auc": (1 / 2 + 0 + 1 + 1 / 2) / 4,
     "bpsn_auc": (1 / 2 + 0 + 1 + 1) / 4,
@@ -83,7 +83,7 @@ def test_a_row_of_weight_3_counts_in_three_times_as_many_pairs():
 
 def test_a_wide_subgroup_around_the_same_centre_has_gaps_of_zero():
     # The gap asks who scores higher, not whether the distributions are equal.
-    rows = rows_of([0.2, 0.3], [0.0, 0.5], [0.7, 0.8], [0.5, 1.0])
+    rows = join_scores([0.2, 0.3], [0.0, 0.5], [0.7, 0.8], [0.5, 1.0])
     assert bias_metrics.positive_aeg(*rows).value == 2 / 4 - 1 / 2
     assert bias_metrics.negative_aeg(*rows).value == 2 / 4 - 1 / 2
 

@@ -23,8 +23,8 @@ class Rows:
         return np.ones(self.y_true.size) if self.sample_weight is None else self.sample_weight
 
 
-def random_rows(seed, n, *, dtype, weights):
-    """Scores on a grid of tenths, which float32 and float64 round differently."""
+def draw_rows(seed, n, *, dtype, weights):
+    """Draw scores from a grid of tenths, which float32 and float64 round differently."""
     rng = np.random.default_rng(seed)
     y_true = rng.random(n) < 0.4
     in_subgroup = rng.random(n) < 0.3
@@ -47,8 +47,8 @@ def dtype(request):
     return request.param
 
 
-def naive_auc(rows, lower, upper):
-    """P(upper > lower) + P(equal) / 2 by a double loop over all pairs."""
+def compute_naive_auc(rows, lower, upper):
+    """Compute P(upper > lower) + P(equal) / 2 by a double loop over all pairs."""
     weight, score = rows.weights(), rows.y_score
     wins = pairs = 0.0
     for i in np.flatnonzero(lower):
@@ -59,8 +59,8 @@ def naive_auc(rows, lower, upper):
     return wins / pairs
 
 
-def expected_metrics(rows, auc):
-    """Write the definitions down once more, for any implementation of AUC(lower, upper)."""
+def compute_expected_metrics(rows, auc):
+    """Compute the metrics by their definitions, for any implementation of AUC(lower, upper)."""
     y, g = rows.y_true, rows.in_subgroup
     return {
         "roc_auc": auc(rows, ~y, y),
@@ -72,7 +72,7 @@ def expected_metrics(rows, auc):
     }
 
 
-def measured_metrics(rows):
+def measure_metrics(rows):
     arrays = (rows.y_true, rows.y_score, rows.in_subgroup)
     measured = {
         name: getattr(bias_metrics, name)(*arrays, sample_weight=rows.sample_weight).value
@@ -84,9 +84,9 @@ def measured_metrics(rows):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_every_metric_equals_a_double_loop_over_the_pairs(seed, dtype, weights):
-    rows = random_rows(seed, 70, dtype=dtype, weights=weights)
-    expected = expected_metrics(rows, naive_auc)
-    assert measured_metrics(rows) == pytest.approx(expected, abs=EXACT)
+    rows = draw_rows(seed, 70, dtype=dtype, weights=weights)
+    expected = compute_expected_metrics(rows, compute_naive_auc)
+    assert measure_metrics(rows) == pytest.approx(expected, abs=EXACT)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -99,13 +99,13 @@ def test_every_metric_equals_scikit_learn_on_the_masked_rows(seed, dtype, weight
             upper[either], rows.y_score[either], sample_weight=rows.weights()[either]
         )
 
-    rows = random_rows(seed, 3000, dtype=dtype, weights=weights)
-    expected = expected_metrics(rows, sklearn_auc)
-    assert measured_metrics(rows) == pytest.approx(expected, abs=EXACT)
+    rows = draw_rows(seed, 3000, dtype=dtype, weights=weights)
+    expected = compute_expected_metrics(rows, sklearn_auc)
+    assert measure_metrics(rows) == pytest.approx(expected, abs=EXACT)
 
 
 def test_unweighted_metrics_are_exact_fractions_of_whole_pairs():
-    rows = random_rows(7, 3000, dtype=np.float32, weights="unweighted")
+    rows = draw_rows(7, 3000, dtype=np.float32, weights="unweighted")
     y, g = rows.y_true, rows.in_subgroup
     lower, upper = rows.y_score[~y & g], rows.y_score[y & ~g]
     doubled = 2 * (upper[:, None] > lower).sum() + (upper[:, None] == lower).sum()
@@ -113,15 +113,15 @@ def test_unweighted_metrics_are_exact_fractions_of_whole_pairs():
     assert measured == int(doubled) / (2 * lower.size * upper.size)
 
 
-def kaggle_power_mean(values, power):
-    """Compute the power mean as the competition's evaluation page writes it."""
+def compute_kaggle_mean(values, power):
+    """Compute the power mean by the formula of the competition's evaluation page."""
     return np.power(np.sum(np.power(values, power)) / len(values), 1 / power)
 
 
 @pytest.mark.parametrize("power", [-5, -1, -0.5, 0.5, 1, 3])
 def test_power_mean_equals_the_formula_of_the_competition(power):
     values = np.random.default_rng(0).uniform(0.3, 1, 24)
-    expected = kaggle_power_mean(values, power)
+    expected = compute_kaggle_mean(values, power)
     assert power_mean(values, power) == pytest.approx(expected, abs=EXACT)
 
 
@@ -133,11 +133,13 @@ def test_power_mean_equals_scipy(power):
 
 
 def test_a_report_equals_the_double_loop_and_the_formula_of_the_competition(dtype, weights):
-    rows = random_rows(11, 80, dtype=dtype, weights=weights)
+    rows = draw_rows(11, 80, dtype=dtype, weights=weights)
     groups = {"g": rows.in_subgroup, "high": np.arange(80) % 3 == 0, "rest": ~rows.in_subgroup}
     report = evaluate_bias(rows.y_true, rows.y_score, groups, sample_weight=rows.sample_weight)
     expected = {
-        name: expected_metrics(Rows(rows.y_true, rows.y_score, mask, rows.sample_weight), naive_auc)
+        name: compute_expected_metrics(
+            Rows(rows.y_true, rows.y_score, mask, rows.sample_weight), compute_naive_auc
+        )
         for name, mask in groups.items()
     }
     for name, bias in report.subgroups.items():
@@ -146,7 +148,7 @@ def test_a_report_equals_the_double_loop_and_the_formula_of_the_competition(dtyp
         assert measured == pytest.approx(expected[name], abs=EXACT)
         assert report.overall.auc.value == pytest.approx(overall, abs=EXACT)
     means = {
-        metric: kaggle_power_mean([of_group[metric] for of_group in expected.values()], -5)
+        metric: compute_kaggle_mean([of_group[metric] for of_group in expected.values()], -5)
         for metric in ("subgroup_auc", "bpsn_auc", "bnsp_auc")
     }
     measured_means = {metric: report.overall[metric].value for metric in means}

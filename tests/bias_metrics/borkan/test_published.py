@@ -1,4 +1,4 @@
-"""Evidence 2: published score distributions and figures, at the precision they carry."""
+"""Evidence 2: published score distributions and figures, at their printed precision."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ AEGS = ("positive_aeg", "negative_aeg")
 
 @dataclass(frozen=True)
 class Column:
-    """Normal distributions (mean, deviation) truncated to [0, 1], and what they amount to."""
+    """Normal distributions (mean, deviation) truncated to [0, 1], and the published metrics."""
 
     background_positive: tuple[float, float]
     background_negative: tuple[float, float]
@@ -68,7 +68,7 @@ TABLE_2 = {
 SIGNS = {"B": (1, 1), "C": (1, 1), "D": (-1, -1), "E": (-1, 1), "F": (-1, 1), "G": (-1, 1)}
 
 
-def draw(rng, distribution, n):
+def draw_truncated(rng, distribution, n):
     """Sample a normal truncated to [0, 1] by rejection."""
     draws = rng.normal(*distribution, size=3 * n)
     accepted = draws[(draws >= 0) & (draws <= 1)][:n]
@@ -76,8 +76,8 @@ def draw(rng, distribution, n):
     return accepted
 
 
-def sample(column, times=1):
-    """Labels, scores and membership of one sample; 1,000 a background cell, as in the paper."""
+def draw_sample(column, times=1):
+    """Draw labels, scores and membership, with 1,000 rows per background cell as in the paper."""
     rng = np.random.default_rng(20190513)
     cells = [
         (True, False, column.background_positive, 1000),
@@ -87,11 +87,11 @@ def sample(column, times=1):
     ]
     sizes = [times * n for *_, n in cells]
     labels, members = (np.repeat([cell[i] for cell in cells], sizes) for i in (0, 1))
-    scores = [draw(rng, cell[2], size) for cell, size in zip(cells, sizes, strict=True)]
+    scores = [draw_truncated(rng, cell[2], size) for cell, size in zip(cells, sizes, strict=True)]
     return labels, np.concatenate(scores), members
 
 
-def standard_error_bound(auc, n):
+def bound_standard_error(auc, n):
     """Bound the standard error of an AUC: its variance is at most auc (1 - auc) / n."""
     return np.sqrt(auc * (1 - auc) / n)
 
@@ -99,9 +99,9 @@ def standard_error_bound(auc, n):
 @pytest.mark.parametrize("name", TABLE_2)
 def test_sampled_table_2_aucs_lie_within_4_standard_errors_of_the_population(name):
     column = TABLE_2[name]
-    rows = sample(column)
+    rows = draw_sample(column)
     for metric, expected in zip(AUCS, column.population[:3], strict=True):
-        tolerance = 4 * standard_error_bound(expected, min(column.n_subgroup)) + 1e-6
+        tolerance = 4 * bound_standard_error(expected, min(column.n_subgroup)) + 1e-6
         measured = getattr(bias_metrics, metric)(*rows).value
         assert measured == pytest.approx(expected, abs=tolerance), metric
 
@@ -109,7 +109,7 @@ def test_sampled_table_2_aucs_lie_within_4_standard_errors_of_the_population(nam
 @pytest.mark.parametrize("name", TABLE_2)
 def test_sampled_table_2_gaps_lie_within_0_04_of_the_population(name):
     column = TABLE_2[name]
-    rows = sample(column)
+    rows = draw_sample(column)
     for metric, expected in zip(AEGS, column.population[3:], strict=True):
         assert getattr(bias_metrics, metric)(*rows).value == pytest.approx(expected, abs=0.04)
 
@@ -117,7 +117,7 @@ def test_sampled_table_2_gaps_lie_within_0_04_of_the_population(name):
 @pytest.mark.parametrize("letter", SIGNS)
 def test_gaps_of_table_2_have_the_signs_of_definition_3(letter):
     column = next(value for name, value in TABLE_2.items() if name.startswith(letter + " "))
-    rows = sample(column, times=20)  # the gap of column F is .012, one standard error of 1,000
+    rows = draw_sample(column, times=20)  # the gap of column F is .012, one standard error of 1,000
     signs = [np.sign(getattr(bias_metrics, metric)(*rows).value) for metric in AEGS]
     assert tuple(signs) == SIGNS[letter]
 
@@ -130,15 +130,15 @@ def test_overall_auc_of_table_2_mixes_the_four_published_aucs_by_their_pairs(nam
     n_pos, n_neg = column.n_subgroup
     wins = background * 1e6 + subgroup * n_pos * n_neg + 1000 * (bpsn * n_neg + bnsp * n_pos)
     expected = wins / ((1000 + n_pos) * (1000 + n_neg))
-    labels, scores, _ = sample(column)
-    tolerance = 4 * standard_error_bound(expected, 1000 + min(column.n_subgroup)) + 1e-6
+    labels, scores, _ = draw_sample(column)
+    tolerance = 4 * bound_standard_error(expected, 1000 + min(column.n_subgroup)) + 1e-6
     measured = bias_metrics.roc_auc(labels, scores).value
     assert measured == pytest.approx(expected, abs=tolerance)
 
 
 @pytest.mark.parametrize("name", TABLE_2)
 def test_a_report_of_table_2_holds_the_same_five_numbers(name):
-    labels, scores, members = sample(TABLE_2[name])
+    labels, scores, members = draw_sample(TABLE_2[name])
     cells = evaluate_bias(labels, scores, {"g": members}).subgroups["g"]
     for metric in AUCS + AEGS:
         expected = getattr(bias_metrics, metric)(labels, scores, members)

@@ -25,12 +25,12 @@ def group_results(gaps):
 def judge_gap(rule, y_score, champion=None):
     rows, options = Rows(Y_TRUE, MASKS), {"confidence": rule.level}
     gaps = calibration_report(rows, y_score, **options).gaps
-    table = evaluate_bias(rows, y_score, **options).with_numbers(group_results(gaps))
+    table = evaluate_bias(rows, y_score, **options).add_numbers(group_results(gaps))
     if champion is not None:
         change = compare_calibration(rows, y_score, champion, **options).subgroups
         changes = group_results({name: cells[CALIBRATION_GAP] for name, cells in change.items()})
-        compared = compare_bias(rows, y_score, champion, **options).with_numbers(changes)
-        table = table.with_numbers(compared, against="champion")
+        compared = compare_bias(rows, y_score, champion, **options).add_numbers(changes)
+        table = table.add_numbers(compared, against="champion")
     verdict = judge_rules(dict.fromkeys(list_needed_evidence([rule]), Evidence(table)), [rule])
     return {result.group: result for result in verdict.results}
 

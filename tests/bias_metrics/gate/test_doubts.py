@@ -14,7 +14,7 @@ from bias_metrics.gate import (
     judge_usefulness,
     withdraw_dominated_passes,
 )
-from bias_metrics.parts import DominantUnits, dominant_units
+from bias_metrics.parts import DominantUnits, find_dominant_units
 from bias_metrics.table import BiasTable, Key, RowCounts
 
 N = 4000
@@ -121,7 +121,7 @@ def test_weights_that_go_with_the_score_prove_no_floor():
         report = evaluate_bias(rows, y_score, confidence=0.9)
         rule = Rule("subgroup_auc", "each", floor=0.6)
         results = judge_rules({(None, rule.level): Evidence(report)}, [rule]).results
-        withdrawn = withdraw_dominated_passes(results, dominant_units(rows))
+        withdrawn = withdraw_dominated_passes(results, find_dominant_units(rows))
         passed += sum(result.outcome == "pass" for result in results)
         doubted += sum(result.outcome == "pass" for result in withdrawn)
     assert passed > 0

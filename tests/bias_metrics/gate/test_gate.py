@@ -7,7 +7,7 @@ import pytest
 from support.gate_cells import GAPS, cell, change, content, evidence_of
 
 from bias_metrics import compare_bias, evaluate_bias
-from bias_metrics._core.values import NOT_ASKED
+from bias_metrics._core.values import NOT_REQUESTED
 from bias_metrics.gate.decide import find_worst_outcome, judge_rules, list_needed_evidence
 from bias_metrics.gate.rules import (
     AGGREGATE_METRICS,
@@ -461,7 +461,7 @@ def test_a_real_comparison_finds_the_group_that_got_worse():
     rule = Rule("bpsn_auc", "each", floor=0.6, margin=0.02)
     compared = compare_bias(y_true, shifted, plain, groups, confidence=rule.level)
     bias = evaluate_bias(y_true, shifted, groups, confidence=rule.level)
-    evidence = {(None, rule.level): Evidence(bias.with_numbers(compared, against="champion"))}
+    evidence = {(None, rule.level): Evidence(bias.add_numbers(compared, against="champion"))}
     floor, margin = judge_rules(evidence, [rule]).results
     value = bias.subgroups["gay"].bpsn_auc
     assert (floor.outcome, floor.value, floor.bound) == ("fail", value.value, value.high)
@@ -493,7 +493,7 @@ def test_an_identical_candidate_passes_every_margin_that_its_rows_can_show():
     ]
     compared = compare_bias(y_true, plain, plain, groups, confidence=rules[0].level)
     report = evaluate_bias(y_true, plain, groups, confidence=rules[0].level)
-    evidence = Evidence(report.with_numbers(compared, against="champion"))
+    evidence = Evidence(report.add_numbers(compared, against="champion"))
     verdict = judge_rules(dict.fromkeys(list_needed_evidence(rules), evidence), rules)
     assert {result.outcome for result in verdict.results} == {"pass"}
 
@@ -504,7 +504,7 @@ def test_without_intervals_a_proven_rule_has_the_reason_that_none_were_asked_for
     key = list_needed_evidence([rule])[0]
     [result] = judge_rules({key: Evidence(report)}, [rule]).results
     assert result.outcome == "insufficient"
-    assert (result.reason, result.why) == ("no_interval", NOT_ASKED)
+    assert (result.reason, result.why) == ("no_interval", NOT_REQUESTED)
 
 
 def test_what_categories_lack_is_plain_too():

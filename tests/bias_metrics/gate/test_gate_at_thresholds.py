@@ -8,10 +8,10 @@ from support.gate_cells import evidence_of
 from bias_metrics.gate.decide import judge_rules, list_needed_evidence, list_needed_thresholds
 from bias_metrics.gate.rules import Rule
 from bias_metrics.gate.verdict import Lack
-from bias_metrics.metrics import THRESHOLDS, threshold_metrics
+from bias_metrics.metrics import THRESHOLDS, list_threshold_metrics
 
 TODAY = date(2026, 11, 21)
-METRICS = tuple(threshold_metrics())
+METRICS = tuple(list_threshold_metrics())
 LIMIT, MARGIN = 0.05, 0.02
 SCOPES = ("each", "worst", "muslim")
 

@@ -20,7 +20,7 @@ def compared():
 
 
 def build_evidence(compared):
-    return Evidence(evaluate_bias(Y_TRUE, GOOD, GROUPS).with_numbers(compared, against="champion"))
+    return Evidence(evaluate_bias(Y_TRUE, GOOD, GROUPS).add_numbers(compared, against="champion"))
 
 
 @pytest.mark.parametrize("metric", OBJECTIVES)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bias_metrics import compare_bias, evaluate_bias
-from bias_metrics._core.intervals import unseen_reach
+from bias_metrics._core.intervals import compute_unseen_reach
 from bias_metrics.gate.planning import (
     _GAPS_AGREE,
     PlanAssumptions,
@@ -69,7 +69,9 @@ def test_a_reach_that_is_planned_is_that_of_drawn_comments(metric):
     assert down + up == pytest.approx(np.mean(own), rel=0.06)
     n = 120 if metric in {"bpsn_auc", "negative_aeg"} else 60
     reach = compute_paired_reach(down, up, correlation) * (_GAPS_AGREE if metric in AEGS else 1)
-    reach = max(reach, unseen_reach(0.5 if metric in AEGS else 0.85 - 0.5, change_error, n, 0.9))
+    reach = max(
+        reach, compute_unseen_reach(0.5 if metric in AEGS else 0.85 - 0.5, change_error, n, 0.9)
+    )
     assert reach == pytest.approx(np.mean(differences) / 2, rel=0.15)
 
 

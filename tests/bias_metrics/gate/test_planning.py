@@ -11,7 +11,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from bias_metrics._core.intervals import student_quantile, unseen_reach
+from bias_metrics._core.intervals import compute_unseen_reach, student_quantile
 from bias_metrics.gate.planning import (
     _FEW,
     _GAPS_AGREE,
@@ -40,7 +40,7 @@ EVEN = PlanAssumptions(
     auc=0.5, correlation=0.875
 )  # the error of a difference is half of that of an AUC
 BY_SIXTY = PlannedCounts(400, 400, 1200, 1200)
-GAP_REACH = WIDER / Z * unseen_reach(0.5, _GAPS_AGREE / 120, 400, 0.9)
+GAP_REACH = WIDER / Z * compute_unseen_reach(0.5, _GAPS_AGREE / 120, 400, 0.9)
 
 
 def compute_coverage(size):
@@ -261,7 +261,8 @@ def test_with_few_errors_a_bound_reaches_farther():
     error = predict_standard_error("bnsp_auc", 0.9, counts) / 2
     ends = _compute_reaches("bnsp_auc", 0.9, 0.9, 2 * error, counts)
     reach = max(
-        _FEW * compute_paired_reach(*ends, guess.correlation), unseen_reach(0.4, error, 60, 0.9)
+        _FEW * compute_paired_reach(*ends, guess.correlation),
+        compute_unseen_reach(0.4, error, 60, 0.9),
     )
     actual = estimate_group_chance([Rule("bnsp_auc", "each", margin=0.03)], guess, counts)
     assert actual == pytest.approx(NORMAL.cdf((0.03 - reach) / error), abs=0.025)

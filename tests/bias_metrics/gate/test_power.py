@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from bias_metrics import MetricValue, compare_bias, evaluate_bias
-from bias_metrics._core.covariance import Joint
-from bias_metrics._core.differences import Apart
+from bias_metrics._core.covariance import JointMoments
+from bias_metrics._core.differences import PairedError
 from bias_metrics.gate import Evidence, Rule, judge_rules
 from bias_metrics.gate.power import rows_for_margin, rows_needed, visible_loss
 
@@ -90,11 +90,11 @@ def test_a_margin_is_shown_by_just_the_rows_that_it_needs(margin, confidence, is
 
     def compare_counts(n):
         same = MetricValue(0.0 if is_gap else auc, std_error=0.01, low=-1.0, high=1.0)
-        errors = Apart(Joint(1e-4, (0, 0, 0, 0)), small=False, n_drawn=n)
-        return errors.difference(same, same, level, is_gap=is_gap)
+        errors = PairedError(JointMoments(1e-4, (0, 0, 0, 0)), is_small=False, n_drawn=n)
+        return errors.compute_difference(same, same, level, is_gap=is_gap)
 
     for n, outcome in ((rows, True), (rows - 1, None)):
-        assert compare_counts(n).not_worse_by(margin) is outcome
+        assert compare_counts(n).is_non_inferior(margin) is outcome
 
 
 def test_an_auc_of_chance_needs_few_rows_and_no_margin_is_refused():
@@ -113,7 +113,7 @@ def test_a_result_has_the_rows_that_a_margin_needs_if_there_are_fewer(n, is_need
     rule = Rule("subgroup_auc", "each", margin=0.02)
     compared = compare_bias(y_true, first, second, groups, confidence=rule.level)
     report = evaluate_bias(y_true, first, groups, confidence=rule.level)
-    evidence = Evidence(report.with_numbers(compared, against="champion"))
+    evidence = Evidence(report.add_numbers(compared, against="champion"))
     [result] = judge_rules({(None, rule.level): evidence}, [rule]).results
     assert (result.outcome, result.reason) == ("insufficient", "undecided")
     needed = rows_for_margin(rule.margin, rule.confidence, is_gap=False, auc=result.value)

@@ -1,4 +1,4 @@
-"""Intersections: every combination is kept, left out with its counts, or known to be smaller."""
+"""Every combination is kept, left out with its counts, or known to be smaller."""
 
 import itertools
 import json
@@ -22,7 +22,7 @@ TOXIC = [1, 0, 0, 1, 1, 0]
 
 
 @st.composite
-def some_groups(draw):
+def draw_groups(draw):
     n = draw(st.integers(0, 80))
     columns = draw(st.lists(st.lists(st.booleans(), min_size=n, max_size=n), max_size=5))
     groups = {f"g{i}": np.array(column, dtype=bool) for i, column in enumerate(columns)}
@@ -30,8 +30,8 @@ def some_groups(draw):
     return groups, np.array(labels, dtype=bool)
 
 
-def every_combination(groups, max_order):
-    """All combinations in the promised order, each with its rows, by a plain loop over rows."""
+def list_combinations(groups, max_order):
+    """List all combinations in the documented order, with their rows, by a plain loop."""
     n = len(next(iter(groups.values()), []))
     for order in range(1, max_order + 1):
         for members in itertools.combinations(groups, order):
@@ -39,107 +39,107 @@ def every_combination(groups, max_order):
 
 
 def test_pairs_and_triples_of_six_rows_are_those_counted_by_hand():
-    found = intersections(GROUPS, max_order=3)
-    assert {name: mask.tolist() for name, mask in found.masks.items()} == {
+    joined = intersections(GROUPS, max_order=3)
+    assert {name: mask.tolist() for name, mask in joined.masks.items()} == {
         "black & female": [True, True, True, False, False, False],
         "black & gay": [True, False, False, True, False, False],
         "female & gay": [True, False, False, False, False, False],
         "black & female & gay": [True, False, False, False, False, False],
     }
-    assert [support.n for support in found.kept.values()] == [3, 2, 1, 1]
-    assert found.left_out == {}
-    assert found.n_not_counted == {2: 0, 3: 0}
+    assert [support.n for support in joined.kept.values()] == [3, 2, 1, 1]
+    assert joined.left_out == {}
+    assert joined.n_not_counted == {2: 0, 3: 0}
 
 
 def test_an_intersection_with_too_few_rows_is_left_out_with_its_count_and_the_reason():
-    found = intersections(GROUPS, max_order=3, min_support=2)
-    assert list(found.kept) == ["black & female", "black & gay"]
-    assert found.left_out["female & gay"].n == 1
-    assert found.left_out["female & gay"].reason == "1 row where 2 are needed"
+    joined = intersections(GROUPS, max_order=3, min_support=2)
+    assert list(joined.kept) == ["black & female", "black & gay"]
+    assert joined.left_out["female & gay"].n == 1
+    assert joined.left_out["female & gay"].reason == "1 row where 2 are needed"
     # The triple contains the pair that was left out, hence has no more rows.
-    assert list(found.left_out) == ["female & gay"]
-    assert found.n_not_counted == {2: 0, 3: 1}
+    assert list(joined.left_out) == ["female & gay"]
+    assert joined.n_not_counted == {2: 0, 3: 1}
 
 
 def test_a_table_has_a_row_for_every_counted_intersection_that_says_whether_it_was_kept():
-    found = intersections({"a": [1, 1, 0], "b": [1, 0, 1], "c": [0, 1, 0]})
-    shown = [(row["intersection"], row["kept"], row["n"]) for row in found.rows()]
+    joined = intersections({"a": [1, 1, 0], "b": [1, 0, 1], "c": [0, 1, 0]})
+    shown = [(row["intersection"], row["kept"], row["n"]) for row in joined.rows()]
     # One row is enough unless another number is asked for.
     assert shown == [("a & b", True, 1), ("a & c", True, 1), ("b & c", False, 0)]
 
 
 def test_with_labels_every_class_needs_the_support():
-    found = intersections(GROUPS, min_support=1, y_true=TOXIC)
-    assert found.kept["black & female"].to_dict() == {
+    joined = intersections(GROUPS, min_support=1, y_true=TOXIC)
+    assert joined.kept["black & female"].to_dict() == {
         "members": ["black", "female"],
         "n": 3,
         "n_positive": 1,
         "n_negative": 2,
     }
     # `gay` has toxic rows only, so nothing inside it can be measured in both classes.
-    assert found.left_out["gay"].reason == "0 negatives where 1 is needed"
-    assert found.n_not_counted == {2: 2}
+    assert joined.left_out["gay"].reason == "0 negatives where 1 is needed"
+    assert joined.n_not_counted == {2: 2}
 
 
 def test_both_classes_may_lack_support():
-    found = intersections(GROUPS, min_support=3, y_true=TOXIC)
-    assert found.left_out["gay"].reason == "2 positives and 0 negatives where 3 are needed"
-    assert list(found.left_out) == ["black", "female", "gay"]
+    joined = intersections(GROUPS, min_support=3, y_true=TOXIC)
+    assert joined.left_out["gay"].reason == "2 positives and 0 negatives where 3 are needed"
+    assert list(joined.left_out) == ["black", "female", "gay"]
 
 
-@given(drawn=some_groups(), max_order=st.integers(2, 4), needed=st.integers(1, 12))
+@given(drawn=draw_groups(), max_order=st.integers(2, 4), needed=st.integers(1, 12))
 @pytest.mark.parametrize("labelled", [False, True])
 def test_intersections_equal_a_plain_loop_over_all_combinations(labelled, drawn, max_order, needed):
     groups, toxic = drawn
-    found = intersections(
+    joined = intersections(
         groups, max_order=max_order, min_support=needed, y_true=toxic if labelled else None
     )
     expected = {}
-    for members, rows in every_combination(groups, max_order):
+    for members, rows in list_combinations(groups, max_order):
         counts = [sum(rows)]
         if labelled:
             n_toxic = sum(a and b for a, b in zip(rows, toxic, strict=True))
             counts = [n_toxic, sum(rows) - n_toxic]
         if min(counts) >= needed and len(members) > 1:
             expected[" & ".join(members)] = rows
-        if min(counts) < needed and " & ".join(members) in found.left_out:
-            assert found.left_out[" & ".join(members)].n == sum(rows)
-    assert {name: mask.tolist() for name, mask in found.masks.items()} == expected
-    assert list(found.kept) == list(expected)
+        if min(counts) < needed and " & ".join(members) in joined.left_out:
+            assert joined.left_out[" & ".join(members)].n == sum(rows)
+    assert {name: mask.tolist() for name, mask in joined.masks.items()} == expected
+    assert list(joined.kept) == list(expected)
 
 
-@given(drawn=some_groups(), max_order=st.integers(2, 4), needed=st.integers(1, 12))
+@given(drawn=draw_groups(), max_order=st.integers(2, 4), needed=st.integers(1, 12))
 def test_every_combination_is_kept_left_out_or_not_counted(drawn, max_order, needed):
     groups, _ = drawn
-    found = intersections(groups, max_order=max_order, min_support=needed)
+    joined = intersections(groups, max_order=max_order, min_support=needed)
     for order in range(2, min(max_order, len(groups)) + 1):
-        parts = [found.kept, found.left_out]
+        parts = [joined.kept, joined.left_out]
         n = sum(len(support.members) == order for part in parts for support in part.values())
-        assert n + found.n_not_counted[order] == math.comb(len(groups), order)
+        assert n + joined.n_not_counted[order] == math.comb(len(groups), order)
 
 
-@given(drawn=some_groups(), needed=st.integers(1, 12))
+@given(drawn=draw_groups(), needed=st.integers(1, 12))
 def test_a_combination_that_was_not_counted_contains_one_that_was_left_out(drawn, needed):
     groups, _ = drawn
-    found = intersections(groups, max_order=4, min_support=needed)
-    short = [set(support.members) for support in found.left_out.values()]
-    for members, _ in every_combination(groups, 4):
-        if len(members) > 1 and " & ".join(members) not in found.kept:
+    joined = intersections(groups, max_order=4, min_support=needed)
+    short = [set(support.members) for support in joined.left_out.values()]
+    for members, _ in list_combinations(groups, 4):
+        if len(members) > 1 and " & ".join(members) not in joined.kept:
             assert any(part <= set(members) for part in short)
 
 
 def test_masks_are_subgroups_like_any_other():
-    found = intersections(GROUPS, min_support=2)
+    joined = intersections(GROUPS, min_support=2)
     scores = [0.9, 0.1, 0.2, 0.8, 0.7, 0.3]
-    report = evaluate_bias(TOXIC, scores, GROUPS | dict(found.masks))
+    report = evaluate_bias(TOXIC, scores, GROUPS | dict(joined.masks))
     assert report.counts["black & female"].n == 3
-    assert list(evaluate_bias(TOXIC, scores, found.masks).subgroups) == list(found.kept)
+    assert list(evaluate_bias(TOXIC, scores, joined.masks).subgroups) == list(joined.kept)
 
 
 def test_a_slice_is_crossed_by_giving_it_as_one_more_subgroup():
     short = np.array([20, 300, 99, 100, 40, 5]) < 100
-    found = intersections(GROUPS | {"short": short})
-    assert found.masks["female & short"].tolist() == [True, False, True, False, True, False]
+    joined = intersections(GROUPS | {"short": short})
+    assert joined.masks["female & short"].tolist() == [True, False, True, False, True, False]
 
 
 def test_the_masks_are_a_mapping_that_refuses_unknown_names():
@@ -154,22 +154,27 @@ def test_masks_are_not_held_in_memory_all_at_once():
     rng = np.random.default_rng(0)
     groups = {f"g{i}": rng.random(100_000) < 0.5 for i in range(24)}
     tracemalloc.start()
-    found = intersections(groups, max_order=3)
+    joined = intersections(groups, max_order=3)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert len(found.kept) == math.comb(24, 2) + math.comb(24, 3)
+    assert len(joined.kept) == math.comb(24, 2) + math.comb(24, 3)
     assert peak < 20 * 100_000  # 2,300 masks would take 230,000,000 bytes
 
 
 def test_the_result_passes_through_strict_json_unchanged():
-    found = intersections(GROUPS, max_order=3, min_support=2, y_true=TOXIC).to_dict()
-    assert list(found) == ["kept", "left_out", "n_not_counted"]
-    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    values = intersections(GROUPS, max_order=3, min_support=2, y_true=TOXIC).to_dict()
+    assert list(values) == ["kept", "left_out", "n_not_counted"]
+    assert json.loads(json.dumps(values, allow_nan=False)) == values
 
 
 def test_no_subgroups_have_no_intersections():
-    found = intersections({}, y_true=TOXIC)
-    assert (dict(found.masks), found.kept, found.left_out, found.n_not_counted) == ({}, {}, {}, {})
+    joined = intersections({}, y_true=TOXIC)
+    assert (dict(joined.masks), joined.kept, joined.left_out, joined.n_not_counted) == (
+        {},
+        {},
+        {},
+        {},
+    )
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,9 @@ from bias_metrics import (
     intersections,
     roll_up,
 )
-from bias_metrics.families import Bounded, signed_bounds
+from bias_metrics.families import Bounded, bound_largest_gap
 from bias_metrics.table import BiasTable, Key, RowCounts
-from bias_metrics.worst import worst_first
+from bias_metrics.worst import sort_worst_first
 
 METRICS = ("subgroup_auc", "bpsn_auc", "bnsp_auc", "positive_aeg", "negative_aeg")
 Y_TRUE = np.array([0, 0, 0, 1, 1, 1, 0, 1], dtype=bool)
@@ -106,9 +106,9 @@ def test_a_rolled_up_hierarchy_passes_through_strict_json_unchanged():
 
 def test_within_a_slice_the_background_is_in_the_slice_too():
     short = np.array([50, 30, 99, 100, 20, 10, 500, 60]) < 100
-    found = evaluate_slices(Rows(Y_TRUE, GROUPS), Y_SCORE, slices={"short": short})
-    bias = found["short"].subgroups["muslim"]
-    assert found["short"].counts["muslim"].n == 2
+    reports = evaluate_slices(Rows(Y_TRUE, GROUPS), Y_SCORE, slices={"short": short})
+    bias = reports["short"].subgroups["muslim"]
+    assert reports["short"].counts["muslim"].n == 2
     # Negative .6 against background positives .8 and .5 of the slice.
     assert bias.bpsn_auc.value == 1 / 2
     crossed = intersections(GROUPS | {"short": short}).masks["muslim & short"]
@@ -127,7 +127,7 @@ TOXIC_BERT = {
 }
 
 
-def table_of(values):
+def make_table(values):
     counts = {name: RowCounts(own[1], own[0] - own[1]) for name, own in values.items()}
     numbers = {
         Key(metric, name): MetricValue(value)
@@ -148,7 +148,7 @@ def table_of(values):
     ],
 )
 def test_the_worst_subgroup_has_the_lowest_auc_or_the_aeg_farthest_from_0(metric, name, value):
-    worst = table_of(TOXIC_BERT).worst(metric)
+    worst = make_table(TOXIC_BERT).worst(metric)
     assert (worst.subgroup, worst.value) == (name, MetricValue(value))
     assert (worst.n_positive, worst.n_negative) == (
         TOXIC_BERT[name][1],
@@ -173,8 +173,8 @@ def test_no_subgroup_of_a_report_is_worse_than_the_worst(metric):
     assert worst.undefined["none"].startswith("no subgroup ")
 
 
-def intervals_of(**cells):
-    """A table whose metrics are all alike, given as value, low and high by subgroup."""
+def make_interval_table(**cells):
+    """Make a table with identical metrics, given as value, low and high by subgroup."""
     numbers = {
         Key(metric, name): MetricValue(value, low=low, high=high)
         for name, (value, low, high) in cells.items()
@@ -188,7 +188,7 @@ BOTH = 2.241403 / 1.959964
 
 
 def test_the_interval_of_the_lowest_auc_runs_to_the_lowest_of_all_joint_upper_bounds():
-    report = intervals_of(small=(0.6, 0.4, 0.8), large=(0.7, 0.65, 0.75))
+    report = make_interval_table(small=(0.6, 0.4, 0.8), large=(0.7, 0.65, 0.75))
     worst = report.worst("bpsn_auc")
     assert (worst.subgroup, worst.value.value, worst.value.low) == ("small", 0.6, 0.4)
     assert worst.value.high == pytest.approx(0.7 + BOTH * 0.05, rel=1e-6)
@@ -197,7 +197,7 @@ def test_the_interval_of_the_lowest_auc_runs_to_the_lowest_of_all_joint_upper_bo
 @pytest.mark.parametrize("sign", [1, -1])
 def test_the_interval_of_the_largest_gap_is_that_of_its_size(sign):
     ends = [-0.2, 0.1]  # of a size between 0 and .2
-    report = intervals_of(
+    report = make_interval_table(
         far=(sign * 0.15, *sorted([sign * 0.12, sign * 0.18])), unsure=(-0.05, *ends)
     )
     worst = report.worst("negative_aeg")
@@ -212,13 +212,13 @@ def test_the_interval_of_the_largest_gap_is_that_of_its_size(sign):
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_the_largest_gap_has_an_interval_if_no_other_sign_can_be_as_large(sign):
-    report = intervals_of(
+    report = make_interval_table(
         far=(sign * 0.3, *sorted([sign * 0.27, sign * 0.33])),
         near=(-sign * 0.05, *sorted([-sign * 0.02, -sign * 0.08])),
     )
-    found = report.worst("negative_aeg")
-    assert found.value.ends == tuple(sorted([sign * found.size_low, sign * found.size_high]))
-    assert found.value.reason is None
+    worst = report.worst("negative_aeg")
+    assert worst.value.ends == tuple(sorted([sign * worst.size_low, sign * worst.size_high]))
+    assert worst.value.reason is None
 
 
 @pytest.mark.parametrize("true", [(0.2, -0.19), (0.2, 0.1, -0.1), (0.1, -0.06, 0.04)])
@@ -227,8 +227,8 @@ def test_an_interval_of_the_largest_gap_holds_it_as_often_as_it_claims(true):
     worst, missed, certain = max(true, key=abs), 0, 0
     for estimates in rng.normal(true, 0.03, (2000, len(true))):
         reach = 1.959964 * 0.03
-        family = [Bounded(one, one - reach, one + reach) for one in estimates]
-        ends = signed_bounds(family, 0.95)
+        family = [Bounded(estimate, estimate - reach, estimate + reach) for estimate in estimates]
+        ends = bound_largest_gap(family, 0.95)
         certain += ends is not None
         missed += ends is not None and not ends[0] <= worst <= ends[1]
     assert missed <= 0.065 * 2000
@@ -236,7 +236,7 @@ def test_an_interval_of_the_largest_gap_holds_it_as_often_as_it_claims(true):
 
 
 def test_a_gap_whose_sign_is_open_may_be_of_any_size_down_to_0():
-    worst = intervals_of(unsure=(-0.05, -0.2, 0.1)).worst("negative_aeg")
+    worst = make_interval_table(unsure=(-0.05, -0.2, 0.1)).worst("negative_aeg")
     assert (worst.size_low, worst.size_high) == (0, 0.2)
 
 
@@ -254,15 +254,15 @@ def test_the_worst_value_lies_in_its_interval_or_in_that_of_sizes():
     groups = {f"g{i}": rng.random(300) < 0.3 for i in range(4)}
     report = evaluate_bias(rng.random(300) < 0.4, rng.random(300), groups)
     for metric in METRICS:
-        found = report.worst(metric).to_dict()
+        values = report.worst(metric).to_dict()
         low, high = ("size_low", "size_high") if metric.endswith("_aeg") else ("low", "high")
-        assert found[low] <= abs(found["value"]) <= found[high]
+        assert values[low] <= abs(values["value"]) <= values[high]
 
 
 def test_subgroups_that_are_equally_bad_are_all_named():
     gaps = {"a": 0.2, "b": -0.2, "c": 0.1, "d": 0.2}
     values = {name: (2, 1, *[gap] * 5) for name, gap in gaps.items()}
-    worst = table_of(values).worst("positive_aeg")
+    worst = make_table(values).worst("positive_aeg")
     assert (worst.subgroup, worst.tied) == ("a", ("b", "d"))
 
 
@@ -277,7 +277,7 @@ def test_a_metric_that_is_defined_for_no_subgroup_has_no_worst():
 
 
 def test_the_worst_subgroup_passes_through_strict_json_unchanged():
-    worst = table_of(TOXIC_BERT).worst("bnsp_auc").to_dict()
+    worst = make_table(TOXIC_BERT).worst("bnsp_auc").to_dict()
     assert worst["value"] == 0.868306
     assert json.loads(json.dumps(worst, allow_nan=False)) == worst
 
@@ -285,7 +285,7 @@ def test_the_worst_subgroup_passes_through_strict_json_unchanged():
 def test_an_unknown_metric_is_refused():
     message = r"^`metric` must be one of subgroup_auc, .*, negative_aeg; got 'final_score'\.$"
     with pytest.raises(ValueError, match=message):
-        table_of(TOXIC_BERT).worst("final_score")
+        make_table(TOXIC_BERT).worst("final_score")
 
 
 def test_subgroups_with_an_interval_come_first_by_its_upper_end_and_those_without_an_auc_last():
@@ -297,4 +297,4 @@ def test_subgroups_with_an_interval_come_first_by_its_upper_end_and_those_withou
     )
     values = {"none": none, "open": open_, "wide": wide, "narrow": narrow}
     subgroups = {name: dict.fromkeys(METRICS, value) for name, value in values.items()}
-    assert worst_first(subgroups) == ["narrow", "wide", "open", "none"]
+    assert sort_worst_first(subgroups) == ["narrow", "wide", "open", "none"]

@@ -1,4 +1,4 @@
-"""Standard errors of others: R's pROC, and Obuchowski's for clusters, written plainly."""
+"""Standard errors against other implementations: R's pROC, and Obuchowski's for clusters."""
 
 import io
 import math
@@ -37,8 +37,8 @@ def draw(seed, n=600):
     return y_true, np.round(a, 1), np.round(b, 2), mask  # a has many ties, b few
 
 
-def by_proc(y_true, a, b, mask):
-    """Return AUC and standard error of both models, and that of their difference, of each cell."""
+def run_proc(y_true, a, b, mask):
+    """Return AUC and standard error of both models, and of their difference, by cell."""
     parts = []
     for number, (lower, upper) in enumerate(CELLS.values()):
         of_upper = upper(y_true, mask)
@@ -54,8 +54,8 @@ def by_proc(y_true, a, b, mask):
         check=True,
         text=True,
     ).stdout
-    found = np.loadtxt(io.StringIO(said))
-    return dict(zip(CELLS, found, strict=True))
+    numbers = np.loadtxt(io.StringIO(said))
+    return dict(zip(CELLS, numbers, strict=True))
 
 
 @pytest.fixture(scope="module")
@@ -69,21 +69,23 @@ def _proc():
 def test_independent_rows_have_the_standard_errors_of_proc(seed):
     y_true, a, b, mask = draw(seed)
     compared = compare_bias(y_true, a, b, {"gay": mask})
-    first, second = (evaluate_bias(y_true, one, {"gay": mask}).subgroups["gay"] for one in (a, b))
-    for metric, expected in by_proc(y_true, a, b, mask).items():
+    first, second = (
+        evaluate_bias(y_true, model, {"gay": mask}).subgroups["gay"] for model in (a, b)
+    )
+    for metric, expected in run_proc(y_true, a, b, mask).items():
         of_a, of_b = getattr(first, metric), getattr(second, metric)
         difference = getattr(compared.subgroups["gay"], metric)
         found = (of_a.value, of_a.std_error, of_b.value, of_b.std_error, difference.std_error)
         assert found == pytest.approx(expected, rel=EXACT), metric
 
 
-def obuchowski(lower, upper, lower_clusters, upper_clusters):
-    """The standard error of an AUC by Obuchowski (1997), Biometrics 53, equations 4 to 8."""
+def compute_obuchowski_error(lower, upper, lower_clusters, upper_clusters):
+    """Compute the standard error of an AUC by Obuchowski (1997), Biometrics 53, eqs. 4 to 8."""
     wins = (upper[:, None] > lower) + 0.5 * (upper[:, None] == lower)
     auc, m, n = wins.mean(), upper.size, lower.size
     every = np.union1d(lower_clusters, upper_clusters)
-    x = np.array([(wins.mean(axis=1) - auc)[upper_clusters == one].sum() for one in every])
-    y = np.array([(wins.mean(axis=0) - auc)[lower_clusters == one].sum() for one in every])
+    x = np.array([(wins.mean(axis=1) - auc)[upper_clusters == cluster].sum() for cluster in every])
+    y = np.array([(wins.mean(axis=0) - auc)[lower_clusters == cluster].sum() for cluster in every])
     of_x, of_y, of_all = np.unique(upper_clusters).size, np.unique(lower_clusters).size, every.size
     s10 = of_x / ((of_x - 1) * m) * (x**2).sum()
     s01 = of_y / ((of_y - 1) * n) * (y**2).sum()
@@ -91,8 +93,8 @@ def obuchowski(lower, upper, lower_clusters, upper_clusters):
     return math.sqrt(s10 / m + s01 / n + 2 * s11 / (m * n))
 
 
-def clustered(seed, sizes):
-    """Rows of clusters that share a part of their scores and labels of both classes."""
+def draw_clusters(seed, sizes):
+    """Draw clustered rows with shared parts of scores, and labels of both classes."""
     rng = np.random.default_rng(seed)
     clusters = np.repeat(np.arange(len(sizes)), sizes)
     shared = rng.normal(0, 1, len(sizes))[clusters]
@@ -100,12 +102,12 @@ def clustered(seed, sizes):
     return y_true, np.round(y_true + shared + rng.normal(0, 1, clusters.size), 1), mask, clusters
 
 
-def errors(y_true, y_score, mask, clusters):
+def compare_errors(y_true, y_score, mask, clusters):
     """Yield each cell's standard error, and Obuchowski's."""
     report = evaluate_bias(y_true, y_score, {"gay": mask}, clusters=clusters)
     for metric, (lower, upper) in CELLS.items():
         at, of = lower(y_true, mask), upper(y_true, mask)
-        theirs = obuchowski(y_score[at], y_score[of], clusters[at], clusters[of])
+        theirs = compute_obuchowski_error(y_score[at], y_score[of], clusters[at], clusters[of])
         yield getattr(report.subgroups["gay"], metric).std_error, theirs
 
 
@@ -117,7 +119,7 @@ def test_clusters_of_equal_rows_have_obuchowskis_standard_error():
     clusters = np.repeat(np.arange(n), each.size)
     shared = rng.normal(0, 1, n)[clusters]
     y_score = np.round(y_true + shared + rng.normal(0, 1, y_true.size), 1)
-    for ours, theirs in errors(y_true, y_score, mask, clusters):
+    for ours, theirs in compare_errors(y_true, y_score, mask, clusters):
         assert ours == pytest.approx(theirs, rel=EXACT)
 
 
@@ -127,10 +129,10 @@ def test_unequal_clusters_have_obuchowskis_standard_error_times_what_the_largest
     # A large cluster pulls the mean towards itself: its deviation is divided by the root of what
     # the others are of its class. Obuchowski's divides all alike, by the root of (n - 1) / n.
     sizes = 1 + np.random.default_rng(seed).lognormal(1.0, 1.0, n).astype(int)
-    rows = clustered(seed, sizes)
+    rows = draw_clusters(seed, sizes)
     y_true, _, mask, clusters = rows
-    for (lower, upper), (ours, theirs) in zip(CELLS.values(), errors(*rows), strict=True):
+    for (lower, upper), (ours, theirs) in zip(CELLS.values(), compare_errors(*rows), strict=True):
         held = [np.bincount(clusters[of(y_true, mask)]) for of in (lower, upper)]
-        largest = max(one.max() / one.sum() for one in held)
-        fewest = min(np.count_nonzero(one) for one in held)
+        largest = max(rows_in_class.max() / rows_in_class.sum() for rows_in_class in held)
+        fewest = min(np.count_nonzero(rows_in_class) for rows_in_class in held)
         assert math.sqrt(1 - 1 / fewest) <= ours / theirs <= 1 / math.sqrt(1 - largest)

@@ -14,10 +14,10 @@ from bias_metrics import (
     evaluate_bias,
     rate_gaps,
 )
-from bias_metrics._core.covariance import TwoRankings, joint
+from bias_metrics._core.covariance import TwoRankings, measure_joint_moments
 from bias_metrics._core.influence import rank_rows
 from bias_metrics.metrics import FINAL_SCORE_PARTS, SUBGROUP_METRICS
-from bias_metrics.report.steps import measure_subgroup, rank_scores, ranked_members
+from bias_metrics.report.steps import measure_subgroup, rank_members, rank_scores
 from bias_metrics.rows import Rows
 
 NO_IDENTITY = "no_identity"
@@ -32,13 +32,13 @@ def rows():
     return y_true, y_score, subgroups
 
 
-def placements(lower, upper):
-    """Share of each pair, in a table of `upper` by `lower`, by comparing one by one."""
+def compare_pairs(lower, upper):
+    """Outcome of each pair, in a table of `upper` by `lower`, by comparing all pairs."""
     return (upper[:, None] > lower) + 0.5 * (upper[:, None] == lower)
 
 
-def pairs(rows, name, metric):
-    """Return which rows are below and above in a metric's pairs."""
+def select_pairs(rows, name, metric):
+    """Return the lower and upper rows of a metric's pairs."""
     y_true, _, subgroups = rows
     own = subgroups[name]
     none = ~np.any(list(subgroups.values()), axis=0)
@@ -51,11 +51,11 @@ def pairs(rows, name, metric):
     }[metric]
 
 
-def influences(rows, name, metric, y_score=None):
-    """Return the influence of each row on a metric, by the definition."""
+def compute_influences(rows, name, metric, y_score=None):
+    """Compute the influence of every row on a metric, by its definition."""
     scores = rows[1] if y_score is None else y_score
-    lower, upper = pairs(rows, name, metric)
-    table = placements(scores[lower], scores[upper])
+    lower, upper = select_pairs(rows, name, metric)
+    table = compare_pairs(scores[lower], scores[upper])
     found = np.zeros(scores.size)
     for of_class, axis in ((lower, 0), (upper, 1)):
         each = table.mean(axis=axis)
@@ -63,10 +63,10 @@ def influences(rows, name, metric, y_score=None):
     return found
 
 
-def clustered_error(rows, name, metric, influence, clusters):
-    """Return the error of clustered rows, by the definition: large clusters count for more."""
+def compute_clustered_error(rows, name, metric, influence, clusters):
+    """Compute the error of clustered rows by its definition, which corrects large clusters."""
     sums = 0.0
-    for of_class in pairs(rows, name, metric):
+    for of_class in select_pairs(rows, name, metric):
         n = of_class.sum()
         in_clusters = clusters[of_class]
         share = np.bincount(in_clusters, minlength=clusters.max() + 1) / n
@@ -80,10 +80,10 @@ def clustered_error(rows, name, metric, influence, clusters):
 def test_each_metric_compares_with_the_rows_of_no_subgroup(rows, metric, intervals):
     report = evaluate_bias(*rows, intervals=intervals, background=NO_IDENTITY)
     for name, bias in report.subgroups.items():
-        lower, upper = pairs(rows, name, metric)
-        expected = placements(rows[1][lower], rows[1][upper]).mean()
-        found = getattr(bias, metric).value
-        assert found == pytest.approx(expected - 0.5 * metric.endswith("_aeg"), abs=1e-12)
+        lower, upper = select_pairs(rows, name, metric)
+        expected = compare_pairs(rows[1][lower], rows[1][upper]).mean()
+        value = getattr(bias, metric).value
+        assert value == pytest.approx(expected - 0.5 * metric.endswith("_aeg"), abs=1e-12)
 
 
 @pytest.mark.parametrize("intervals", [True, "cells"])
@@ -91,7 +91,7 @@ def test_each_metric_compares_with_the_rows_of_no_subgroup(rows, metric, interva
 def test_a_standard_error_is_that_of_the_placements_of_its_own_rows(rows, metric, intervals):
     report = evaluate_bias(*rows, intervals=intervals, background=NO_IDENTITY)
     for name, bias in report.subgroups.items():
-        expected = np.sqrt(np.sum(influences(rows, name, metric) ** 2))
+        expected = np.sqrt(np.sum(compute_influences(rows, name, metric) ** 2))
         assert getattr(bias, metric).std_error == pytest.approx(expected, rel=1e-9)
 
 
@@ -101,7 +101,7 @@ def test_a_power_mean_has_the_influence_of_its_cells(rows):
         mean = report.overall[metric]
         values = {n: getattr(b, metric).value for n, b in report.subgroups.items()}
         influence = sum(
-            (value / mean.value) ** -6 / 2 * influences(rows, name, metric)
+            (value / mean.value) ** -6 / 2 * compute_influences(rows, name, metric)
             for name, value in values.items()
         )
         assert mean.std_error == pytest.approx(np.sqrt(np.sum(influence**2)), rel=1e-9)
@@ -112,7 +112,9 @@ def test_clusters_add_up_the_influences_of_their_rows(rows, metric):
     clusters = np.arange(600) % 40
     report = evaluate_bias(*rows, clusters=clusters, background=NO_IDENTITY)
     for name, bias in report.subgroups.items():
-        error = clustered_error(rows, name, metric, influences(rows, name, metric), clusters)
+        error = compute_clustered_error(
+            rows, name, metric, compute_influences(rows, name, metric), clusters
+        )
         assert getattr(bias, metric).std_error == pytest.approx(error, rel=1e-9)
 
 
@@ -122,13 +124,17 @@ def test_the_bootstrap_spreads_as_the_standard_errors_say(rows, background):
     rng, of_class = np.random.default_rng(3), [np.flatnonzero(y_true), np.flatnonzero(~y_true)]
     drawn = []
     for _ in range(400):
-        kept = np.concatenate([rng.choice(one, one.size) for one in of_class])
+        kept = np.concatenate(
+            [rng.choice(rows_in_class, rows_in_class.size) for rows_in_class in of_class]
+        )
         again = {name: mask[kept] for name, mask in masks.items()}
         options = {"intervals": False, "background": background}
         drawn.append(evaluate_bias(y_true[kept], y_score[kept], again, **options))
     for name, bias in evaluate_bias(*rows, background=background).subgroups.items():
         for metric, cell in bias.items():
-            spread = np.std([getattr(one.subgroups[name], metric).value for one in drawn], ddof=1)
+            spread = np.std(
+                [getattr(table.subgroups[name], metric).value for table in drawn], ddof=1
+            )
             assert spread == pytest.approx(cell.std_error, rel=0.2)
 
 
@@ -138,14 +144,19 @@ def test_what_two_models_share_is_the_sum_over_rows(rows, metric):
     second = np.round(first + np.random.default_rng(5).normal(size=600), 1)
     rankings = [rank_rows(y_true, scores) for scores in (first, second)]
     checked = Rows(y_true, subgroups, background=NO_IDENTITY)
-    members = [ranked_members(ranked, checked) for ranked in rankings]
-    pair = TwoRankings.of(*rankings)
+    members = [rank_members(ranked, checked) for ranked in rankings]
+    pair = TwoRankings.from_rankings(*rankings)
     for name in subgroups:
-        a, b = influences(rows, name, metric), influences(rows, name, metric, second)
-        found = joint(metric, pair, pair.match(*(one[name] for one in members)))
-        assert found.covariance == pytest.approx(a @ b, rel=1e-9)
-        assert found.third == pytest.approx(np.sum((a - b) ** 3), rel=1e-6)
-        assert found.negated().third == pytest.approx(np.sum((a + b) ** 3), rel=1e-6)
+        a, b = (
+            compute_influences(rows, name, metric),
+            compute_influences(rows, name, metric, second),
+        )
+        moments = measure_joint_moments(
+            metric, pair, pair.match_members(*(by_name[name] for by_name in members))
+        )
+        assert moments.covariance == pytest.approx(a @ b, rel=1e-9)
+        assert moments.third_moment == pytest.approx(np.sum((a - b) ** 3), rel=1e-6)
+        assert moments.negate_second().third_moment == pytest.approx(np.sum((a + b) ** 3), rel=1e-6)
 
 
 @pytest.mark.parametrize("metric", SUBGROUP_METRICS)
@@ -156,16 +167,20 @@ def test_a_background_many_times_larger_hardly_adds_to_how_skewed_a_difference_i
     rows = y_true, first, {"gay": own}
     rankings = [rank_rows(y_true, scores) for scores in (first, second)]
     checked = Rows(y_true, rows[2], background=NO_IDENTITY)
-    members = [ranked_members(ranked, checked)["gay"] for ranked in rankings]
-    pair = TwoRankings.of(*rankings)
-    apart = influences(rows, "gay", metric) - influences(rows, "gay", metric, second)
-    found = joint(metric, pair, pair.match(*members))
+    members = [rank_members(ranked, checked)["gay"] for ranked in rankings]
+    pair = TwoRankings.from_rankings(*rankings)
+    apart = compute_influences(rows, "gay", metric) - compute_influences(
+        rows, "gay", metric, second
+    )
+    moments = measure_joint_moments(metric, pair, pair.match_members(*members))
     error = np.sqrt(np.sum(apart**2))
-    assert found.third / error**3 == pytest.approx(np.sum(apart**3) / error**3, abs=0.001)
+    assert moments.third_moment / error**3 == pytest.approx(np.sum(apart**3) / error**3, abs=0.001)
     # And so it is left out, of the difference and of the sum.
-    assert found.third == pytest.approx(np.sum(apart[own] ** 3), rel=1e-6)
-    total = influences(rows, "gay", metric) + influences(rows, "gay", metric, second)
-    assert found.negated().third == pytest.approx(np.sum(total[own] ** 3), rel=1e-6)
+    assert moments.third_moment == pytest.approx(np.sum(apart[own] ** 3), rel=1e-6)
+    total = compute_influences(rows, "gay", metric) + compute_influences(
+        rows, "gay", metric, second
+    )
+    assert moments.negate_second().third_moment == pytest.approx(np.sum(total[own] ** 3), rel=1e-6)
 
 
 @pytest.mark.parametrize("clusters", [None, np.arange(600) % 40], ids=["rows", "clusters"])
@@ -177,14 +192,16 @@ def test_a_comparison_has_the_reports_and_the_errors_of_that_background(rows, cl
     for scores, end in ((first, "first"), (second, "second")):
         report = evaluate_bias(y_true, scores, subgroups, **options)
         assert report.keys() == compared.keys()
-        assert all(getattr(one, end) == report[key].value for key, one in compared.items())
+        assert all(getattr(number, end) == report[key].value for key, number in compared.items())
     for name in subgroups:
         for metric in SUBGROUP_METRICS:
-            difference = influences(rows, name, metric) - influences(rows, name, metric, second)
+            difference = compute_influences(rows, name, metric) - compute_influences(
+                rows, name, metric, second
+            )
             units = np.arange(600) if clusters is None else clusters
-            error = clustered_error(rows, name, metric, difference, units)
-            found = compared.subgroups[name][metric]
-            assert found.std_error == pytest.approx(error, rel=1e-9)
+            error = compute_clustered_error(rows, name, metric, difference, units)
+            value = compared.subgroups[name][metric]
+            assert value.std_error == pytest.approx(error, rel=1e-9)
 
 
 def test_integer_weights_are_repetitions(rows):
@@ -237,8 +254,8 @@ def test_the_steps_take_the_excluded_rows(rows):
     expected = evaluate_bias(*rows, intervals="cells", background=NO_IDENTITY)
     for name, mask in subgroups.items():
         own = y_true[mask], y_score[mask]
-        found = measure_subgroup(everyone, *own, uncertain=True, excluded=excluded)
-        assert found.at(0.95) == expected.subgroups[name]
+        measured = measure_subgroup(everyone, *own, uncertain=True, excluded=excluded)
+        assert measured.compute_values(0.95) == expected.subgroups[name]
 
 
 def test_excluded_rows_that_were_not_ranked_are_refused(rows):
@@ -253,19 +270,21 @@ def test_an_unknown_background_is_refused(rows):
         evaluate_bias(*rows, background="others")
 
 
-def means_of(table):
+def read_means(table):
     return {metric: table.overall[metric] for metric in FINAL_SCORE_PARTS}
 
 
-def numbers(found, path=()):
-    """Yield all numbers of a result with their places."""
-    if dataclasses.is_dataclass(found):
-        found = {one.name: getattr(found, one.name) for one in dataclasses.fields(found)}
-    if isinstance(found, Mapping):
-        for key, value in found.items():
-            yield from numbers(value, (*path, key))
-    elif isinstance(found, int | float):
-        yield path, found
+def iterate_numbers(numbers, path=()):
+    """Yield all numbers of a result, with their paths."""
+    if dataclasses.is_dataclass(numbers):
+        numbers = {
+            field.name: getattr(numbers, field.name) for field in dataclasses.fields(numbers)
+        }
+    if isinstance(numbers, Mapping):
+        for key, value in numbers.items():
+            yield from iterate_numbers(value, (*path, key))
+    elif isinstance(numbers, int | float):
+        yield path, numbers
 
 
 @pytest.mark.parametrize("of_rows", ["plain", "sample_weight", "clusters"])
@@ -284,7 +303,7 @@ def test_a_subgroup_has_the_same_intervals_alone_and_beside_others(rows, of_rows
         kept, results = np.flatnonzero(mask | outside), []
         for which, groups in ((np.arange(mask.size), subgroups), (kept, {name: mask})):
             within = {key: values[which] for key, values in options.items()}
-            members = {key: one[which] for key, one in groups.items()}
+            members = {key: number[which] for key, number in groups.items()}
             scores = [values[which] for values in (y_score, other)]
             asked = within | {"background": NO_IDENTITY, "power_mean_groups": [name]}
             report = evaluate_bias(y_true[which], scores[0], members, **asked)
@@ -293,9 +312,9 @@ def test_a_subgroup_has_the_same_intervals_alone_and_beside_others(rows, of_rows
             p, q = probabilities[which], others[which]
             found = {
                 "cells": report.subgroups[name],
-                "means": means_of(report),
+                "means": read_means(report),
                 "differences": change.subgroups[name],
-                "differences of means": means_of(change),
+                "differences of means": read_means(change),
                 "calibration": calibration_report(chosen, p).gaps[name],
                 "differences of calibration": compare_calibration(chosen, p, q).subgroups[name],
             }
@@ -303,7 +322,7 @@ def test_a_subgroup_has_the_same_intervals_alone_and_beside_others(rows, of_rows
                 decided = decision_indicators(chosen, p, threshold=0.5)
                 found["decisions"] = decided.subgroups[name].shares
                 found["errors"] = rate_gaps(chosen, p, threshold=0.5).subgroups[name]
-            results.append(dict(numbers(found)))
+            results.append(dict(iterate_numbers(found)))
         beside, alone = results
         assert beside.keys() == alone.keys()
         for place, number in alone.items():

@@ -1,4 +1,4 @@
-"""Clusters change numbers that have a standard error, and no others."""
+"""Clusters change only numbers that have a standard error."""
 
 import numpy as np
 import pytest
@@ -17,21 +17,21 @@ def rows():
 
 
 def test_cells_alone_allow_for_clusters_and_aggregates_have_no_interval(rows):
-    found = evaluate_bias(*rows, intervals="cells", clusters=CLUSTERS)
+    table = evaluate_bias(*rows, intervals="cells", clusters=CLUSTERS)
     whole = evaluate_bias(*rows, clusters=CLUSTERS)
-    assert found.subgroups == whole.subgroups
-    assert found.overall.auc == whole.overall.auc
-    assert found.subgroups["gay"].bpsn_auc.row_std_error is not None
-    assert found.overall.final_score.value == whole.overall.final_score.value
-    assert found.overall.final_score.low is None
+    assert table.subgroups == whole.subgroups
+    assert table.overall.auc == whole.overall.auc
+    assert table.subgroups["gay"].bpsn_auc.row_std_error is not None
+    assert table.overall.final_score.value == whole.overall.final_score.value
+    assert table.overall.final_score.low is None
     assert whole.overall.final_score.low is not None
 
 
 def test_a_single_positive_has_no_standard_error_by_cluster_either(rows):
     _, y_score, groups = rows
-    found = evaluate_bias(np.arange(N) == 7, y_score, groups, clusters=CLUSTERS).overall.auc
-    assert found.value is not None
-    assert (found.std_error, found.reason) == (None, "fewer than 2 rows in a class")
+    value = evaluate_bias(np.arange(N) == 7, y_score, groups, clusters=CLUSTERS).overall.auc
+    assert value.value is not None
+    assert (value.std_error, value.reason) == (None, "fewer than 2 rows in a class")
 
 
 def test_an_undefined_cell_stays_undefined_by_cluster(rows):

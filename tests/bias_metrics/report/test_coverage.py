@@ -1,6 +1,6 @@
-"""Intervals cover the true value as often as they should, and floors at the truth seldom pass.
+"""Intervals have their nominal coverage, and floors at the truth rarely pass.
 
-The cases are some of those of docs/evidence/intervals.md, with fewer samples.
+The cases are a part of those in docs/evidence/intervals.md, with fewer samples.
 """
 
 import numpy as np
@@ -23,8 +23,8 @@ UNKNOWABLE = "1 of 50 low scores"
 MISS = {"rates": lambda case: case.unequal}
 
 
-def spread(section):
-    """Return a few of a section's cases, from the first to the last; the campaign draws all."""
+def select_cases(section):
+    """Select a few of a section's cases, from first to last; the campaign draws all cases."""
     misses = MISS.get(section.name, lambda case: getattr(case, "design", None) == UNKNOWABLE)
     cases = [case for case in section.cases if not misses(case)]
     return [cases[round(at)] for at in np.linspace(0, len(cases) - 1, min(OF_SECTION, len(cases)))]
@@ -34,16 +34,16 @@ CASES = [
     pytest.param(case, DRAWS.get(section.name, 100), id=f"{section.name}-{case}")
     for section in campaign.SECTIONS
     if section.name not in {"power", "large", "rare", "wide"}
-    for case in spread(section)
+    for case in select_cases(section)
 ]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("case", "draws"), CASES)
 def test_intervals_hold(case, draws):
-    faults = _faults(case.hold(draws))
+    faults = _find_faults(case.hold(draws))
     if faults:  # by chance, or because intervals are too short: more samples tell
-        faults = _faults(case.hold(MORE * draws))
+        faults = _find_faults(case.hold(MORE * draws))
     assert faults == {}
 
 
@@ -65,9 +65,9 @@ def test_where_threads_are_alike_no_sample_is_warned_of():
     assert every == unwarned
 
 
-def _faults(found):
-    told = {name: list(one.faults(0, ALLOWED)) for name, one in found.items()}
-    return {name: faults for name, faults in told.items() if faults}
+def _find_faults(results):
+    faults = {name: list(result.faults(0, ALLOWED)) for name, result in results.items()}
+    return {name: texts for name, texts in faults.items() if texts}
 
 
 @pytest.mark.evaluates
@@ -86,7 +86,7 @@ def test_intervals_are_not_too_wide_where_positives_rank_almost_alike():
 @pytest.mark.evaluates
 def test_positives_in_few_clusters_are_no_evidence():
     case = clustered.Clustered(200, 0.9, unequal=False, few=10)
-    assert {one.missing for one in case.hold(20).values()} == {1.0}
+    assert {number.missing for number in case.hold(20).values()} == {1.0}
 
 
 def test_a_campaign_resumes_where_it_stopped(tmp_path, monkeypatch):
@@ -98,4 +98,4 @@ def test_a_campaign_resumes_where_it_stopped(tmp_path, monkeypatch):
     (tmp_path / "coverage.json").write_text(stored.replace('"draws": 10', '"draws": 11'))
     again = campaign.draw([campaign.Section("cells", cells.HEAD, both, draws=10)], workers=1)
     assert len(known) == 1
-    assert [one["auc"].draws for one in again.values()] == [11, 10]
+    assert [number["auc"].draws for number in again.values()] == [11, 10]

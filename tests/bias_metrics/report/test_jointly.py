@@ -1,4 +1,4 @@
-"""The confidence at which many bounds hold together."""
+"""The confidence level of simultaneous bounds."""
 
 from statistics import NormalDist
 
@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from bias_metrics import MetricValue, Rows
-from bias_metrics.families import bonferroni_level, selected
+from bias_metrics.families import bonferroni_level, widen_selected
 from bias_metrics.report import jointly
-from bias_metrics.report.jointly import joint_level
+from bias_metrics.report.jointly import compute_joint_level
 
 
 @pytest.fixture
@@ -20,22 +20,22 @@ def rows():
     return labels, first, second, masks
 
 
-def one_sided(level):
+def to_one_sided(level):
     return (1 - level) / 2
 
 
 def test_of_cells_that_share_rows_each_gets_more_than_bonferroni_gives(rows):
     labels, first, second, masks = rows
     for scores in ((first,), (first, second)):
-        found = joint_level(Rows(labels, masks), scores, ["a", "b"])
-        assert 0.05 / 10 < one_sided(found) < 0.05 / 5
+        level = compute_joint_level(Rows(labels, masks), scores, ["a", "b"])
+        assert 0.05 / 10 < to_one_sided(level) < 0.05 / 5
 
 
 def test_groups_that_are_the_same_count_once(rows):
     labels, first, second, masks = rows
-    one = joint_level(Rows(labels, masks), (first, second), ["a"])
+    one = compute_joint_level(Rows(labels, masks), (first, second), ["a"])
     same = dict.fromkeys("abcdef", masks["a"])
-    assert joint_level(Rows(labels, same), (first, second), list(same)) == pytest.approx(
+    assert compute_joint_level(Rows(labels, same), (first, second), list(same)) == pytest.approx(
         one, abs=2e-3
     )
 
@@ -43,24 +43,24 @@ def test_groups_that_are_the_same_count_once(rows):
 def test_cells_that_are_not_looked_at_do_not_count(rows):
     labels, first, second, masks = rows
     one = {"a": ["bpsn_auc"], "b": []}
-    found = joint_level(Rows(labels, masks), (first, second), ["a", "b"], metrics=one)
-    assert one_sided(found) == pytest.approx(0.05, rel=0.1)
+    level = compute_joint_level(Rows(labels, masks), (first, second), ["a", "b"], metrics=one)
+    assert to_one_sided(level) == pytest.approx(0.05, rel=0.1)
 
 
 def test_a_cell_in_which_two_models_differ_by_rounding_alone_does_not_count(rows):
     labels, first, second, masks = rows
     second = np.where(labels == masks["b"], second, first)  # b's BPSN AUC has the other rows
     asked = {"a": ["subgroup_auc"], "b": ["bpsn_auc"]}
-    found = joint_level(Rows(labels, masks), (first, second), ["a", "b"], metrics=asked)
-    assert one_sided(found) == pytest.approx(0.05, rel=0.1)
+    level = compute_joint_level(Rows(labels, masks), (first, second), ["a", "b"], metrics=asked)
+    assert to_one_sided(level) == pytest.approx(0.05, rel=0.1)
 
 
 def test_independent_numbers_share_the_error_as_sidak_says():
-    found = jointly._level(np.eye(8), 0.05)
+    level = jointly._simulate_level(np.eye(8), 0.05)
     exact = 2 * 0.95 ** (1 / 8) - 1
-    assert one_sided(found) == pytest.approx(one_sided(exact), rel=0.1)
-    assert found > exact  # two Monte Carlo errors to the safe side
-    assert NormalDist().inv_cdf(1 - one_sided(found)) < 2.6
+    assert to_one_sided(level) == pytest.approx(to_one_sided(exact), rel=0.1)
+    assert level > exact  # two Monte Carlo errors to the safe side
+    assert NormalDist().inv_cdf(1 - to_one_sided(level)) < 2.6
 
 
 @pytest.mark.parametrize(("n", "level"), [(0, 0.9), (1, 0.9), (2, 0.95), (10, 0.99)])
@@ -70,18 +70,18 @@ def test_bonferroni_divides_the_error_by_the_numbers(n, level):
 
 def test_an_error_too_small_to_estimate_from_draws_is_bonferronis(rows):
     labels, first, second, masks = rows
-    found = joint_level(Rows(labels, masks), (first, second), ["a"], alpha=1e-5)
-    assert found == bonferroni_level(5, 1e-5)
+    level = compute_joint_level(Rows(labels, masks), (first, second), ["a"], alpha=1e-5)
+    assert level == bonferroni_level(5, 1e-5)
     same = dict.fromkeys("abcdef", masks["a"])
-    least = joint_level(Rows(labels, same), (first, second), list(same), alpha=0.001)
+    least = compute_joint_level(Rows(labels, same), (first, second), list(same), alpha=0.001)
     assert least < bonferroni_level(30, 0.001)
 
 
 def test_identical_models_and_groups_without_rows_need_no_correction(rows):
     labels, first, _, masks = rows
     empty = {"none": np.zeros(600, dtype=bool)}
-    assert joint_level(Rows(labels, masks), (first, first), ["a"]) == pytest.approx(0.9)
-    assert joint_level(Rows(labels, empty), (first,), ["none"]) == pytest.approx(0.9)
+    assert compute_joint_level(Rows(labels, masks), (first, first), ["a"]) == pytest.approx(0.9)
+    assert compute_joint_level(Rows(labels, empty), (first,), ["none"]) == pytest.approx(0.9)
 
 
 @pytest.mark.parametrize(("n", "counts"), [(1, False), (2, True)])
@@ -89,23 +89,25 @@ def test_a_cell_counts_from_two_rows_of_each_class_on(rows, n, counts):
     labels, first, _, _ = rows
     few = np.zeros(600, dtype=bool)
     few[np.flatnonzero(labels)[:n]] = few[np.flatnonzero(~labels)[:n]] = True
-    found = joint_level(Rows(labels, {"few": few}), (first,), ["few"])
-    assert (found > 0.92) is counts
+    level = compute_joint_level(Rows(labels, {"few": few}), (first,), ["few"])
+    assert (level > 0.92) is counts
 
 
 def test_a_draw_of_few_numbers_goes_below_no_single_ones_level(rows, monkeypatch):
     labels, first, _, masks = rows
-    monkeypatch.setattr(jointly, "_level", lambda *_: 0.7)
-    assert joint_level(Rows(labels, masks), (first,), ["a"]) == pytest.approx(0.9)
+    monkeypatch.setattr(jointly, "_simulate_level", lambda *_: 0.7)
+    assert compute_joint_level(Rows(labels, masks), (first,), ["a"]) == pytest.approx(0.9)
 
 
 def test_with_clusters_the_sums_of_each_cluster_count(rows):
     labels, first, second, masks = rows
     clusters = np.arange(600) // 4
-    found = joint_level(Rows(labels, masks, clusters=clusters), (first, second), ["a", "b"])
-    assert 0.005 < one_sided(found) < 0.01
-    alone = joint_level(Rows(labels, masks, clusters=np.arange(600)), (first, second), ["a", "b"])
-    plain = joint_level(Rows(labels, masks), (first, second), ["a", "b"])
+    level = compute_joint_level(Rows(labels, masks, clusters=clusters), (first, second), ["a", "b"])
+    assert 0.005 < to_one_sided(level) < 0.01
+    alone = compute_joint_level(
+        Rows(labels, masks, clusters=np.arange(600)), (first, second), ["a", "b"]
+    )
+    plain = compute_joint_level(Rows(labels, masks), (first, second), ["a", "b"])
     assert alone == pytest.approx(plain, abs=1e-3)
 
 
@@ -115,20 +117,22 @@ def test_groups_whose_rows_share_their_clusters_vary_as_one(rows):
     groups = {"a": np.arange(600) < 300, "b": np.arange(600) >= 300}
     asked = {name: ["subgroup_auc"] for name in groups}
     alone, together = (
-        joint_level(Rows(labels, groups, clusters=clusters), (score,), groups, metrics=asked)
+        compute_joint_level(
+            Rows(labels, groups, clusters=clusters), (score,), groups, metrics=asked
+        )
         for clusters in (None, np.arange(600) % 300)
     )
     # One-sided errors of two independent numbers, and of two that are the same.
-    assert one_sided(alone) == pytest.approx(1 - 0.95**0.5, rel=0.1)
-    assert one_sided(together) == pytest.approx(0.05, rel=0.1)
+    assert to_one_sided(alone) == pytest.approx(1 - 0.95**0.5, rel=0.1)
+    assert to_one_sided(together) == pytest.approx(0.05, rel=0.1)
 
 
 def test_numbers_vary_together_as_their_rows_influences_do(rows, monkeypatch):
     labels, first, _, masks = rows
     seen = []
-    monkeypatch.setattr(jointly, "_level", lambda found, _: seen.append(found) or 0.95)
+    monkeypatch.setattr(jointly, "_simulate_level", lambda found, _: seen.append(found) or 0.95)
     asked = {name: ["subgroup_auc"] for name in masks}
-    joint_level(Rows(labels, masks), (first,), masks, metrics=asked)
+    compute_joint_level(Rows(labels, masks), (first,), masks, metrics=asked)
     each = []
     for mask in masks.values():
         higher, lower = np.flatnonzero(mask & labels), np.flatnonzero(mask & ~labels)
@@ -139,18 +143,24 @@ def test_numbers_vary_together_as_their_rows_influences_do(rows, monkeypatch):
             of_rows[side] = apart / np.sqrt(side.size * (side.size - 1))
         each.append(of_rows)
     assert seen[0] == pytest.approx(
-        np.array(each) @ np.transpose(each) / np.outer(*[[np.linalg.norm(one) for one in each]] * 2)
+        np.array(each)
+        @ np.transpose(each)
+        / np.outer(*[[np.linalg.norm(item) for item in each]] * 2)
     )
 
 
 def test_of_too_many_numbers_it_is_bonferronis(rows, monkeypatch):
     labels, first, _, masks = rows
     monkeypatch.setattr(jointly, "MOST_NUMBERS", 600 * 10)
-    assert joint_level(Rows(labels, masks), (first,), ["a", "b"]) < bonferroni_level(10, 0.05)
+    assert compute_joint_level(Rows(labels, masks), (first,), ["a", "b"]) < bonferroni_level(
+        10, 0.05
+    )
     monkeypatch.setattr(jointly, "MOST_NUMBERS", 600 * 10 - 1)
-    assert joint_level(Rows(labels, masks), (first,), ["a", "b"]) == bonferroni_level(10, 0.05)
+    assert compute_joint_level(Rows(labels, masks), (first,), ["a", "b"]) == bonferroni_level(
+        10, 0.05
+    )
 
 
 def test_a_selected_number_without_an_interval_has_none():
     lacking = MetricValue(0.8, "few clusters")
-    assert selected(lacking, 9) == lacking
+    assert widen_selected(lacking, 9) == lacking

@@ -1,4 +1,4 @@
-"""A margin passes a loss of its size as seldom as asked, whatever rows the loss sits in."""
+"""A loss equal to the margin passes at most at the nominal rate, whichever rows it affects."""
 
 from dataclasses import replace
 

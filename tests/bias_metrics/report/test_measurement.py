@@ -1,11 +1,11 @@
-"""Models are measured once, and asked for numbers at any confidence."""
+"""Models are measured once, for numbers at any confidence."""
 
 import numpy as np
 import pytest
 
 from bias_metrics import Rows, calibration_report, compare_bias, compare_calibration, evaluate_bias
 from bias_metrics.calibration import MeasuredCalibration
-from bias_metrics.report import Measurement, Options, Pairing, measurement
+from bias_metrics.report import Measurement, Pairing, ReportOptions, measurement
 
 N, LEVELS = 600, (0.9, 0.99)
 KINDS = {
@@ -32,18 +32,18 @@ def test_a_report_at_any_confidence_is_that_of_evaluate_bias(given):
     measured = Measurement(rows, first)
     for level in LEVELS:
         expected = evaluate_bias(y_true, first, subgroups, confidence=level, **options)
-        assert measured.report(Options.of(rows, confidence=level)) == expected
+        assert measured.report(ReportOptions.from_arguments(rows, confidence=level)) == expected
 
 
 def test_a_report_of_some_subgroups_is_that_of_these_alone(given):
     y_true, first, second, subgroups, options = given
     rows = Rows(y_true, subgroups, **options)
     pairing = Pairing(Measurement(rows, first), Measurement(rows, second))
-    pairing.comparison(Options.of(rows))
-    asked = Options.of(rows, confidence=0.9, power_mean_groups=["gay"])
+    pairing.compare_models(ReportOptions.from_arguments(rows))
+    asked = ReportOptions.from_arguments(rows, confidence=0.9, power_mean_groups=["gay"])
     alone = {"gay": subgroups["gay"]}
     expected = compare_bias(y_true, first, second, alone, confidence=0.9, **options)
-    assert pairing.comparison(asked, ["gay"]) == expected
+    assert pairing.compare_models(asked, ["gay"]) == expected
 
 
 def test_a_comparison_is_the_same_after_a_report(given):
@@ -51,9 +51,9 @@ def test_a_comparison_is_the_same_after_a_report(given):
     rows = Rows(y_true, subgroups, **options)
     models = Measurement(rows, first), Measurement(rows, second)
     for model in models:
-        model.report(Options.of(rows))
+        model.report(ReportOptions.from_arguments(rows))
     expected = compare_bias(y_true, first, second, subgroups, **options)
-    assert Pairing(*models).comparison(Options.of(rows)) == expected
+    assert Pairing(*models).compare_models(ReportOptions.from_arguments(rows)) == expected
 
 
 def test_a_comparison_at_any_confidence_is_that_of_compare_bias(given, monkeypatch):
@@ -64,35 +64,43 @@ def test_a_comparison_at_any_confidence_is_that_of_compare_bias(given, monkeypat
         for level in LEVELS
     ]
     pairing = Pairing(Measurement(rows, first), Measurement(rows, second))
-    assert pairing.comparison(Options.of(rows, confidence=LEVELS[0])) == expected[0]
-    for name in ("joint", "rank_rows"):
+    assert (
+        pairing.compare_models(ReportOptions.from_arguments(rows, confidence=LEVELS[0]))
+        == expected[0]
+    )
+    for name in ("measure_joint_moments", "rank_rows"):
         monkeypatch.setattr(measurement, name, None)  # no cell is measured again
-    assert pairing.comparison(Options.of(rows, confidence=LEVELS[1])) == expected[1]
+    assert (
+        pairing.compare_models(ReportOptions.from_arguments(rows, confidence=LEVELS[1]))
+        == expected[1]
+    )
 
 
 def test_numbers_are_the_same_where_influences_are_too_many_to_wait(given, monkeypatch):
     y_true, first, _, subgroups, options = given
     rows = Rows(y_true, subgroups, **options)
-    expected = Measurement(rows, first).report(Options.of(rows))
-    monkeypatch.setattr(measurement, "KEPT_SUMS", 0)
-    assert Measurement(rows, first).report(Options.of(rows)) == expected
+    expected = Measurement(rows, first).report(ReportOptions.from_arguments(rows))
+    monkeypatch.setattr(measurement, "MAX_STORED_SUMS", 0)
+    assert Measurement(rows, first).report(ReportOptions.from_arguments(rows)) == expected
 
 
 def test_a_model_beside_itself_is_that_beside_its_copy(given):
     y_true, first, _, subgroups, options = given
     rows = Rows(y_true, subgroups, **options)
     model, copy = Measurement(rows, first), Measurement(rows, first.copy())
-    expected = Pairing(model, copy).comparison(Options.of(rows))
-    assert Pairing(model, model).comparison(Options.of(rows)) == expected
+    expected = Pairing(model, copy).compare_models(ReportOptions.from_arguments(rows))
+    assert Pairing(model, model).compare_models(ReportOptions.from_arguments(rows)) == expected
 
 
 def test_subgroups_that_were_measured_elsewhere_are_taken(given):
     y_true, first, _, subgroups, options = given
     rows = Rows(y_true, subgroups, **options)
     elsewhere, here = (Measurement(rows, first) for _ in range(2))
-    here.take({name: elsewhere.subgroup(name) for name in subgroups})
-    assert here.report(Options.of(rows)) == elsewhere.report(Options.of(rows))
-    assert here.subgroup("gay") is elsewhere.subgroup("gay")
+    here.adopt_subgroups({name: elsewhere.measure_subgroup(name) for name in subgroups})
+    assert here.report(ReportOptions.from_arguments(rows)) == elsewhere.report(
+        ReportOptions.from_arguments(rows)
+    )
+    assert here.measure_subgroup("gay") is elsewhere.measure_subgroup("gay")
 
 
 def test_calibration_at_any_confidence_is_measured_once(given):
@@ -104,5 +112,5 @@ def test_calibration_at_any_confidence_is_measured_once(given):
         expected = calibration_report(rows, first, confidence=level)
         assert one.report(level).to_dict() == expected.to_dict()
         changes = compare_calibration(rows, first, second, confidence=level)
-        assert both.comparison(level).to_dict() == changes.to_dict()
-        assert both.comparison(level, ["gay"]).subgroups["gay"] == changes.subgroups["gay"]
+        assert both.compare_models(level).to_dict() == changes.to_dict()
+        assert both.compare_models(level, ["gay"]).subgroups["gay"] == changes.subgroups["gay"]

@@ -1,4 +1,4 @@
-"""The report: its shape, its JSON form, and the three steps that produce it."""
+"""Shape and JSON form of a report, and the three steps that produce it."""
 
 import dataclasses
 import json
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bias_metrics import evaluate_bias
-from bias_metrics.report.steps import Options, measure_subgroup, rank_scores, summarise_bias
+from bias_metrics.report.steps import ReportOptions, measure_subgroup, rank_scores, summarise_bias
 
 SUBGROUP_METRICS = ("subgroup_auc", "bpsn_auc", "bnsp_auc", "positive_aeg", "negative_aeg")
 
@@ -22,11 +22,11 @@ def rows():
     return y_true, y_score, groups | {"hindu": np.zeros(400, dtype=bool)}
 
 
-def leaves(node):
+def iterate_leaves(node):
     if isinstance(node, dict):
-        return [leaf for child in node.values() for leaf in leaves(child)]
+        return [leaf for child in node.values() for leaf in iterate_leaves(child)]
     if isinstance(node, list):
-        return [leaf for child in node for leaf in leaves(child)]
+        return [leaf for child in node for leaf in iterate_leaves(child)]
     return [node]
 
 
@@ -40,9 +40,9 @@ def test_a_report_as_a_dict_has_exactly_these_keys(rows):
         "covered": ["muslim", "jewish"],
     }
     names = ["muslim", "jewish", "hindu"]
-    assert [one["group"] for one in counts] == [None, *names]
-    assert all(list(one) == ["group", "n_positive", "n_negative"] for one in counts)
-    assert [(one["metric"], one.get("group")) for one in numbers] == [
+    assert [row["group"] for row in counts] == [None, *names]
+    assert all(list(row) == ["group", "n_positive", "n_negative"] for row in counts)
+    assert [(number["metric"], number.get("group")) for number in numbers] == [
         ("auc", None),
         *((metric, None) for metric in SUBGROUP_METRICS[:3]),
         ("final_score", None),
@@ -55,20 +55,20 @@ def test_a_report_as_a_dict_has_exactly_these_keys(rows):
 
 def test_an_undefined_metric_as_a_dict_has_a_null_value_and_a_reason(rows):
     table = evaluate_bias(*rows)
-    found = {(one["metric"], one.get("group")): one for one in table.to_dict()["numbers"]}
+    numbers = {(one["metric"], one.get("group")): one for one in table.to_dict()["numbers"]}
     nothing = {"value": None, "std_error": None, "low": None, "high": None}
-    assert found["bnsp_auc", "hindu"] == {
+    assert numbers["bnsp_auc", "hindu"] == {
         "metric": "bnsp_auc",
         "group": "hindu",
         **nothing,
         "reason": "no subgroup positives",
     }
-    assert found["bnsp_auc", None] == {
+    assert numbers["bnsp_auc", None] == {
         "metric": "bnsp_auc",
         **nothing,
         "reason": "undefined for hindu",
     }
-    assert found["final_score", None]["value"] is None
+    assert numbers["final_score", None]["value"] is None
     assert table.worst("bnsp_auc").to_dict()["undefined"] == {"hindu": "no subgroup positives"}
 
 
@@ -79,7 +79,7 @@ def test_a_report_passes_through_strict_json_unchanged(rows):
 
 def test_a_report_as_a_dict_holds_plain_python_values_only(rows):
     report = evaluate_bias(*rows, sample_weight=np.ones(400, dtype=np.float32)).to_dict()
-    assert {type(leaf) for leaf in leaves(report)} == {int, float, str, type(None)}
+    assert {type(leaf) for leaf in iterate_leaves(report)} == {int, float, str, type(None)}
 
 
 def test_counts_are_those_of_the_rows(rows):
@@ -115,7 +115,7 @@ def test_the_three_steps_give_the_very_report_of_evaluate_bias(rows, weighted):
         )
         for name, mask in groups.items()
     }
-    asked = Options(power=-2.0, groups=("muslim", "jewish"), confidence=None)
+    asked = ReportOptions(power=-2.0, groups=("muslim", "jewish"), confidence=None)
     by_steps = summarise_bias(everyone, measured, asked)
     assert by_steps == evaluate_bias(*rows, sample_weight=weight, intervals=False, **options)
 

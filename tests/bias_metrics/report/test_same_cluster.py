@@ -14,7 +14,7 @@ from bias_metrics.metrics import METRICS, PAIRS, SUBGROUP_METRICS
 N, N_CLUSTERS = 400, 30
 
 
-def draw(*, weighted=False):
+def draw_rows(*, weighted=False):
     rng = np.random.default_rng(3)
     codes = rng.integers(0, N_CLUSTERS, N)
     y_true = rng.random(N) < 0.4
@@ -23,8 +23,8 @@ def draw(*, weighted=False):
     return y_true, scores, codes, rng.random(N) < 0.4, weights
 
 
-def pairs_by_loop(scores, codes, weights, x, y):
-    """Return the weight of pairs of one cluster, of all pairs, and of those that x wins."""
+def count_pairs(scores, codes, weights, x, y):
+    """Return the weight of pairs within clusters, of all pairs, and of pairs that x wins."""
     same = wins = every = 0.0
     weights = np.ones(N) if weights is None else weights
     for i in np.flatnonzero(x):
@@ -38,7 +38,7 @@ def pairs_by_loop(scores, codes, weights, x, y):
     return same, every, wins
 
 
-def compared(metric, y_true, members):
+def make_comparison(metric, y_true, members):
     pair = PAIRS[metric]
     x = members & (y_true == (pair.x == "positive"))
     y = (members if pair.inside else ~members) & (y_true == (pair.y == "positive"))
@@ -48,11 +48,13 @@ def compared(metric, y_true, members):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("metric", SUBGROUP_METRICS)
 def test_pairs_of_one_cluster_are_counted(metric, weighted):
-    y_true, scores, codes, members, weights = draw(weighted=weighted)
+    y_true, scores, codes, members, weights = draw_rows(weighted=weighted)
     ranked = rank_rows(y_true, scores, weights)
-    own = ranked.members(np.flatnonzero(members))
-    found = Clustering.of(ranked, codes).within(own).sums(metric).same
-    same, every, wins = pairs_by_loop(scores, codes, weights, *compared(metric, y_true, members))
+    own = ranked.select_members(np.flatnonzero(members))
+    found = Clustering.from_codes(ranked, codes).select_members(own).measure_sums(metric).same_pairs
+    same, every, wins = count_pairs(
+        scores, codes, weights, *make_comparison(metric, y_true, members)
+    )
     auc = 1 - wins / same if PAIRS[metric].flip else wins / same
     assert found.share == pytest.approx(same / every, rel=1e-12)
     assert found.auc == pytest.approx(auc, rel=1e-12)
@@ -60,30 +62,34 @@ def test_pairs_of_one_cluster_are_counted(metric, weighted):
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_pairs_of_the_overall_auc_are_counted(weighted):
-    y_true, scores, codes, _, weights = draw(weighted=weighted)
-    clustering = Clustering.of(rank_rows(y_true, scores, weights), codes)
-    found = clustering.within(None).sums("auc").same
-    same, every, wins = pairs_by_loop(scores, codes, weights, y_true, ~y_true)
+    y_true, scores, codes, _, weights = draw_rows(weighted=weighted)
+    clustering = Clustering.from_codes(rank_rows(y_true, scores, weights), codes)
+    found = clustering.select_members(None).measure_sums("auc").same_pairs
+    same, every, wins = count_pairs(scores, codes, weights, y_true, ~y_true)
     assert (found.share, found.auc) == pytest.approx((same / every, wins / same), rel=1e-12)
 
 
 def test_pairs_with_a_background_without_identity_are_counted():
-    y_true, scores, codes, members, _ = draw()
+    y_true, scores, codes, members, _ = draw_rows()
     ranked = rank_rows(y_true, scores)
     other = np.roll(members, 7) & ~members
-    excluded = ranked.members(np.flatnonzero(members | other))
-    own = ranked.members(np.flatnonzero(members), excluded)
-    found = Clustering.of(ranked, codes).within(own).sums("bnsp_auc").same
-    same, every, wins = pairs_by_loop(
+    excluded = ranked.select_members(np.flatnonzero(members | other))
+    own = ranked.select_members(np.flatnonzero(members), excluded)
+    found = (
+        Clustering.from_codes(ranked, codes).select_members(own).measure_sums("bnsp_auc").same_pairs
+    )
+    same, every, wins = count_pairs(
         scores, codes, None, members & y_true, ~members & ~other & ~y_true
     )
     assert (found.share, found.auc) == pytest.approx((same / every, wins / same), rel=1e-12)
 
 
 def test_the_interval_is_around_the_pairs_of_different_clusters():
-    y_true, scores, codes, members, _ = draw()
+    y_true, scores, codes, members, _ = draw_rows()
     cell = evaluate_bias(y_true, scores, {"g": members}, clusters=codes).subgroups["g"].bnsp_auc
-    same, every, wins = pairs_by_loop(scores, codes, None, *compared("bnsp_auc", y_true, members))
+    same, every, wins = count_pairs(
+        scores, codes, None, *make_comparison("bnsp_auc", y_true, members)
+    )
     across = (float(cell) * every - wins) / (every - same)
     assert across != pytest.approx(float(cell), abs=1e-4)
     low, high = (math.log(one / (1 - one)) for one in (cell.low, cell.high))
@@ -102,14 +108,14 @@ def test_the_interval_holds_the_estimate_though_it_is_around_another_number():
 
 
 def test_pairs_that_are_removed_leave_an_auc_between_0_and_1():
-    assert SamePairs(0.1, 1.0).removed_from(0.05) == 0.0
-    assert SamePairs(0.1, 0.5).removed_from(0.5) == 0.5
+    assert SamePairs(0.1, 1.0).remove_from(0.05) == 0.0
+    assert SamePairs(0.1, 0.5).remove_from(0.5) == 0.5
 
 
 def test_few_pairs_of_one_cluster_are_not_counted():
-    y_true, scores, _, _, _ = draw()
+    y_true, scores, _, _, _ = draw_rows()
     codes = np.arange(N)
     negative = np.flatnonzero(~y_true)[0]
     codes[negative] = codes[np.flatnonzero(y_true)[0]]
-    clustering = Clustering.of(rank_rows(y_true, scores), codes)
-    assert clustering.within(None).sums("auc").same is None
+    clustering = Clustering.from_codes(rank_rows(y_true, scores), codes)
+    assert clustering.select_members(None).measure_sums("auc").same_pairs is None

@@ -1,4 +1,4 @@
-"""Slices: each report is computed from the slice's rows alone."""
+"""The report of a slice is computed only from its rows."""
 
 import numpy as np
 import pytest
@@ -31,23 +31,23 @@ def slices():
     return {"short": lengths < 100, "long": lengths >= 100, "reply": rng.random(800) < 0.5}
 
 
-def assert_the_same(one, other):
-    """Compare plain values; tied rows may be summed in another order."""
+def assert_equal_values(one, other):
+    """Compare plain values, up to rounding: tied rows may be summed in another order."""
     if isinstance(one, dict):
         assert one.keys() == other.keys()
         for key, value in one.items():
-            assert_the_same(value, other[key])
+            assert_equal_values(value, other[key])
     else:
         assert one == (pytest.approx(other, rel=1e-12) if isinstance(one, float) else other)
 
 
-def alone(rows, in_slice, **options):
+def evaluate_slice(rows, in_slice, **options):
     y_true, y_score, subgroups = rows
     inside = {name: np.asarray(mask)[in_slice] for name, mask in subgroups.items()}
     return evaluate_bias(y_true[in_slice], y_score[in_slice], inside, **options)
 
 
-def slices_of(rows, slices, **options):
+def select_slices(rows, slices, **options):
     y_true, y_score, subgroups = rows
     of_rows = {name: options.pop(name) for name in OF_ROWS if name in options}
     return evaluate_slices(Rows(y_true, subgroups, **of_rows), y_score, slices=slices, **options)
@@ -55,34 +55,36 @@ def slices_of(rows, slices, **options):
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_a_slice_is_measured_as_if_there_were_no_other_rows(rows, slices, options):
-    found = slices_of(rows, slices, **options)
+    found = select_slices(rows, slices, **options)
     assert list(found) == ["short", "long", "reply"]
     for name, in_slice in slices.items():
-        assert_the_same(found[name].to_dict(), alone(rows, in_slice, **options).to_dict())
+        assert_equal_values(
+            found[name].to_dict(), evaluate_slice(rows, in_slice, **options).to_dict()
+        )
 
 
 @pytest.mark.parametrize("option", ["sample_weight", "clusters"])
 def test_weights_and_clusters_are_those_of_the_slices_rows(rows, slices, option):
     # Clusters 60 and above have no row in `reply`: codes must close the gap.
     each = np.where(slices["reply"], np.arange(800) % 60, 60 + np.arange(800) % 30)
-    found = slices_of(rows, slices, **{option: each})
+    found = select_slices(rows, slices, **{option: each})
     for name, in_slice in slices.items():
-        expected = alone(rows, in_slice, **{option: each[in_slice]})
-        assert_the_same(found[name].to_dict(), expected.to_dict())
+        expected = evaluate_slice(rows, in_slice, **{option: each[in_slice]})
+        assert_equal_values(found[name].to_dict(), expected.to_dict())
 
 
 def test_a_slice_without_rows_or_without_positives_is_undefined_with_the_reason(rows):
     none = np.zeros(800, dtype=bool)
-    found = slices_of(rows, {"none": none, "harmless": ~rows[0]})
+    found = select_slices(rows, {"none": none, "harmless": ~rows[0]})
     assert found["none"].overall.auc.reason == "no negatives and no positives"
     assert found["harmless"].overall.auc.reason == "no positives"
     assert found["harmless"].subgroups["gay"].negative_aeg.value is not None
 
 
 def test_without_slices_there_are_no_reports(rows):
-    assert slices_of(rows, {}) == {}
+    assert select_slices(rows, {}) == {}
 
 
 def test_a_slice_that_is_no_mask_is_refused_by_name(rows):
     with pytest.raises(ValueError, match=r"`slices\['short'\]` must be boolean"):
-        slices_of(rows, {"short": np.arange(800)})
+        select_slices(rows, {"short": np.arange(800)})

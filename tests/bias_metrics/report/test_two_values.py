@@ -1,4 +1,4 @@
-"""Scores of two values: an identity whose rows are nearly all tied says little of the others."""
+"""Intervals for binary scores, if nearly all rows of an identity are tied."""
 
 import math
 
@@ -11,8 +11,8 @@ from bias_metrics.metrics import AUCS, SUBGROUP_METRICS
 DRAWS, PROMISED = 200, 0.93
 
 
-def covered(n_positive, n_negative, flagged, seed):
-    """By metric, the share of intervals that hold the truth, where all identities are alike."""
+def simulate_coverage(n_positive, n_negative, flagged, seed):
+    """Simulate the coverage by metric, if all identities are alike."""
     rng = np.random.default_rng(seed)
     held = dict.fromkeys(SUBGROUP_METRICS, 0)
     for _ in range(DRAWS):
@@ -31,7 +31,7 @@ def covered(n_positive, n_negative, flagged, seed):
 @pytest.mark.parametrize("n", [(5, 20), (10, 60), (60, 300)], ids=str)
 def test_intervals_of_two_valued_scores_hold_the_truth(n, flagged):
     error = 2 * math.sqrt(PROMISED * (1 - PROMISED) / DRAWS)
-    assert min(covered(*n, flagged, seed=sum(n)).values()) >= PROMISED - error
+    assert min(simulate_coverage(*n, flagged, seed=sum(n)).values()) >= PROMISED - error
 
 
 @pytest.mark.parametrize("clusters", [None, np.arange(220) // 2], ids=["rows", "clusters"])

@@ -1,4 +1,4 @@
-"""Standard errors and intervals, against naive sums over all pairs, and their rules."""
+"""Standard errors and intervals against naive sums over all pairs."""
 
 import itertools
 import math
@@ -11,19 +11,19 @@ from bias_metrics import evaluate_bias, roc_auc
 from bias_metrics._core.influence import Influence, rank_rows
 from bias_metrics._core.intervals import (
     auc_interval,
+    compute_p_value,
     logit_interval,
     newcombe_interval,
     quantile,
-    two_sided_p,
 )
-from bias_metrics._core.ranks import BLOCK, delong_variance, place, runs_of, squares_of
+from bias_metrics._core.ranks import BLOCK, delong_variance, find_runs, place_runs, sum_squares
 from bias_metrics.metrics import FINAL_SCORE_PARTS
-from bias_metrics.report.uncertainty import Spread, aggregate_influences
+from bias_metrics.report.uncertainty import RowInfluences, iterate_influences
 
 METRICS = ("subgroup_auc", "bpsn_auc", "bnsp_auc", "positive_aeg", "negative_aeg")
 
 
-def draw(seed=0, n=300, *, ties=True, shift=0.3):
+def draw_rows(seed=0, n=300, *, ties=True, shift=0.3):
     rng = np.random.default_rng(seed)
     y_true = rng.random(n) < 0.4
     y_score = rng.random(n) + shift * y_true
@@ -31,15 +31,15 @@ def draw(seed=0, n=300, *, ties=True, shift=0.3):
     return y_true, np.round(y_score, 1) if ties else y_score, masks
 
 
-def naive_delong(lower, upper):
-    """DeLong's AUC and standard error by comparing every pair."""
+def compute_naive_delong(lower, upper):
+    """Compute an AUC and DeLong's standard error by comparing all pairs."""
     wins = (upper[:, None] > lower) + 0.5 * (upper[:, None] == lower)
     by_upper, by_lower = wins.mean(axis=1), wins.mean(axis=0)
     variance = by_upper.var(ddof=1) / upper.size + by_lower.var(ddof=1) / lower.size
     return wins.mean(), math.sqrt(variance)
 
 
-def classes(metric, y_true, y_score, mask):
+def select_classes(metric, y_true, y_score, mask):
     pos, neg = y_score[y_true & ~mask], y_score[~y_true & ~mask]
     sub_pos, sub_neg = y_score[y_true & mask], y_score[~y_true & mask]
     return {
@@ -56,11 +56,11 @@ def classes(metric, y_true, y_score, mask):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_standard_errors_are_delongs_by_comparing_every_pair(metric, ties, dtype):
     for seed in range(3):
-        y_true, y_score, masks = draw(seed, ties=ties)
+        y_true, y_score, masks = draw_rows(seed, ties=ties)
         y_score = y_score.astype(dtype)
         report = evaluate_bias(y_true, y_score, masks)
         for name, mask in masks.items():
-            value, std_error = naive_delong(*classes(metric, y_true, y_score, mask))
+            value, std_error = compute_naive_delong(*select_classes(metric, y_true, y_score, mask))
             cell = getattr(report.subgroups[name], metric)
             centre = 0.5 if metric.endswith("_aeg") else 0.0
             assert cell.value == pytest.approx(value - centre, abs=1e-12)
@@ -68,29 +68,29 @@ def test_standard_errors_are_delongs_by_comparing_every_pair(metric, ties, dtype
 
 
 def test_the_overall_standard_error_is_delongs():
-    y_true, y_score, _ = draw()
+    y_true, y_score, _ = draw_rows()
     measured = bias_metrics.roc_auc(y_true, y_score)
-    expected = naive_delong(y_score[~y_true], y_score[y_true])
+    expected = compute_naive_delong(y_score[~y_true], y_score[y_true])
     assert (measured.value, measured.std_error) == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("intervals", [True, "cells", False])
 def test_values_are_the_same_whatever_intervals_are_asked_for(intervals):
-    rows = draw()
+    rows = draw_rows()
     expected = evaluate_bias(*rows, intervals=False)
-    found = evaluate_bias(*rows, intervals=intervals)
+    table = evaluate_bias(*rows, intervals=intervals)
     for name, metric in itertools.product(rows[2], METRICS):
-        one, other = (getattr(r.subgroups[name], metric) for r in (found, expected))
+        one, other = (getattr(r.subgroups[name], metric) for r in (table, expected))
         assert one.value == other.value
         assert (one.low is None) == (intervals is False)
-    assert found.overall.final_score.value == expected.overall.final_score.value
-    assert (found.overall.final_score.low is None) == (intervals is not True)
+    assert table.overall.final_score.value == expected.overall.final_score.value
+    assert (table.overall.final_score.low is None) == (intervals is not True)
 
 
 def test_an_interval_that_was_not_asked_for_is_null_with_that_reason():
     [cell] = [
         one
-        for one in evaluate_bias(*draw(), intervals=False).to_dict()["numbers"]
+        for one in evaluate_bias(*draw_rows(), intervals=False).to_dict()["numbers"]
         if one["metric"] == "auc"
     ]
     assert cell.keys() == {"metric", "value", "std_error", "low", "high", "reason"}
@@ -100,7 +100,7 @@ def test_an_interval_that_was_not_asked_for_is_null_with_that_reason():
 
 def test_steps_of_influence_add_up_to_the_naive_derivative_of_the_final_score():
     """Repeat each row once more and see how the final score moves: the jackknife's way."""
-    y_true, y_score, masks = draw(n=80)
+    y_true, y_score, masks = draw_rows(n=80)
     report = evaluate_bias(y_true, y_score, masks)
     moved = []
     for row in range(y_true.size):
@@ -119,13 +119,15 @@ def test_steps_of_influence_add_up_to_the_naive_derivative_of_the_final_score():
 
 
 def test_the_bootstrap_agrees_with_the_standard_error_of_the_aggregates():
-    y_true, y_score, masks = draw(n=1500)
+    y_true, y_score, masks = draw_rows(n=1500)
     report = evaluate_bias(y_true, y_score, masks)
     rng = np.random.default_rng(1)
     drawn = {name: [] for name in ("final_score", *FINAL_SCORE_PARTS)}
     of_class = [np.flatnonzero(y_true), np.flatnonzero(~y_true)]
     for _ in range(300):
-        rows = np.concatenate([rng.choice(one, one.size) for one in of_class])
+        rows = np.concatenate(
+            [rng.choice(rows_in_class, rows_in_class.size) for rows_in_class in of_class]
+        )
         again = evaluate_bias(
             y_true[rows],
             y_score[rows],
@@ -145,21 +147,23 @@ def test_the_bootstrap_agrees_with_the_standard_error_of_the_aggregates():
 
 
 def test_an_influence_adds_up_to_delongs_variance_and_to_nothing_over_all_rows():
-    y_true, y_score, masks = draw()
+    y_true, y_score, masks = draw_rows()
     ranked = rank_rows(y_true, y_score)
-    members = ranked.members(np.flatnonzero(masks["gay"]))
-    spread = Spread(ranked, 0.95)
+    members = ranked.select_members(np.flatnonzero(masks["gay"]))
+    spread = RowInfluences(ranked, 0.95)
     for metric in METRICS:
-        influence = spread.of_auc(metric, members.compared[metric], members)
-        by_row = influence.by_row(ranked)
-        _, std_error = naive_delong(*classes(metric, y_true, y_score, masks["gay"]))
-        assert math.sqrt(squares_of(influence.by_class())[0]) == pytest.approx(std_error, abs=1e-12)
+        influence = spread.measure_auc(metric, members.comparisons[metric], members)
+        by_row = influence.expand_rows(ranked)
+        _, std_error = compute_naive_delong(*select_classes(metric, y_true, y_score, masks["gay"]))
+        assert math.sqrt(sum_squares(influence.split_classes())[0]) == pytest.approx(
+            std_error, abs=1e-12
+        )
         assert math.sqrt(by_row @ by_row) == pytest.approx(std_error, abs=1e-12)
         assert abs(by_row.sum()) < 1e-12
 
 
 def test_clusters_of_one_row_leave_every_standard_error():
-    y_true, y_score, masks = draw(n=900)
+    y_true, y_score, masks = draw_rows(n=900)
     alone = evaluate_bias(y_true, y_score, masks)
     single = evaluate_bias(y_true, y_score, masks, clusters=np.arange(900))
     assert single.overall.auc.std_error == pytest.approx(alone.overall.auc.std_error)
@@ -174,7 +178,7 @@ def test_clusters_of_one_row_leave_every_standard_error():
 
 
 def test_repeating_every_row_within_its_cluster_leaves_the_clustered_error_and_halves_no_more():
-    y_true, y_score, masks = draw(n=600, ties=False)
+    y_true, y_score, masks = draw_rows(n=600, ties=False)
     once = evaluate_bias(y_true, y_score, masks, clusters=np.arange(600))
     twice = evaluate_bias(
         np.tile(y_true, 2),
@@ -189,7 +193,7 @@ def test_repeating_every_row_within_its_cluster_leaves_the_clustered_error_and_h
 
 
 def test_under_twenty_clusters_there_is_no_interval_and_the_reason_says_so():
-    y_true, y_score, masks = draw(n=900)
+    y_true, y_score, masks = draw_rows(n=900)
     report = evaluate_bias(y_true, y_score, masks, clusters=np.arange(900) % 19)
     cell = report.subgroups["gay"].bpsn_auc
     assert cell.value is not None
@@ -203,7 +207,7 @@ def test_under_twenty_clusters_there_is_no_interval_and_the_reason_says_so():
 
 @pytest.mark.parametrize("metric", ["bnsp_auc", "subgroup_auc", "positive_aeg"])
 def test_clusters_of_the_class_that_is_compared_count(metric):
-    y_true, y_score, masks = draw(n=4000)
+    y_true, y_score, masks = draw_rows(n=4000)
     codes = np.arange(4000) % 200
     codes[masks["gay"] & y_true] %= 5  # toxic mentions come from 5 threads
     report = evaluate_bias(y_true, y_score, masks, clusters=codes)
@@ -282,11 +286,13 @@ def test_a_class_of_one_row_has_no_interval():
 @pytest.mark.parametrize("confidence", [0, 1, -1, 95])
 def test_confidence_must_be_between_0_and_1(confidence):
     with pytest.raises(ValueError, match=r"`confidence` must be between 0 and 1, as in 0\.95"):
-        evaluate_bias(*draw(), confidence=confidence)
+        evaluate_bias(*draw_rows(), confidence=confidence)
 
 
 def test_more_confidence_makes_a_wider_interval():
-    wide, narrow = (evaluate_bias(*draw(), confidence=level).overall.auc for level in (0.99, 0.8))
+    wide, narrow = (
+        evaluate_bias(*draw_rows(), confidence=level).overall.auc for level in (0.99, 0.8)
+    )
     assert wide.low < narrow.low < narrow.value < narrow.high < wide.high
 
 
@@ -299,13 +305,13 @@ def test_more_confidence_makes_a_wider_interval():
 )
 def test_clusters_are_one_for_each_row(clusters, message):
     with pytest.raises(ValueError, match=message):
-        evaluate_bias(*draw(), clusters=clusters)
+        evaluate_bias(*draw_rows(), clusters=clusters)
 
 
 def test_clusters_may_be_names():
     names = [f"article {row % 30}" for row in range(300)]
-    named = evaluate_bias(*draw(), clusters=names)
-    numbered = evaluate_bias(*draw(), clusters=np.arange(300) % 30)
+    named = evaluate_bias(*draw_rows(), clusters=names)
+    numbered = evaluate_bias(*draw_rows(), clusters=np.arange(300) % 30)
     assert named.overall.final_score.std_error == pytest.approx(
         numbered.overall.final_score.std_error
     )
@@ -409,8 +415,8 @@ def test_degrees_of_freedom_are_those_of_the_fourth_moments_of_placements(sizes)
         second, fourth = (apart**2).mean(), (apart**4).mean()
         variance += placed.var(ddof=1) / n
         error += (fourth - second**2 * (n - 3) / (n - 1)) / n**3
-    runs = runs_of(upper)
-    assert delong_variance(place(lower, runs), runs) == pytest.approx(
+    runs = find_runs(upper)
+    assert delong_variance(place_runs(lower, runs), runs) == pytest.approx(
         (variance, 2 * variance**2 / error)
     )
 
@@ -476,7 +482,7 @@ def test_a_perfect_cell_of_clusters_is_worth_as_many_rows_as_it_has_clusters():
 
 
 def test_a_cell_that_rests_on_a_few_large_clusters_has_few_degrees_of_freedom():
-    y_true, y_score, masks = draw(n=3000)
+    y_true, y_score, masks = draw_rows(n=3000)
     codes = np.where(np.arange(3000) % 2 == 0, np.arange(3000) // 2 % 2, np.arange(3000) % 60)
     cell = evaluate_bias(y_true, y_score, masks, clusters=codes).subgroups["gay"].bnsp_auc
     sizes = [np.bincount(codes[rows]) for rows in (masks["gay"] & y_true, ~masks["gay"] & ~y_true)]
@@ -488,38 +494,40 @@ def test_a_cell_that_rests_on_a_few_large_clusters_has_few_degrees_of_freedom():
 
 
 def test_p_values_are_those_of_the_normal_distribution():
-    assert two_sided_p(1.959964, 1.0) == pytest.approx(0.05, abs=1e-6)
-    assert two_sided_p(0.0, 0.0) == 1
-    assert two_sided_p(0.1, 0.0) == 0
+    assert compute_p_value(1.959964, 1.0) == pytest.approx(0.05, abs=1e-6)
+    assert compute_p_value(0.0, 0.0) == 1
+    assert compute_p_value(0.1, 0.0) == 0
 
 
 def test_an_influence_that_is_cleared_is_none():
-    ranked = rank_rows(*draw(60)[:2])
-    total, influence = (Spread(ranked, 0.95).empty() for _ in range(2))
-    Spread(ranked, 0.95).add_overall(influence)
-    influence.settle(total, 0.25)
-    assert squares_of(total.by_class())[0] == squares_of(influence.by_class())[0] / 16 > 0
+    ranked = rank_rows(*draw_rows(60)[:2])
+    total, influence = (RowInfluences(ranked, 0.95).make_empty() for _ in range(2))
+    RowInfluences(ranked, 0.95).add_overall(influence)
+    influence.sum_differences(total, 0.25)
+    assert (
+        sum_squares(total.split_classes())[0] == sum_squares(influence.split_classes())[0] / 16 > 0
+    )
     influence.clear()
-    assert squares_of(influence.by_class())[0] == 0
+    assert sum_squares(influence.split_classes())[0] == 0
 
 
 def test_influences_of_more_rows_than_a_block_add_up_to_the_standard_error():
-    y_true, y_score, _ = draw(n=3 * BLOCK)
+    y_true, y_score, _ = draw_rows(n=3 * BLOCK)
     ranked, total = rank_rows(y_true, y_score), Influence(int(y_true.sum()), int((~y_true).sum()))
-    influence = Spread(ranked, 0.95).empty()
-    Spread(ranked, 0.95).add_overall(influence)
-    influence.settle(total, 2.0)
+    influence = RowInfluences(ranked, 0.95).make_empty()
+    RowInfluences(ranked, 0.95).add_overall(influence)
+    influence.sum_differences(total, 2.0)
     expected = roc_auc(y_true, y_score).std_error
-    assert influence.error()[0] == pytest.approx(expected)
-    assert total.error()[0] == pytest.approx(2 * expected)
+    assert influence.compute_error()[0] == pytest.approx(expected)
+    assert total.compute_error()[0] == pytest.approx(2 * expected)
 
 
 def test_the_influences_of_the_aggregates_name_what_they_lack():
-    y_true, y_score, masks = draw()
+    y_true, y_score, masks = draw_rows()
     report = evaluate_bias(y_true, y_score, {"none": np.zeros(300, dtype=bool)})
     ranked = rank_rows(y_true, y_score)
-    members = {"none": ranked.members(np.array([], dtype=np.intp))}
-    found = dict(aggregate_influences(report, members, Spread(ranked, 0.95)))
+    members = {"none": ranked.select_members(np.array([], dtype=np.intp))}
+    found = dict(iterate_influences(report, members, RowInfluences(ranked, 0.95)))
     assert found["bpsn_auc"] == "undefined for none"
     assert found["final_score"] == "undefined for none"
     assert masks

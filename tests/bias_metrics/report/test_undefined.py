@@ -1,4 +1,4 @@
-"""An undefined metric is None with a reason: never 0, never NaN, never a dropped group."""
+"""An undefined metric is None with a reason, not 0, NaN or a missing group."""
 
 import numpy as np
 import pytest
@@ -175,11 +175,11 @@ def test_a_subgroup_that_outweighs_its_background_costs_no_digits(ratio, dtype):
     y_score = np.round(rng.random(2000) + 0.3 * y_true, 1).astype(dtype)
     weight = np.where(inside, ratio, 1.0) * rng.random(2000)
     weight[:50] = 0.5  # rows of equal score and weight
-    found = bias_metrics.evaluate_bias(y_true, y_score, {"g": inside}, sample_weight=weight)
+    table = bias_metrics.evaluate_bias(y_true, y_score, {"g": inside}, sample_weight=weight)
     below, above = inside & ~y_true, ~inside & y_true
     wins = (y_score[above, None] > y_score[below]) + 0.5 * (y_score[above, None] == y_score[below])
     expected = np.average(np.average(wins, axis=1, weights=weight[below]), weights=weight[above])
-    assert found.subgroups["g"].bpsn_auc.value == pytest.approx(expected, rel=1e-12)
+    assert table.subgroups["g"].bpsn_auc.value == pytest.approx(expected, rel=1e-12)
 
 
 def test_rounding_of_fractional_weights_never_leaves_the_range():

@@ -1,4 +1,4 @@
-"""Weighted rows: frequencies against repeated rows, sampling weights against naive sums."""
+"""Frequencies against repeated rows, and sampling weights against naive sums."""
 
 import itertools
 import math
@@ -11,12 +11,12 @@ from bias_metrics import Rows, compare_bias, evaluate_bias, evaluate_slices
 from bias_metrics._core.intervals import auc_interval, quantile
 from bias_metrics._core.packed import PackedMasks
 from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS, PAIRS, SUBGROUP_METRICS
-from bias_metrics.rows import MOST_ROWS, masks_of
+from bias_metrics.rows import MOST_ROWS, select_masks
 
 N = 400
 
 
-def draw(seed=0, n=N):
+def draw_rows(seed=0, n=N):
     rng = np.random.default_rng(seed)
     y_true = rng.random(n) < 0.4
     y_score = np.round(rng.random(n) + 0.4 * y_true, 1)
@@ -24,33 +24,33 @@ def draw(seed=0, n=N):
     return y_true, y_score, masks
 
 
-def other_scores(y_score, seed=5):
+def draw_other_scores(y_score, seed=5):
     return np.round(y_score + np.random.default_rng(seed).normal(0, 0.2, y_score.size), 1)
 
 
-def sampling_weights(seed=1, n=N):
+def draw_weights(seed=1, n=N):
     return np.random.default_rng(seed).lognormal(0, 0.7, n)
 
 
-def frequencies(seed=2, n=N):
+def draw_frequencies(seed=2, n=N):
     return np.random.default_rng(seed).integers(0, 4, n)
 
 
-def codes(seed=3, n=N):
+def draw_codes(seed=3, n=N):
     return np.random.default_rng(seed).integers(0, 70, n)
 
 
-def classes_of(metric, y_true, mask, background):
-    """Row numbers of x and y, by the metric's definition."""
+def select_classes(metric, y_true, mask, background):
+    """Return the row numbers of x and y, by the metric's definition."""
     pair = PAIRS[metric]
     of_x = (y_true == (pair.x == "positive")) & mask
     of_y = (y_true == (pair.y == "positive")) & (mask if pair.inside else background)
     return np.flatnonzero(of_x), np.flatnonzero(of_y)
 
 
-def naive_influences(metric, y_true, y_score, mask, weight, background=None):
-    """Influence of every row on a weighted AUC, from all its pairs."""
-    x, y = classes_of(metric, y_true, mask, ~mask if background is None else background)
+def compute_naive_influences(metric, y_true, y_score, mask, weight, background=None):
+    """Compute the influence of every row on a weighted AUC, from all pairs."""
+    x, y = select_classes(metric, y_true, mask, ~mask if background is None else background)
     wins = (y_score[x][:, None] > y_score[y]) + 0.5 * (y_score[x][:, None] == y_score[y])
     found = np.zeros(y_true.size)
     for rows, placements, sign in (
@@ -68,12 +68,12 @@ def naive_influences(metric, y_true, y_score, mask, weight, background=None):
 @pytest.mark.parametrize("clustered", [False, True], ids=["rows", "clusters"])
 @pytest.mark.parametrize("background", ["outside_subgroup", "no_identity"])
 def test_frequencies_give_what_repeated_rows_give(background, clustered):
-    y_true, y_score, masks = draw()
-    times = frequencies()
+    y_true, y_score, masks = draw_rows()
+    times = draw_frequencies()
     rows = np.repeat(np.arange(N), times)
-    clusters = codes() if clustered else None
+    clusters = draw_codes() if clustered else None
     options = {"background": background}
-    found = evaluate_bias(
+    table = evaluate_bias(
         y_true,
         y_score,
         masks,
@@ -85,20 +85,20 @@ def test_frequencies_give_what_repeated_rows_give(background, clustered):
     repeated = evaluate_bias(
         y_true[rows],
         y_score[rows],
-        masks_of(masks, rows),
+        select_masks(masks, rows),
         clusters=None if clusters is None else clusters[rows],
         **options,
     )
-    assert found == repeated
+    assert table == repeated
 
 
 @pytest.mark.parametrize("clustered", [False, True], ids=["rows", "clusters"])
 def test_a_comparison_by_frequencies_is_that_of_repeated_rows(clustered):
-    y_true, y_score, masks = draw()
-    second, times = other_scores(y_score), frequencies()
+    y_true, y_score, masks = draw_rows()
+    second, times = draw_other_scores(y_score), draw_frequencies()
     rows = np.repeat(np.arange(N), times)
-    clusters = codes() if clustered else None
-    found = compare_bias(
+    clusters = draw_codes() if clustered else None
+    comparison = compare_bias(
         y_true,
         y_score,
         second,
@@ -111,44 +111,44 @@ def test_a_comparison_by_frequencies_is_that_of_repeated_rows(clustered):
         y_true[rows],
         y_score[rows],
         second[rows],
-        masks_of(masks, rows),
+        select_masks(masks, rows),
         clusters=None if clusters is None else clusters[rows],
     )
-    assert found == repeated
+    assert comparison == repeated
 
 
 def test_slices_by_frequencies_are_those_of_repeated_rows():
-    y_true, y_score, masks = draw()
-    times = frequencies()
+    y_true, y_score, masks = draw_rows()
+    times = draw_frequencies()
     rows = np.repeat(np.arange(N), times)
     short = np.arange(N) % 2 == 0
     options = {"sample_weight": times, "weight_kind": "frequency"}
-    found = evaluate_slices(Rows(y_true, masks, **options), y_score, slices={"short": short})
+    reports = evaluate_slices(Rows(y_true, masks, **options), y_score, slices={"short": short})
     repeated = evaluate_slices(
-        Rows(y_true[rows], masks_of(masks, rows)), y_score[rows], slices={"short": short[rows]}
+        Rows(y_true[rows], select_masks(masks, rows)), y_score[rows], slices={"short": short[rows]}
     )
-    assert found == repeated
+    assert reports == repeated
 
 
 @pytest.mark.parametrize("background", ["outside_subgroup", "no_identity"])
 def test_errors_of_sampling_weights_are_those_of_a_naive_sum(background):
-    y_true, y_score, masks = draw()
-    weight = sampling_weights()
+    y_true, y_score, masks = draw_rows()
+    weight = draw_weights()
     report = evaluate_bias(y_true, y_score, masks, sample_weight=weight, background=background)
     shared = ~(masks["gay"] | masks["muslim"]) if background == "no_identity" else None
     for name, metric in itertools.product(masks, SUBGROUP_METRICS):
-        naive = naive_influences(metric, y_true, y_score, masks[name], weight, shared)
+        naive = compute_naive_influences(metric, y_true, y_score, masks[name], weight, shared)
         cell = getattr(report.subgroups[name], metric)
         assert cell.value == pytest.approx(naive[0] - METRICS[metric].centre, abs=1e-12)
         assert cell.std_error == pytest.approx(math.sqrt(naive[1] @ naive[1]), rel=1e-10)
 
 
 def test_the_interval_uses_effective_sizes_and_few_degrees_of_freedom():
-    y_true, y_score, masks = draw()
-    weight = sampling_weights()
+    y_true, y_score, masks = draw_rows()
+    weight = draw_weights()
     cell = evaluate_bias(y_true, y_score, masks, sample_weight=weight).subgroups["gay"].bnsp_auc
-    _, each = naive_influences("bnsp_auc", y_true, y_score, masks["gay"], weight)
-    x, y = classes_of("bnsp_auc", y_true, masks["gay"], ~masks["gay"])
+    _, each = compute_naive_influences("bnsp_auc", y_true, y_score, masks["gay"], weight)
+    x, y = select_classes("bnsp_auc", y_true, masks["gay"], ~masks["gay"])
     error = 0.0
     for of_class in (each[rows] ** 2 for rows in (x, y)):
         n, squares = of_class.size, of_class.sum()
@@ -189,7 +189,7 @@ def test_an_empty_class_is_worth_no_rows():
 
 
 def test_equal_weights_give_the_errors_of_no_weights():
-    y_true, y_score, masks = draw()
+    y_true, y_score, masks = draw_rows()
     plain = evaluate_bias(y_true, y_score, masks)
     weighted = evaluate_bias(y_true, y_score, masks, sample_weight=np.full(N, 2.5))
     for name, metric in itertools.product(masks, SUBGROUP_METRICS):
@@ -202,8 +202,8 @@ def test_equal_weights_give_the_errors_of_no_weights():
 
 
 def test_only_the_ratios_of_sampling_weights_matter():
-    y_true, y_score, masks = draw()
-    weight = sampling_weights()
+    y_true, y_score, masks = draw_rows()
+    weight = draw_weights()
     one, other = (
         evaluate_bias(y_true, y_score, masks, sample_weight=scale * weight) for scale in (1, 2**40)
     )
@@ -211,8 +211,8 @@ def test_only_the_ratios_of_sampling_weights_matter():
 
 
 def test_as_sampling_weights_whole_numbers_give_the_same_values_and_wider_intervals():
-    y_true, y_score, masks = draw()
-    options = {"sample_weight": frequencies() + 1}
+    y_true, y_score, masks = draw_rows()
+    options = {"sample_weight": draw_frequencies() + 1}
     sampled = evaluate_bias(y_true, y_score, masks, **options)
     repeated = evaluate_bias(y_true, y_score, masks, weight_kind="frequency", **options)
     assert sampled.overall.auc.value == repeated.overall.auc.value
@@ -220,34 +220,34 @@ def test_as_sampling_weights_whole_numbers_give_the_same_values_and_wider_interv
 
 
 def test_rows_of_weight_0_do_not_count():
-    y_true, y_score, masks = draw()
-    weight = sampling_weights()
+    y_true, y_score, masks = draw_rows()
+    weight = draw_weights()
     weight[::3] = 0
     kept = weight > 0
-    found = evaluate_bias(y_true, y_score, masks, sample_weight=weight, clusters=codes())
+    table = evaluate_bias(y_true, y_score, masks, sample_weight=weight, clusters=draw_codes())
     without = evaluate_bias(
         y_true[kept],
         y_score[kept],
         {name: mask[kept] for name, mask in masks.items()},
         sample_weight=weight[kept],
-        clusters=codes()[kept],
+        clusters=draw_codes()[kept],
     )
-    assert found == without
+    assert table == without
 
 
 def test_a_background_that_is_far_outweighed_keeps_its_digits():
-    y_true, y_score, masks = draw()
-    weight = np.where(masks["gay"], 1e14, 1.0) * sampling_weights()
+    y_true, y_score, masks = draw_rows()
+    weight = np.where(masks["gay"], 1e14, 1.0) * draw_weights()
     report = evaluate_bias(y_true, y_score, {"gay": masks["gay"]}, sample_weight=weight)
     for metric in ("bpsn_auc", "bnsp_auc", "positive_aeg", "negative_aeg"):
-        value, each = naive_influences(metric, y_true, y_score, masks["gay"], weight)
+        value, each = compute_naive_influences(metric, y_true, y_score, masks["gay"], weight)
         cell = getattr(report.subgroups["gay"], metric)
         assert cell.value == pytest.approx(value - METRICS[metric].centre, abs=1e-13)
         assert cell.std_error == pytest.approx(math.sqrt(each @ each), rel=1e-10)
 
 
 def test_a_class_dominated_by_one_row_has_no_interval():
-    y_true, y_score, masks = draw()
+    y_true, y_score, masks = draw_rows()
     weight = np.ones(N)
     weight[np.flatnonzero(masks["gay"] & y_true)[0]] = 1e9
     cell = evaluate_bias(y_true, y_score, masks, sample_weight=weight).subgroups["gay"].bnsp_auc
@@ -281,15 +281,15 @@ def test_a_class_of_one_weighted_row_has_no_interval():
 
 
 def test_the_final_scores_error_is_that_of_a_naive_sum():
-    y_true, y_score, masks = draw()
-    weight = sampling_weights()
+    y_true, y_score, masks = draw_rows()
+    weight = draw_weights()
     report = evaluate_bias(y_true, y_score, masks, sample_weight=weight)
     everyone = np.ones(N, dtype=bool)
-    total = 0.25 * naive_influences("subgroup_auc", y_true, y_score, everyone, weight)[1]
+    total = 0.25 * compute_naive_influences("subgroup_auc", y_true, y_score, everyone, weight)[1]
     for metric in FINAL_SCORE_PARTS:
         mean = report.overall[metric]
         for mask in masks.values():
-            value, each = naive_influences(metric, y_true, y_score, mask, weight)
+            value, each = compute_naive_influences(metric, y_true, y_score, mask, weight)
             total += 0.25 * each * (value / mean.value) ** -6 / len(masks)
     found = report.overall.final_score
     assert found.std_error == pytest.approx(math.sqrt(total @ total), rel=1e-10)
@@ -298,11 +298,11 @@ def test_the_final_scores_error_is_that_of_a_naive_sum():
 
 
 def test_clusters_of_weighted_rows_add_up_their_influences():
-    y_true, y_score, masks = draw()
-    weight, clusters = sampling_weights(), codes()
+    y_true, y_score, masks = draw_rows()
+    weight, clusters = draw_weights(), draw_codes()
     report = evaluate_bias(y_true, y_score, masks, sample_weight=weight, clusters=clusters)
     cell = report.subgroups["gay"].bpsn_auc
-    x, y = classes_of("bpsn_auc", y_true, masks["gay"], ~masks["gay"])
+    x, y = select_classes("bpsn_auc", y_true, masks["gay"], ~masks["gay"])
     wins = (y_score[y] > y_score[x][:, None]) + 0.5 * (y_score[y] == y_score[x][:, None])
     total = np.zeros(70)
     for rows, placements in (
@@ -320,8 +320,8 @@ def test_clusters_of_weighted_rows_add_up_their_influences():
 
 
 def test_clusters_of_one_weighted_row_each_are_independent_rows():
-    y_true, y_score, masks = draw()
-    weight = sampling_weights()
+    y_true, y_score, masks = draw_rows()
+    weight = draw_weights()
     alone = evaluate_bias(y_true, y_score, masks, sample_weight=weight)
     clustered = evaluate_bias(
         y_true, y_score, masks, sample_weight=weight, clusters=np.arange(N), intervals="cells"
@@ -333,8 +333,8 @@ def test_clusters_of_one_weighted_row_each_are_independent_rows():
 
 
 def test_cells_alone_are_those_of_the_whole_report():
-    y_true, y_score, masks = draw()
-    weight = sampling_weights()
+    y_true, y_score, masks = draw_rows()
+    weight = draw_weights()
     cells, whole = (
         evaluate_bias(y_true, y_score, masks, sample_weight=weight, intervals=intervals)
         for intervals in ("cells", True)
@@ -344,61 +344,61 @@ def test_cells_alone_are_those_of_the_whole_report():
 
 
 def test_a_weighted_difference_has_the_error_of_a_naive_sum():
-    y_true, y_score, masks = draw()
-    second, weight = other_scores(y_score), sampling_weights()
-    found = compare_bias(y_true, y_score, second, masks, sample_weight=weight)
-    cell = found.subgroups["gay"].negative_aeg
+    y_true, y_score, masks = draw_rows()
+    second, weight = draw_other_scores(y_score), draw_weights()
+    comparison = compare_bias(y_true, y_score, second, masks, sample_weight=weight)
+    cell = comparison.subgroups["gay"].negative_aeg
     a, b = (
-        naive_influences("negative_aeg", y_true, scores, masks["gay"], weight)[1]
+        compute_naive_influences("negative_aeg", y_true, scores, masks["gay"], weight)[1]
         for scores in (y_score, second)
     )
     assert cell.std_error == pytest.approx(math.sqrt((a - b) @ (a - b)), rel=1e-9)
     assert cell.n_clusters is None
     assert cell.size_low is not None
     assert (
-        found.overall.final_score.low
-        < found.overall.final_score.value
-        < found.overall.final_score.high
+        comparison.overall.final_score.low
+        < comparison.overall.final_score.value
+        < comparison.overall.final_score.high
     )
     report = evaluate_bias(y_true, y_score, masks, sample_weight=weight)
-    assert found.counts == report.counts
-    assert {key: one.first for key, one in found.items()} == {
-        key: one.value for key, one in report.items()
+    assert comparison.counts == report.counts
+    assert {key: number.first for key, number in comparison.items()} == {
+        key: number.value for key, number in report.items()
     }
 
 
 def test_a_weighted_difference_of_clustered_rows_has_the_values_of_both_models():
-    y_true, y_score, masks = draw()
-    second, options = other_scores(y_score), {"sample_weight": sampling_weights()}
-    options["clusters"] = codes()
-    found = compare_bias(y_true, y_score, second, masks, **options)
+    y_true, y_score, masks = draw_rows()
+    second, options = draw_other_scores(y_score), {"sample_weight": draw_weights()}
+    options["clusters"] = draw_codes()
+    comparison = compare_bias(y_true, y_score, second, masks, **options)
     a, b = (evaluate_bias(y_true, scores, masks, **options) for scores in (y_score, second))
-    assert found.counts == a.counts
-    for key, one in found.items():
+    assert comparison.counts == a.counts
+    for key, one in comparison.items():
         assert (one.first, one.second) == (a[key].value, b[key].value)
-    cell = found.subgroups["gay"].negative_aeg
+    cell = comparison.subgroups["gay"].negative_aeg
     assert cell.n_clusters == a.subgroups["gay"].negative_aeg.n_clusters
     assert cell.low < cell.value < cell.high
 
 
 def test_identical_scores_differ_by_0_whatever_the_weights():
-    y_true, y_score, masks = draw()
-    found = compare_bias(y_true, y_score, y_score, masks, sample_weight=sampling_weights())
-    for one in (found.overall.auc, *found.subgroups["gay"].values()):
+    y_true, y_score, masks = draw_rows()
+    comparison = compare_bias(y_true, y_score, y_score, masks, sample_weight=draw_weights())
+    for one in (comparison.overall.auc, *comparison.subgroups["gay"].values()):
         assert one.value == 0
         assert one.low < 0 < one.high
-    final = found.overall.final_score
+    final = comparison.overall.final_score
     assert final.value == 0
     assert -0.01 < final.low < 0 < final.high < 0.01
 
 
 def test_packed_memberships_are_repeated_too():
-    y_true, y_score, masks = draw()
-    packed = PackedMasks.of(masks.items(), N)
-    options = {"sample_weight": frequencies(), "weight_kind": "frequency"}
-    second = other_scores(y_score)
-    found = compare_bias(y_true, y_score, second, packed, **options)
-    assert found == compare_bias(y_true, y_score, second, masks, **options)
+    y_true, y_score, masks = draw_rows()
+    packed = PackedMasks.from_masks(masks.items(), N)
+    options = {"sample_weight": draw_frequencies(), "weight_kind": "frequency"}
+    second = draw_other_scores(y_score)
+    comparison = compare_bias(y_true, y_score, second, packed, **options)
+    assert comparison == compare_bias(y_true, y_score, second, masks, **options)
 
 
 def test_a_frequency_must_be_whole():
@@ -418,7 +418,7 @@ def test_the_kind_of_weights_must_be_known():
         evaluate_bias([1, 0], [0.1, 0.2], {}, weight_kind="importance")
 
 
-def population(rng, auc, n, weight_of):
+def draw_population(rng, auc, n, weight_of):
     """Draw a class of scores by unequal probabilities; the weights undo them."""
     scores = rng.normal(0, 1, 12 * n)
     chance = weight_of(scores, rng)
@@ -441,8 +441,8 @@ def test_intervals_of_sampling_weights_hold(design, n_positive, auc):
     shift = NormalDist().inv_cdf(auc) * math.sqrt(2)
     held, n_samples = 0, 1500
     for _ in range(n_samples):
-        positive, of_positive = population(rng, shift, n_positive, DESIGNS[design])
-        negative, of_negative = population(rng, 0.0, 4 * n_positive, DESIGNS[design])
+        positive, of_positive = draw_population(rng, shift, n_positive, DESIGNS[design])
+        negative, of_negative = draw_population(rng, 0.0, 4 * n_positive, DESIGNS[design])
         y_true = np.repeat([True, False], [positive.size, negative.size])
         cell = evaluate_bias(
             y_true,

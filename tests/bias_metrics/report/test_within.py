@@ -1,4 +1,4 @@
-"""Metrics from pairs of rows of one stratum: a double loop, and how often intervals hold."""
+"""Metrics from pairs of rows within strata, against a double loop, and their coverage."""
 
 import math
 from statistics import NormalDist
@@ -8,12 +8,12 @@ import pytest
 
 from bias_metrics import Rows, evaluate_bias
 from bias_metrics.metrics import SUBGROUP_METRICS
-from bias_metrics.report import within_strata
+from bias_metrics.report import measure_within_strata
 
 N = 400
 
 
-def draw(seed=0):
+def draw_rows(seed=0):
     rng = np.random.default_rng(seed)
     y_true = rng.random(N) < 0.4
     groups = {"gay": rng.random(N) < 0.3, "muslim": rng.random(N) < 0.2}
@@ -21,7 +21,7 @@ def draw(seed=0):
     return y_true, groups, score, rng.integers(0, 60, N)
 
 
-def double_loop(higher, lower, score, strata):
+def compare_pairs(higher, lower, score, strata):
     wins = [
         (score[i] > score[j]) + (score[i] == score[j]) / 2
         for i in np.flatnonzero(higher)
@@ -34,9 +34,9 @@ def double_loop(higher, lower, score, strata):
 @pytest.mark.parametrize("step", [0.1, 9.0], ids=["many scores", "two scores"])
 @pytest.mark.parametrize("background", ["outside_subgroup", "no_identity"])
 def test_each_number_is_the_share_of_pairs_of_one_stratum(background, step):
-    y_true, groups, score, strata = draw()
+    y_true, groups, score, strata = draw_rows()
     score = np.ceil(score.clip(-5, 5) / step)
-    found = within_strata(Rows(y_true, groups, background=background), score, strata)
+    values = measure_within_strata(Rows(y_true, groups, background=background), score, strata)
     for name, own in groups.items():
         other = ~own if background == "outside_subgroup" else ~(groups["gay"] | groups["muslim"])
         sides = {
@@ -47,20 +47,20 @@ def test_each_number_is_the_share_of_pairs_of_one_stratum(background, step):
             "negative_aeg": (own & ~y_true, other & ~y_true, 0.5),
         }
         for metric, (higher, lower, centre) in sides.items():
-            expected = double_loop(higher, lower, score, strata) - centre
-            assert found[name][metric].value == pytest.approx(expected, abs=1e-12)
+            expected = compare_pairs(higher, lower, score, strata) - centre
+            assert values[name][metric].value == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("clustered", [False, True])
 def test_one_stratum_has_nearly_the_intervals_of_all_pairs(clustered):
-    y_true, groups, score, codes = draw()
+    y_true, groups, score, codes = draw_rows()
     clusters = codes if clustered else None
     rows = Rows(y_true, groups, clusters=clusters)
-    found = within_strata(rows, score, np.zeros(N, int))
+    values = measure_within_strata(rows, score, np.zeros(N, int))
     whole = evaluate_bias(y_true, score, groups, clusters=clusters, intervals="cells").subgroups
     for name in groups:
         for metric in SUBGROUP_METRICS:
-            cell, other = found[name][metric], getattr(whole[name], metric)
+            cell, other = values[name][metric], getattr(whole[name], metric)
             assert cell.value == pytest.approx(other.value, abs=1e-12)
             assert cell.std_error == pytest.approx(other.std_error, rel=0.05)
             ratio = (cell.high - cell.low) / (other.high - other.low)
@@ -70,11 +70,11 @@ def test_one_stratum_has_nearly_the_intervals_of_all_pairs(clustered):
 @pytest.mark.parametrize("n_clusters", [2, 30])
 @pytest.mark.parametrize("nested", [True, False], ids=["strata in clusters", "strata across"])
 def test_the_error_of_clusters_is_that_of_the_sums_of_their_pairs(nested, n_clusters):
-    y_true, groups, score, strata = draw()
+    y_true, groups, score, strata = draw_rows()
     own = groups["gay"]
     clusters = strata % n_clusters if nested else np.arange(N) * 7 % n_clusters
     rows = Rows(y_true, {"gay": own}, clusters=clusters)
-    found = within_strata(rows, score, strata)["gay"]["negative_aeg"]
+    value = measure_within_strata(rows, score, strata)["gay"]["negative_aeg"]
     pairs = [
         (i, j, (score[i] > score[j]) + (score[i] == score[j]) / 2)
         for i in np.flatnonzero(own & ~y_true)
@@ -89,11 +89,11 @@ def test_the_error_of_clusters_is_that_of_the_sums_of_their_pairs(nested, n_clus
             moves[clusters[row]] += (win - share) / len(pairs)
     asked = (own if nested else True) & ~y_true
     n = np.unique(clusters[asked]).size
-    assert found.value == pytest.approx(share - 0.5)
-    assert found.std_error == pytest.approx(math.sqrt(moves @ moves * n / (n - 1)))
+    assert value.value == pytest.approx(share - 0.5)
+    assert value.std_error == pytest.approx(math.sqrt(moves @ moves * n / (n - 1)))
     of_sides = (len({clusters[row] for row in side}) for side in list(zip(*pairs, strict=True))[:2])
-    assert found.n_clusters == min(of_sides)
-    assert (found.low is None) == (n_clusters < 20)
+    assert value.n_clusters == min(of_sides)
+    assert (value.low is None) == (n_clusters < 20)
 
 
 def test_clusters_count_if_one_of_their_rows_has_one_row_to_be_compared_with():
@@ -103,48 +103,50 @@ def test_clusters_count_if_one_of_their_rows_has_one_row_to_be_compared_with():
     clusters = np.append(pair // 2, alone)
     rows = Rows(y_true, {"all": np.ones(120, bool)}, clusters=clusters)
     score = np.arange(120) * 7 % 120
-    found = within_strata(rows, score, strata)["all"]["subgroup_auc"]
-    assert found.n_clusters == 20
-    assert found.low < found.value < found.high
+    value = measure_within_strata(rows, score, strata)["all"]["subgroup_auc"]
+    assert value.n_clusters == 20
+    assert value.low < value.value < value.high
 
 
 def test_repeats_of_pairs_that_are_all_alike_are_no_evidence():
     rows = np.arange(100)
     y_true, gay = rows % 2 == 1, rows % 4 < 2
-    once = within_strata(Rows(y_true, {"gay": gay}), y_true, np.zeros(100, int))
+    once = measure_within_strata(Rows(y_true, {"gay": gay}), y_true, np.zeros(100, int))
     many = np.repeat(rows, 10)
     repeated = Rows(y_true[many], {"gay": gay[many]}, clusters=many)
-    found = within_strata(repeated, y_true[many], np.zeros(1000, int))
+    values = measure_within_strata(repeated, y_true[many], np.zeros(1000, int))
     for metric in ("subgroup_auc", "bpsn_auc", "bnsp_auc"):
-        cell, other = found["gay"][metric], once["gay"][metric]
+        cell, other = values["gay"][metric], once["gay"][metric]
         assert (cell.value, cell.std_error, cell.n_clusters) == (1, 0, 25)
         assert (cell.low, cell.high) == pytest.approx((other.low, other.high), abs=1e-12)
 
 
 def test_what_has_no_pair_or_too_few_clusters_is_undefined_with_the_reason():
-    y_true, groups, score, strata = draw()
-    alone = within_strata(Rows(y_true, {"gay": groups["gay"]}), score, np.arange(N))
+    y_true, groups, score, strata = draw_rows()
+    alone = measure_within_strata(Rows(y_true, {"gay": groups["gay"]}), score, np.arange(N))
     assert alone["gay"]["bpsn_auc"].reason == "no stratum has rows of both sides"
-    few = within_strata(Rows(y_true, groups, clusters=strata % 15), score, strata % 15)
+    few = measure_within_strata(Rows(y_true, groups, clusters=strata % 15), score, strata % 15)
     assert few["gay"]["bpsn_auc"].reason == "15 clusters where 20 are needed"
     assert few["gay"]["bpsn_auc"].low is None
-    plain = within_strata(Rows(y_true, groups), score, strata % 15)
+    plain = measure_within_strata(Rows(y_true, groups), score, strata % 15)
     assert few["gay"]["positive_aeg"].value == plain["gay"]["positive_aeg"].value
     one = np.zeros(N, bool)
     one[np.flatnonzero(y_true)[0]] = True
-    found = within_strata(Rows(y_true, {"one": one}), score, np.zeros(N, int))["one"]
+    found = measure_within_strata(Rows(y_true, {"one": one}), score, np.zeros(N, int))["one"]
     for metric, lower, centre in (("bnsp_auc", ~y_true, 0), ("positive_aeg", y_true & ~one, 0.5)):
         cell = found[metric]
         assert (cell.low, cell.reason) == (None, "fewer than 2 rows of a side in the strata")
-        expected = double_loop(one, lower, score, np.zeros(N)) - centre
+        expected = compare_pairs(one, lower, score, np.zeros(N)) - centre
         assert cell.value == pytest.approx(expected)
     one[np.flatnonzero(y_true)[1]] = True
-    cell = within_strata(Rows(y_true, {"two": one}), score, np.zeros(N, int))["two"]["bnsp_auc"]
+    cell = measure_within_strata(Rows(y_true, {"two": one}), score, np.zeros(N, int))["two"][
+        "bnsp_auc"
+    ]
     assert cell.low < cell.value < cell.high
     with pytest.raises(ValueError, match="one value for each of the 400 rows"):
-        within_strata(Rows(y_true, groups), score, strata[:-1])
+        measure_within_strata(Rows(y_true, groups), score, strata[:-1])
     with pytest.raises(ValueError, match="no `sample_weight`"):
-        within_strata(Rows(y_true, groups, sample_weight=np.ones(N)), score, strata)
+        measure_within_strata(Rows(y_true, groups, sample_weight=np.ones(N)), score, strata)
 
 
 @pytest.mark.slow
@@ -162,7 +164,7 @@ def test_intervals_hold_as_often_as_asked_and_articles_do_not_count(gap, by):
         gay, y_true = rng.random(1500) < 0.5 * about[strata], rng.random(1500) < 0.4
         score = gap * y_true + rng.normal(size=1500) + 2 * about[strata]
         rows = Rows(y_true, {"gay": gay}, clusters=strata if by == "article" else None)
-        cell = within_strata(rows, score, strata)["gay"]["bpsn_auc"]
+        cell = measure_within_strata(rows, score, strata)["gay"]["bpsn_auc"]
         above, below = above + (cell.low > true), below + (cell.high < true)
         whole = evaluate_bias(y_true, score, {"gay": gay}, intervals=False)
         moved += whole.subgroups["gay"].bpsn_auc.value < cell.value

@@ -5,7 +5,7 @@ import pytest
 
 from bias_metrics import Rows, changed_decisions, compare_bias, evaluate_bias
 from bias_metrics.gate import Evidence, Rule, judge_rules
-from bias_metrics.metrics import changed_metrics
+from bias_metrics.metrics import list_changed_metrics
 
 #        harmless            toxic
 Y_TRUE = [0, 0, 0, 0, 0, 1, 1, 1, 1]
@@ -96,7 +96,7 @@ def test_a_policy_limits_how_many_decisions_change(n_changed, outcome):
     options = {"confidence": rule.level}
     table = evaluate_bias(rows, first, threshold=0.5, **options)
     compared = compare_bias(rows, first, second, thresholds=(0.5, 0.5), **options)
-    changes = Evidence(table.with_numbers(compared, against="champion"))
+    changes = Evidence(table.add_numbers(compared, against="champion"))
     [result] = judge_rules({(None, rule.level): changes}, [rule]).results
     assert (result.outcome, result.value, result.rival) == (outcome, n_changed / 200, 0.0)
     reasons = {"pass": "met", "fail": "not_met", "insufficient": "undecided"}
@@ -104,7 +104,7 @@ def test_a_policy_limits_how_many_decisions_change(n_changed, outcome):
 
 
 @pytest.mark.parametrize("limit", ["floor", "ceiling"])
-@pytest.mark.parametrize("metric", changed_metrics())
+@pytest.mark.parametrize("metric", list_changed_metrics())
 def test_only_a_margin_limits_changed_decisions(metric, limit):
     with pytest.raises(ValueError, match="`margin` or `reference_margin` must limit"):
         Rule(metric, "each", threshold="given", **{limit: 0.1})

@@ -11,11 +11,11 @@ import pytest
 from bias_metrics import Rows, equal_error_range, equal_error_rate, rate_gaps
 from bias_metrics._core.intervals import quantile, student_quantile
 from bias_metrics._core.proportions import (
-    clopper_pearson,
-    paired_change,
+    clopper_pearson_interval,
+    paired_change_interval,
     share_difference_interval,
 )
-from bias_metrics.estimate import Number
+from bias_metrics.estimate import LinearSummary
 from bias_metrics.thresholds import compare_rate_gaps
 from bias_metrics.thresholds.thresholds import compute_rate_reach
 
@@ -268,7 +268,7 @@ def test_a_difference_without_rows_has_the_reason():
 def test_an_exact_interval_is_that_of_scipy(k, n):
     stats = pytest.importorskip("scipy.stats")
     interval = stats.binomtest(k, n).proportion_ci(0.95, "exact")
-    assert clopper_pearson(k, n, quantile(0.95)) == pytest.approx(
+    assert clopper_pearson_interval(k, n, quantile(0.95)) == pytest.approx(
         tuple(interval), rel=1e-9, abs=1e-12
     )
 
@@ -280,7 +280,7 @@ def test_a_change_is_made_from_the_exact_shares_of_the_two_disagreements():
     )
     low = 0.2 - np.hypot(0.3 - up_low, down_high - 0.1)
     high = 0.2 + np.hypot(up_high - 0.3, 0.1 - down_low)
-    assert paired_change(3, 1, 10, quantile(0.95)) == pytest.approx((low, high), rel=1e-9)
+    assert paired_change_interval(3, 1, 10, quantile(0.95)) == pytest.approx((low, high), rel=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -374,7 +374,7 @@ def test_how_far_two_rates_are_apart_by_chance_is_worked_out(clusters, variance,
     of_rows = (4 / 12) * (8 / 12) / 10 + (1 / 22) * (21 / 22) / 20
     clustered = None
     if clusters is not None:
-        clustered = Number(0.0, clusters[0], 9.0, 10.0, (-1.0, 1.0)), clusters[1]
+        clustered = LinearSummary(0.0, clusters[0], 9.0, 10.0, (-1.0, 1.0)), clusters[1]
     reach = compute_rate_reach([(3, 10), (0, 20)], 0.9, clustered)
     assert reach == pytest.approx(quantile * math.sqrt(max(of_rows, variance)), rel=1e-6)
 

@@ -5,21 +5,25 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bias_metrics._core.covariance import Joint
-from bias_metrics._core.differences import negated, paired, sized
-from bias_metrics._core.intervals import MIN_CLUSTERS, quantile, student_quantile, two_sided_p
+from bias_metrics._core.covariance import JointMoments
+from bias_metrics._core.differences import (
+    bound_size_change,
+    compute_paired_difference,
+    negate_value,
+)
+from bias_metrics._core.intervals import MIN_CLUSTERS, compute_p_value, quantile, student_quantile
 from bias_metrics._core.proportions import (
-    paired_change,
+    paired_change_interval,
     share_difference_interval,
     wilson_interval,
 )
 from bias_metrics._core.values import MetricValue
-from bias_metrics.metrics import threshold_metrics
+from bias_metrics.metrics import list_threshold_metrics
 from bias_metrics.rows import Rows
 from bias_metrics.thresholds.share_counts import EventCounts, EventsByCluster
 from bias_metrics.thresholds.shares import Events, Share, ShareGap
 
-FPR = threshold_metrics()["fpr_gap"]
+FPR = list_threshold_metrics()["fpr_gap"]
 
 
 def measure_share(flagged, clusters=None):
@@ -282,7 +286,7 @@ class Looped:
             std_error=error,
             low=min(share.low, share.value - reach),
             high=max(share.high, share.value + reach),
-            p_value=two_sided_p(share.value, error, self.freedom),
+            p_value=compute_p_value(share.value, error, self.freedom),
         )
 
     def disagreement(self, first, second):
@@ -295,7 +299,9 @@ class Looped:
             n = self.independent(rows, effect, np.count_nonzero(sums))
             share = n / rows.sum()
             counts = [(rows & (difference == sign)).sum() * share for sign in (1, -1)]
-            changes.append(((counts[0] - counts[1]) / n, paired_change(*counts, n, self.z)))
+            changes.append(
+                ((counts[0] - counts[1]) / n, paired_change_interval(*counts, n, self.z))
+            )
         (own, (low, high)), (other, (other_low, other_high)) = changes
         down, up = np.hypot(own - low, other_high - other), np.hypot(high - own, other - other_low)
         return own - other - down, own - other + up
@@ -303,13 +309,15 @@ class Looped:
     def difference(self):
         first, second = (flagged.astype(float) for flagged in self.flags)
         a, b = (replace(gap, std_error=gap.row_std_error) for gap in (self.gap(0), self.gap(1)))
-        together = Joint(self.row_variance(first, second), (0, 0, 0, 0))
-        share = paired(a, b, together, self.confidence, small=True)
+        together = JointMoments(self.row_variance(first, second), (0, 0, 0, 0))
+        share = compute_paired_difference(a, b, together, self.confidence, small=True)
         low, high = self.disagreement(first, second)
         share = replace(share, low=min(share.low, low), high=max(share.high, high))
-        total = paired(a, negated(b), together.negated(), self.confidence, small=True)
+        total = compute_paired_difference(
+            a, negate_value(b), together.negate_second(), self.confidence, small=True
+        )
         share, total = self.stretched(share, first - second), self.stretched(total, first + second)
-        return sized(share, total, b, self.confidence)
+        return bound_size_change(share, total, b, self.confidence)
 
 
 @pytest.mark.parametrize(

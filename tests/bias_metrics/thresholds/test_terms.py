@@ -5,7 +5,7 @@ import pytest
 
 from bias_metrics import Rows
 from bias_metrics._core.intervals import quantile
-from bias_metrics._core.proportions import bounded_mean_interval, clopper_pearson
+from bias_metrics._core.proportions import bounded_mean_interval, clopper_pearson_interval
 from bias_metrics.thresholds import errors_by_term
 
 FPR, FNR = "false_positive_rate", "false_negative_rate"
@@ -61,7 +61,7 @@ def test_intervals_are_exact_and_those_of_all_terms_with_rows_hold_together():
 def test_the_interval_of_a_mean_of_zeros_and_ones_is_that_of_a_share(k, n, confidence):
     z = quantile(confidence)
     low, high = bounded_mean_interval(np.arange(n) < k, np.ones(n), z)
-    exact_low, exact_high = clopper_pearson(k, n, z)
+    exact_low, exact_high = clopper_pearson_interval(k, n, z)
     assert low <= exact_low * 1.0002
     assert 1 - high <= (1 - exact_high) * 1.0002
     assert (low, high) == pytest.approx((exact_low, exact_high), rel=0.04, abs=1e-3)

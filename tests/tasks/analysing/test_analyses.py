@@ -14,7 +14,7 @@ from bias_metrics import (
 )
 from bias_metrics.families import bonferroni_level
 from bias_metrics.metrics import AUCS
-from bias_metrics.report import within_strata, worst_first
+from bias_metrics.report import measure_within_strata, sort_worst_first
 from biasgate.tasks.analysing import intersections as intersecting
 from biasgate.tasks.analysing import slices
 from biasgate.tasks.analysing.analyse import analyse_rows, check_analyses, write_rows
@@ -54,7 +54,7 @@ def test_intersections_have_the_numbers_of_the_library_the_worst_first(frame, me
     kept = intersections(masks, max_order=3, min_support=5, y_true=y_true).masks
     alone = evaluate_bias(y_true, y_score, kept, intervals="cells")
     expected = alone.subgroups
-    worst = worst_first(expected)
+    worst = sort_worst_first(expected)
     assert list(found.result["subgroups"]) == worst
     assert found.result["subgroups"] == {name: record(alone, name) for name in expected}
     assert found.result["subgroups"]["black & female"]["n_positive"] == int(
@@ -147,7 +147,7 @@ def test_topic_has_the_numbers_within_threads_and_bands_of_length_beside_those_o
     lengths = kept["text"].str.len().to_numpy()
     bands = np.searchsorted(np.quantile(lengths, [0.2, 0.4, 0.6, 0.8]), lengths, side="right")
     for kind, strata in (("cluster", threads), ("length", bands)):
-        expected = within_strata(rows, y_score, strata)
+        expected = measure_within_strata(rows, y_score, strata)
         for name, cells in expected.items():
             for metric, one in cells.items():
                 told = one.to_dict(interval=True)

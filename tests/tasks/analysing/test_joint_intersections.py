@@ -35,10 +35,12 @@ def draw(rng, *, step=0.0, n_clusters=0):
 
 
 def rows_of(y_true, groups, score, cluster):
-    masks = PackedMasks.of(groups.items(), y_true.size)
+    masks = PackedMasks.from_masks(groups.items(), y_true.size)
     known = {"y_true": y_true, "y_score": score, "clusters": cluster, "masks": masks}
     found = intersections(masks, min_support=10, y_true=y_true).masks
-    return partial(known | {"background": "outside_subgroup"}), PackedMasks.of(found.items(), N)
+    return partial(known | {"background": "outside_subgroup"}), PackedMasks.from_masks(
+        found.items(), N
+    )
 
 
 def test_they_are_the_intervals_of_the_level_that_is_told():

@@ -210,7 +210,7 @@ def test_the_number_to_look_at_first_has_one_interval_wherever_it_is_named(home)
     report = Report.read((folder / "report.json").read_bytes())
     first = report.look_first
     number = named_number(report.bias, first.subgroup, first.metric)
-    assert report.bias.at_threshold("given")  # these gaps widen the bounds
+    assert report.bias.select_threshold("given")  # these gaps widen the bounds
     assert f"[95% CI {number.low:.3f} to {number.high:.3f}]" in first.sentence
 
 

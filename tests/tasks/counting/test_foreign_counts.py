@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.shards import write_shards
 
 from bias_metrics import ScoreCounts
-from bias_metrics.binned.bins import bins_of
+from bias_metrics.binned.bins import compute_bins
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.counting.settings import read_count_file
 from biasgate.tasks.counting.shards import counted_shard
@@ -89,7 +89,7 @@ def with_last_score(data, score):
     counts = ScoreCounts.from_bytes(parts_of(data)["candidate.npz"])
     least, most = counts.least.copy(), counts.most.copy()
     least[-1] = most[-1] = score
-    changed = replace(counts, bins=bins_of(least, counts.bits), least=least, most=most)
+    changed = replace(counts, bins=compute_bins(least, counts.bits), least=least, most=most)
     return archive_of(parts_of(data) | {"candidate.npz": changed.to_bytes()})
 
 

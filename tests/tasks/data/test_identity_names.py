@@ -5,7 +5,7 @@ import pytest
 from mlflow.utils.validation import MAX_ENTITY_KEY_LENGTH, _validate_metric_name
 from support.made import bias_of
 
-from bias_metrics.metrics import SUBGROUP_METRICS, changed_metrics
+from bias_metrics.metrics import SUBGROUP_METRICS, list_changed_metrics
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.columns import conform_rows
 from biasgate.tasks.data.freezing import SOURCES
@@ -14,7 +14,7 @@ from biasgate.tasks.tracking.log_runs import count_keys
 
 KEYS = [
     *SUBGROUP_METRICS,
-    *changed_metrics(),
+    *list_changed_metrics(),
     *{key.partition("/")[0] for key in count_keys(bias_of({}))},
 ]
 

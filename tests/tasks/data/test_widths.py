@@ -105,7 +105,7 @@ def test_counts_are_cut_alike(written):
         frame()[name] >= cut for name, cut in zip(NAMES, (0.7, 0.3, 0.1), strict=True)
     )
     positive = int((toxic & gay & flagged).sum())
-    assert counts.flagged(0.1)["gay"]["positive"] == (positive, positive)
+    assert counts.count_flagged(0.1)["gay"]["positive"] == (positive, positive)
 
 
 @pytest.mark.parametrize("written", FILES, indirect=True)

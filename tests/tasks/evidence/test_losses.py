@@ -7,7 +7,7 @@ import bias_metrics
 from bias_metrics import compare_bias
 from bias_metrics._core.packed import PackedMasks
 from bias_metrics.gate.rules import LEAST_COMPARED
-from bias_metrics.report.jointly import joint_level
+from bias_metrics.report.jointly import compute_joint_level
 from biasgate.tasks.evidence.measure import Measuring
 from biasgate.tasks.evidence.rows import Rows
 
@@ -19,7 +19,7 @@ def measuring(labels, members, candidate, champion, **more):
     known = {"clusters": None, "weights": None} | {x: more.pop(x) for x in of_rows & more.keys()}
     rows = Rows(
         labels=labels,
-        members=PackedMasks.of(members.items(), labels.size),
+        members=PackedMasks.from_masks(members.items(), labels.size),
         scores={"candidate": candidate, "champion": champion},
         **known,
     )
@@ -58,7 +58,7 @@ def test_the_cells_are_those_of_the_library_at_the_joint_confidence():
     rows = made({"x": 0.5}).rows
     found = made({"x": 0.5}).losses("champion", 0.05)
     scores = rows.scores["candidate"], rows.scores["champion"]
-    level = joint_level(
+    level = compute_joint_level(
         bias_metrics.Rows(rows.labels, rows.members), scores, ["x", "y", "z"], alpha=0.05
     )
     assert (found.n_bounds, found.confidence) == (15, level)

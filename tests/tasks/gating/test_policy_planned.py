@@ -86,7 +86,7 @@ def passes(policy, counts, outside, rng):
     candidate, champion = base + own
     measured = evaluate_bias(labels, candidate, members, confidence=key[1])
     apart = compare_bias(labels, candidate, champion, members, confidence=key[1])
-    evidence = {key: Evidence(measured.with_numbers(apart, "champion"))}
+    evidence = {key: Evidence(measured.add_numbers(apart, "champion"))}
     return judge_rules(evidence, rules).outcome == "pass"
 
 

@@ -9,7 +9,7 @@ from support import judging
 
 from bias_metrics import Key, MetricValue, Rows, calibration_report, evaluate_bias
 from bias_metrics._core.packed import PackedMasks
-from bias_metrics.families import selected
+from bias_metrics.families import widen_selected
 from biasgate.tasks.evidence.rows import Rows as EvidenceRows
 from biasgate.tasks.measuring import explaining
 from biasgate.tasks.measuring.explaining import calibrate, calibration_sentence
@@ -27,7 +27,7 @@ WEIGHT = RNG.lognormal(0, 0.5, N)
 def evidence(y_score=SCORE, *, weights=None, clusters=None, groups=GROUPS):
     rows = EvidenceRows(
         labels=LABEL,
-        members=PackedMasks.of(groups.items(), N),
+        members=PackedMasks.from_masks(groups.items(), N),
         clusters=clusters,
         weights=weights,
         scores={"candidate": y_score},
@@ -53,7 +53,7 @@ def test_the_numbers_are_those_of_the_library(weights):
 
 def test_the_sentence_names_the_identity_that_is_farthest_off():
     found, gaps = calibrate(evidence())
-    gap = selected(gaps["gay"], len(gaps))
+    gap = widen_selected(gaps["gay"], len(gaps))
     assert gaps["deaf"].value is None
     assert (
         f"in each class, is {gap.value:+.3f} [{gap.low:+.3f}, {gap.high:+.3f}], for gay."
@@ -91,7 +91,7 @@ def test_very_many_identities_are_left_out(monkeypatch):
 def report_of(calibrated):
     found, gaps = calibrated
     numbers = {Key("calibration_gap", name): gap for name, gap in gaps.items()}
-    bias = evaluate_bias(LABEL, SCORE, GROUPS).with_numbers(numbers)
+    bias = evaluate_bias(LABEL, SCORE, GROUPS).add_numbers(numbers)
     return judging.report_of(bias, calibration=found, candidate={"name": "file"}, on="rows")
 
 

@@ -13,7 +13,7 @@ from bias_metrics import (
     evaluate_bias,
     threshold_report,
 )
-from bias_metrics.families import selected
+from bias_metrics.families import widen_selected
 from bias_metrics.metrics import SUBGROUP_METRICS
 from biasgate.tasks.common.plain import plain
 from biasgate.tasks.measuring.explaining import describe_harm, explain, look_first
@@ -159,7 +159,7 @@ def test_what_is_printed_names_the_identity_its_harm_and_the_errors(written):
     report = report_of(parts.pop("bias"), **parts)
     story = Story.of(report, verdict_of())
     look, at = list(explained(report, story))[::2]
-    lowest = selected(bias.subgroups["gay"].bpsn_auc, 7 * len(bias.subgroups))
+    lowest = widen_selected(bias.subgroups["gay"].bpsn_auc, 7 * len(bias.subgroups))
     ends = f"{lowest.low:.3f}, {lowest.high:.3f}"
     assert f"[{ends}]" in story.worst.text  # one number has one interval
     number = f"{lowest.value:.3f} [95% CI {lowest.low:.3f} to {lowest.high:.3f}]"

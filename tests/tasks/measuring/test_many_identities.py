@@ -14,8 +14,8 @@ from support.partial import partial
 
 from bias_metrics import Key, evaluate_bias
 from bias_metrics.metrics import AUCS
-from bias_metrics.report import worst_first
-from bias_metrics.table import of_groups
+from bias_metrics.report import sort_worst_first
+from bias_metrics.table import key_numbers
 from biasgate.tasks.common.console import console
 from biasgate.tasks.evidence.answers import refuse_other_numbers
 from biasgate.tasks.measuring import identities
@@ -81,7 +81,7 @@ def test_many_identities_share_a_bounded_number_of_tasks(n):
 
 
 def test_the_worst_are_shown_to_be_so_and_not_merely_unlucky(report):
-    order = worst_first(report.bias.subgroups)
+    order = sort_worst_first(report.bias.subgroups)
     assert order[0] == "bad"
     assert report.bias.subgroups["unlucky"].subgroup_auc.value == 0.0
     assert sorted(order) == sorted(report.bias.subgroups)
@@ -92,7 +92,7 @@ def test_identities_without_an_interval_or_an_auc_come_last():
         return partial({name: {"value": value, "high": high} for name in AUCS})
 
     found = {"empty": cells(None), "tiny": cells(0.1), "good": cells(0.9, 0.95)}
-    assert worst_first(found) == ["good", "tiny", "empty"]
+    assert sort_worst_first(found) == ["good", "tiny", "empty"]
 
 
 def test_a_picture_shows_the_worst_and_says_so(report):
@@ -128,7 +128,7 @@ def test_comparing_with_the_report_reads_each_number_once(many):
     key = Key("bpsn_auc", "bad")
     other = replace(many[key], value=many[key].value + 0.1)
     with pytest.raises(RuntimeError, match="bpsn_auc/bad"):
-        refuse_other_numbers(report, many.with_numbers({key: other}))
+        refuse_other_numbers(report, many.add_numbers({key: other}))
 
 
 def test_a_report_lacks_no_number_of_the_evidence_and_has_no_further_one(many):
@@ -143,7 +143,7 @@ def test_a_report_lacks_no_number_of_the_evidence_and_has_no_further_one(many):
 def test_metric_keys_of_many_identities_are_all_different(report):
     assert len(metric_keys(report.bias)) >= 5 * (MANY - 1)
     bad = report.bias.subgroups["bad"]
-    twice = report.bias.with_numbers(of_groups({"bad!": bad, "bad?": bad}))
+    twice = report.bias.add_numbers(key_numbers({"bad!": bad, "bad?": bad}))
     with pytest.raises(ValueError, match="bpsn_auc/bad_"):
         metric_keys(twice)
 
@@ -152,7 +152,7 @@ def test_runs_have_metrics_of_the_worst_of_many_identities_and_say_so(report, mo
     monkeypatch.setattr("biasgate.tasks.tracking.log_runs.LOGGED", 10)
     metrics, tags = logged_metrics(report)
     named = {key.partition("/")[2] for key in metrics if key.startswith("n_rows/")}
-    assert named == {*worst_first(report.bias.subgroups)[:10], "overall"}
+    assert named == {*sort_worst_first(report.bias.subgroups)[:10], "overall"}
     assert "the worst 10 of 100 identities" in tags["biasgate.metrics_of"]
     assert metrics["auc/overall"] == report.bias.overall.auc.value
 
@@ -177,7 +177,7 @@ def test_no_more_identities_are_measured_at_once_than_there_are_cores(monkeypatc
         now.remove(name)
         return name
 
-    evidence = SimpleNamespace(measurement=SimpleNamespace(subgroup=subgroup))
+    evidence = SimpleNamespace(measurement=SimpleNamespace(measure_subgroup=subgroup))
     names = [[str(one)] for one in range(8)]
     with ThreadPoolExecutor(8) as pool:
         measured = list(pool.map(lambda part: measure_some(evidence, part), names))

@@ -255,7 +255,7 @@ def test_the_metric_table_has_one_row_per_identity_and_empty_cells_where_undefin
     assert table["bpsn_auc"] == [reported.bias["bpsn_auc", "gay"].value, None]
     for name, errors in reported.thresholds.items():
         at = {"equal_errors": "at_equal_errors", "given": "at_threshold"}[name]
-        gaps = reported.bias.at_threshold(name)["gay"]
+        gaps = reported.bias.select_threshold(name)["gay"]
         for metric in ("fpr_gap", "fnr_gap"):
             columns = [f"{metric}_{at}{end}" for end in ("", "_low", "_high")]
             assert [table[one][0] for one in columns] == [

@@ -107,7 +107,7 @@ def test_at_the_thresholds_of_the_report_the_numbers_are_the_reports(judged):
         known = report.thresholds[kind]
         assert curves.thresholds[at] == known.threshold
         for name in NAMES:
-            cell = report.bias.at_threshold(kind)[name]["fpr_gap"]
+            cell = report.bias.select_threshold(kind)[name]["fpr_gap"]
             expected = [cell.value, cell.low, cell.high]
             assert curves.subgroups[name].fpr_gap[at] == expected
             rate = known.subgroups[name].false_positive_rate.value

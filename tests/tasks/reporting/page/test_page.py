@@ -12,9 +12,9 @@ from support.html_page import grid_of, read_page
 from support.judged import RULES, by_place, judge, rows, summary_of
 
 from bias_metrics import MetricValue
-from bias_metrics.families import selected
+from bias_metrics.families import widen_selected
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
-from bias_metrics.table import of_groups
+from bias_metrics.table import key_numbers
 from biasgate.tasks.analysing.analysis import group_record
 from biasgate.tasks.check_messages import check_message
 from biasgate.tasks.records import AnalysisRecord
@@ -200,7 +200,7 @@ def test_the_first_screen_says_who_is_treated_worst_for_whom_it_fails_and_holds(
     focus = story.worst
     cell = judged[0].bias[focus.metric, focus.group]
     n_aucs_gaps_and_error_gaps = 5 + 2
-    cell = selected(cell, n_aucs_gaps_and_error_gaps * len(judged[0].bias.subgroups))
+    cell = widen_selected(cell, n_aucs_gaps_and_error_gaps * len(judged[0].bias.subgroups))
     value = shown(cell, signed=METRICS[focus.metric].is_gap)
     assert facts["Worst identity"].startswith(
         f"{focus.group}: {METRICS[focus.metric].title} {value}"
@@ -224,8 +224,8 @@ def test_whom_a_rule_can_judge_is_not_advised_to_be_named_as_not_measured(judged
 def test_the_first_screen_says_who_is_flagged_how_many_times_as_often(judged, page):
     at = judged[0].thresholds["given"]
     own = 100 * at.subgroups["gay"].false_positive_rate.value
-    gaps = judged[0].bias.at_threshold("given")
-    gap = selected(gaps["gay"]["fpr_gap"], 2 * len(gaps))
+    gaps = judged[0].bias.select_threshold("given")
+    gap = widen_selected(gaps["gay"]["fpr_gap"], 2 * len(gaps))
     low, high = 100 * gap.low, 100 * gap.high
     text = facts_of(page.one("details", class_="story"))["At threshold 0.9"]
     overall, harm = text.split(". ")
@@ -243,7 +243,7 @@ def test_the_first_screen_says_who_is_flagged_how_many_times_as_often(judged, pa
 def with_gaps(report, gaps):
     """Return a report that has only these gaps at the given threshold, by group and metric."""
     others = {key: one for key, one in report.bias.items() if key.threshold != "given"}
-    table = replace(report.bias, numbers={**others, **of_groups(gaps, "given")})
+    table = replace(report.bias, numbers={**others, **key_numbers(gaps, "given")})
     return replace(report, bias=table)
 
 
@@ -313,7 +313,7 @@ def test_errors_at_the_given_threshold_are_the_reports(judged, page):
         if rate is None:
             assert (flagged, gap) == ("\N{EN DASH}", "no evidence")
             continue
-        cell = judged[0].bias.at_threshold("given")[name]["fpr_gap"]
+        cell = judged[0].bias.select_threshold("given")[name]["fpr_gap"]
         ends = [f"{100 * getattr(cell, key):+.1f}" for key in ("value", "low", "high")]
         n = judged[0].bias.counts[name].n_negative
         known = binomtest(round(rate * n), n).proportion_ci(0.95, "wilson")
