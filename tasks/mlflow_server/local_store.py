@@ -9,6 +9,7 @@ one program differently from another, or never ends: so it is checked before MLf
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -21,7 +22,6 @@ from biasgate.tasks.common.files import locked, whole_file
 from biasgate.tasks.common.prefect_task import say
 
 DATABASE, ARTIFACTS = "mlflow.db", "mlartifacts"
-LOCAL = "sqlite:///"
 # Tables and columns in which MLflow keeps paths of artifacts.
 _PATHS = (
     ("experiments", "artifact_location"),
@@ -31,6 +31,26 @@ _PATHS = (
     ("logged_models", "artifact_location"),
 )
 _WAIT_S = 60
+
+
+def database_uri(database: Path) -> str:
+    """Return the address of an SQLite file.
+
+    SQLAlchemy 2.1 reads `%` in an address as an escape, 2.0 as itself.
+    """
+    from sqlalchemy.engine import URL  # noqa: PLC0415
+
+    return URL.create("sqlite", database=str(database)).render_as_string()
+
+
+def database_file(uri: str) -> Path | None:
+    """Return the SQLite file that SQLAlchemy opens at an address; None at any other."""
+    if not re.match(r"sqlite(\+\w+)?://", uri, re.IGNORECASE):
+        return None
+    from sqlalchemy.engine import make_url  # noqa: PLC0415
+
+    file = make_url(uri).database
+    return None if file is None else Path(file)
 
 
 def require_store(store: Path, nor: str = "") -> None:
@@ -194,7 +214,7 @@ def _create(database: Path, artifacts: Path) -> None:
 
     event.listen(Engine, "connect", quicken)
     try:
-        SqlAlchemyStore(f"sqlite:///{database}", artifacts.as_uri())
+        SqlAlchemyStore(database_uri(database), artifacts.as_uri())
     finally:
         event.remove(Engine, "connect", quicken)
         for one in connections:

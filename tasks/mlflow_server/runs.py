@@ -23,7 +23,8 @@ from biasgate.tasks.common.processes import this_process
 from biasgate.tasks.mlflow_server.local_store import (
     ARTIFACTS,
     DATABASE,
-    LOCAL,
+    database_file,
+    database_uri,
     follow_move,
     make_database,
     require_plain_file,
@@ -74,8 +75,8 @@ class Gateway(LoggedModels):
 
         MLflow's own variables hold them from then on: errors and logs show the address.
         """
-        if uri.startswith(LOCAL):
-            require_plain_file(Path(uri.removeprefix(LOCAL)).absolute())
+        if (file := database_file(uri)) is not None:
+            require_plain_file(file.absolute())
         plain, registry = _without_user(uri, TRACKING), address_in(REGISTRY)
         registry = _without_user(registry, REGISTRY) if registry else None
         return cls(plain, work=work, registry=None if registry == plain else registry)
@@ -98,7 +99,7 @@ class Gateway(LoggedModels):
         make_database(store)
         follow_move(store)
         return cls(
-            f"{LOCAL}{store / DATABASE}",
+            database_uri(store / DATABASE),
             (store / ARTIFACTS).as_uri(),
             work=work,
             registry=_without_user(registry, REGISTRY) if registry else None,

@@ -72,6 +72,18 @@ def test_a_version_that_does_not_work_is_named_with_the_command_that_changes_it(
     assert found.do.startswith("pip install ") == (status == "wrong")
 
 
+@pytest.mark.parametrize(
+    ("prefect", "sqlalchemy", "status"),
+    [("3.8.8", "2.0.58", "ok"), ("3.8.8", "2.1.0", "wrong"), ("3.9.0", "2.1.0", "ok")],
+)
+def test_sqlalchemy_2_1_needs_prefect_3_9(monkeypatch, prefect, sqlalchemy, status):
+    installed = {"prefect": prefect, "sqlalchemy": sqlalchemy}
+    monkeypatch.setattr(doctor, "_version", installed.get)
+    [found] = doctor.check_versions([])
+    assert found.status == status
+    assert found.do == ('pip install "sqlalchemy<2.1"' if status == "wrong" else "")
+
+
 def torch(*, available):
     cuda = SimpleNamespace(
         is_available=lambda: available,

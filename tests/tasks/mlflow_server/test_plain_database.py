@@ -3,6 +3,7 @@
 import shutil
 import sqlite3
 from contextlib import closing
+from functools import partial
 
 import pytest
 from support.promoted import MODEL, frozen_set, judged_version, local, promote_one
@@ -79,7 +80,8 @@ def change(store, script):
 def test_what_computes_is_refused_on_every_road(store, monkeypatch, script, said):
     uri = f"sqlite:///{store / DATABASE}"
     change(store, script)
-    for road in (lambda: local(store), lambda: Gateway.at(uri)):
+    addresses = (uri, f"{uri}?timeout=5", uri.replace("sqlite", "sqlite+pysqlite"))
+    for road in (lambda: local(store), *(partial(Gateway.at, one) for one in addresses)):
         with pytest.raises(InputError, match=said):
             road()
     told = CliRunner().invoke(app, ["verify", MODEL, "--store", str(store)])
