@@ -112,12 +112,12 @@ wheel-test: wheel
 	$(OFFLINE) $(BIN)/python .ci/check_wheel.py app $(EMPTY)
 	rm -rf $(EMPTY)
 
-# The same with the oldest versions: an evaluation to the gate, the demo, and what we rely on in Prefect
-# and MLflow. With `make CONSTRAINTS=constraints-lowest.txt`, every target uses them.
+# The oldest versions: an evaluation to the gate, the demo, and what we rely on in Prefect and MLflow.
+# With `make CONSTRAINTS=constraints-lowest.txt`, any target uses them.
 wheel-lowest: wheel
 	rm -rf $(EMPTY)
 	$(PYTHON) -m venv $(EMPTY)
-	$(call install,$(EMPTY)/bin/python,pytest hypothesis "$$(ls $(CURDIR)/dist/*.whl)[app$(comma)dask]",,constraints-lowest.txt)
+	$(call install,$(EMPTY)/bin/python,pytest hypothesis "$$(ls $(CURDIR)/dist/*.whl)[app]",,constraints-lowest.txt)
 	$(OFFLINE) $(BIN)/python .ci/check_wheel.py lowest $(EMPTY)
 	rm -rf $(EMPTY)
 
@@ -171,10 +171,14 @@ bench: $(READY)
 stack-up stack-down stack-status: stack-%: $(READY)
 	@PYTHONPATH=tests $(BIN)/python -m support.stack $* $(STACK)
 
+# The newest versions within the bounds of pyproject.toml, and its lower bounds. For torch, which has none,
+# the release that was tested.
+COMPILE = $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --no-annotate --no-header \
+	--quiet --upgrade
 constraints: $(READY)
-	$(BIN)/uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 \
-		--no-annotate --no-header --upgrade --output-file constraints.txt
-	@grep -q '^torch==' constraints.txt || echo 'torch==2.13.0' >>constraints.txt
+	mkdir -p build && echo torch==2.13.0 >build/overrides.txt
+	$(COMPILE) --all-extras --overrides build/overrides.txt --output-file constraints.txt
+	$(COMPILE) --extra app --extra dev --resolution lowest-direct --output-file constraints-lowest.txt
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis demo-output*

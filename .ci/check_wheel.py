@@ -2,6 +2,7 @@
 
     python .ci/check_wheel.py numpy-only ENVIRONMENT
     python .ci/check_wheel.py app ENVIRONMENT
+    python .ci/check_wheel.py lowest ENVIRONMENT
     python .ci/check_wheel.py roads ENVIRONMENT
     python .ci/check_wheel.py others ENVIRONMENT
 
@@ -48,7 +49,8 @@ rules:
 def main(mode: str, environment: Path) -> None:
     """Run the checks of one mode."""
     with tempfile.TemporaryDirectory() as folder:
-        check = {"numpy-only": numpy_only, "app": app, "roads": roads, "others": others}[mode]
+        checks = {"app": app, "lowest": lowest, "roads": roads, "others": others}
+        check = (checks | {"numpy-only": numpy_only})[mode]
         check(environment / ("Scripts" if os.name == "nt" else "bin"), Path(folder))
     print(f"wheel: {mode} works in an empty environment")
 
@@ -84,6 +86,32 @@ def numpy_only(programs: Path, folder: Path) -> None:
 
 def app(programs: Path, folder: Path) -> None:
     """With the extra: evaluations run from end to end; a name in the way is told."""
+    evaluate_table(programs, folder)
+    civil_comments(programs, folder)
+    passes(programs, folder, ["test_main_job.py"], "-m", "not slow", "-k", "verdicts or scikit")
+    for name in ("tasks", "flows", "deployments"):  # names that a user's own folder may have
+        (folder / f"{name}.py").write_text(f"raise SystemExit('the wrong {name}')\n")
+    run(folder, programs / "biasgate", "evaluate", "wheel.yaml", "--output", "o", PYTHONPATH=".")
+    (folder / "bias_metrics.py").write_text("raise SystemExit('the wrong library')\n")
+    said = run(folder, programs / "biasgate", "--version", expected=2, PYTHONPATH=".")
+    assert "'bias_metrics' must come from" in said, said
+
+
+def lowest(programs: Path, folder: Path) -> None:
+    """With the oldest versions: two evaluations, and what the project relies on in others."""
+    said = run(folder, programs / "biasgate", "doctor", "--store", "store")
+    assert "ok       versions" in said, said
+    evaluate_table(programs, folder)
+    run(folder, programs / "biasgate", "demo")
+    passes(
+        programs,
+        folder,
+        ["flows/test_prefect_behaviour.py", "tasks/mlflow_server/test_memory.py"],
+    )
+
+
+def evaluate_table(programs: Path, folder: Path) -> None:
+    """Evaluate a table to a verdict."""
     rows = [(i, i % 2, i % 4 // 2, 0.4 * (i % 2) + 0.005 * (i % 97)) for i in range(400)]
     table = "id,label,group\n" + "".join(f"{i},{y},{g}\n" for i, y, g, _ in rows)
     (folder / "rows.csv").write_text(table)
@@ -94,14 +122,6 @@ def app(programs: Path, folder: Path) -> None:
     said = run(folder, programs / "biasgate", "evaluate", "wheel.yaml", "--output", "out")
     assert "PASSED" in said, said
     assert (folder / "out" / "table" / "scores" / "report.json").exists()
-    civil_comments(programs, folder)
-    passes(programs, folder, ["test_main_job.py"], "-m", "not slow", "-k", "verdicts or scikit")
-    for name in ("tasks", "flows", "deployments"):  # names that a user's own folder may have
-        (folder / f"{name}.py").write_text(f"raise SystemExit('the wrong {name}')\n")
-    run(folder, programs / "biasgate", "evaluate", "wheel.yaml", "--output", "o", PYTHONPATH=".")
-    (folder / "bias_metrics.py").write_text("raise SystemExit('the wrong library')\n")
-    said = run(folder, programs / "biasgate", "--version", expected=2, PYTHONPATH=".")
-    assert "'bias_metrics' must come from" in said, said
 
 
 def civil_comments(programs: Path, folder: Path) -> None:
