@@ -23,8 +23,8 @@ from biasgate.tasks.common.processes import this_process
 from biasgate.tasks.mlflow_server.local_store import (
     ARTIFACTS,
     DATABASE,
+    LOCAL,
     database_file,
-    database_uri,
     follow_move,
     make_database,
     require_plain_file,
@@ -99,7 +99,7 @@ class Gateway(LoggedModels):
         make_database(store)
         follow_move(store)
         return cls(
-            database_uri(store / DATABASE),
+            f"{LOCAL}{store / DATABASE}",
             (store / ARTIFACTS).as_uri(),
             work=work,
             registry=_without_user(registry, REGISTRY) if registry else None,

@@ -18,12 +18,7 @@ from mlflow.exceptions import MlflowException
 from mlflow.store.entities.paged_list import PagedList
 from mlflow.utils import validation
 
-from biasgate.tasks.mlflow_server.local_store import (
-    ARTIFACTS,
-    DATABASE,
-    database_file,
-    database_uri,
-)
+from biasgate.tasks.mlflow_server.local_store import ARTIFACTS, DATABASE, LOCAL
 from biasgate.tasks.mlflow_server.runs import WORK, Gateway
 
 _CONDITION = re.compile(r"(?:(tags)\.`([^`]+)`|attributes\.(status)|(name)) = '([^']*)'")
@@ -36,7 +31,7 @@ class MemoryGateway(Gateway):
 
     @property
     def client(self):
-        return _STORES[database_file(self.uri).parent]
+        return _STORES[Path(self.uri.removeprefix(LOCAL)).parent]
 
 
 def in_memory(store):
@@ -47,7 +42,7 @@ def in_memory(store):
         (store / DATABASE).write_text("This store is in memory.", "utf-8")  # MLflow cannot open it
         _STORES[store] = MemoryClient((store / ARTIFACTS).as_uri())
     artifacts = (store / ARTIFACTS).as_uri()
-    return MemoryGateway(database_uri(store / DATABASE), artifacts, work=store / WORK)
+    return MemoryGateway(f"{LOCAL}{store / DATABASE}", artifacts, work=store / WORK)
 
 
 def copied(store, target):
