@@ -92,7 +92,7 @@ def refuse_to_change(store):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("quiet")
-@pytest.mark.parametrize("name", ["a#b", "a%23b", "100%", "a*b", "a[b]", "a b"])
+@pytest.mark.parametrize("name", ["a#b", "a*b", "a[b]", "a b"])
 def test_a_store_with_any_name_is_where_it_was_named(name):
     code, said = evaluate("--store", name)
     assert code == 0, said
@@ -103,7 +103,8 @@ def test_a_store_with_any_name_is_where_it_was_named(name):
 
 
 @pytest.mark.usefixtures("quiet")
-def test_a_store_with_a_question_mark_is_refused():
-    code, said = evaluate("--store", "what?")
+@pytest.mark.parametrize("name", ["what?", "100%", "a%23b"])
+def test_a_store_whose_name_has_a_meaning_in_addresses_is_refused(name):
+    code, said = evaluate("--store", name)
     assert code == 2
-    assert "must not have `?` in its path" in said
+    assert f"must not have `{'?' if '?' in name else '%'}` in its path" in said
