@@ -53,7 +53,7 @@ def zipped(times: int, mebibytes: int) -> bytes:
     # After a full flush the same MiB is always packed to the same bytes.
     part = packer.compress(b",0" * (_MIB // 2)) + packer.flush(zlib.Z_FULL_FLUSH)
     content += part * mebibytes
-    return content if times == 1 else gzip.compress(content)
+    return content if times == 1 else gzip.compress(content, mtime=0)
 
 
 def _dripped(first: bytes, drip: bytes, wait: float = 0.5) -> Iterator[bytes]:
