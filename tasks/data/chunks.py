@@ -1,6 +1,6 @@
-"""Reading CSV, Parquet and JSON lines in chunks of rows, with errors that name the file.
+"""Reader of CSV, Parquet and JSON lines in chunks of rows; its errors name the file.
 
-Everything in a CSV file is read as text; `biasgate.tasks.data.reading` makes it into numbers.
+All values of a CSV file are read as text; `biasgate.tasks.data.reading` converts the numbers.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from biasgate.tasks.data.formats import (
 from biasgate.tasks.data.json_lines import json_columns, json_tables
 from biasgate.tasks.data.unpacked import opened_table, refuse_bomb
 
-ROWS_A_CHUNK = 100_000
-# A table of hundreds of columns is read in fewer rows at a time, but at least this many: reused
+CHUNK_ROWS = 100_000
+# Chunks of a table with hundreds of columns have fewer rows, but at least the minimum: reused
 # memory stays in the cache, and allocating new memory costs more than reading.
-_VALUES_A_CHUNK, _LEAST_ROWS = 10_000_000, 10_000
+_MAX_CHUNK_VALUES, _MIN_CHUNK_ROWS = 10_000_000, 10_000
 _UTF_8 = "utf-8"
 _ASCII = "".join(map(chr, range(128)))
 
 
-def _usable_codec(name: str) -> str:
-    """Return the name of a codec of text in which separators, quotes and line ends are ASCII."""
+def _validate_codec(name: str) -> str:
+    """Return the canonical name of a text encoding in which separators and quotes are ASCII."""
     with suppress(LookupError, UnicodeError):
         if _ASCII.encode(name) == _ASCII.encode():
             return codecs.lookup(name).name
@@ -55,164 +55,169 @@ def _usable_codec(name: str) -> str:
     raise ValueError(msg)
 
 
-Encoding = Annotated[str, AfterValidator(_usable_codec)]
+Encoding = Annotated[str, AfterValidator(_validate_codec)]
 Separator = Annotated[str, StringConstraints(min_length=1, max_length=1)]
 Decimal = Literal[".", ","]
-_MOST_COLUMNS = 10_000
+_MAX_COLUMNS = 10_000
 _HEADER_BYTES = 4 * 2**20
-_BYTES_A_CHUNK = 256 * 2**20
+_MAX_CHUNK_BYTES = 256 * 2**20
 _BLOCK_BYTES = 16 * 2**20
-_OTHER_SEPARATORS = {";": "`;`", "\t": "a tab", "|": "`|`", ",": "a comma"}
-# Labels of one class, or identities that nobody mentions, are packed as well as can be.
-_PARQUET_ALLOWED = 4 * 2**30
-_LIKE_A_NAME = re.compile(r"[^\W\d][\w.@/-]*|")
+_SEPARATOR_NAMES = {";": "`;`", "\t": "a tab", "|": "`|`", ",": "a comma"}
+# A column with a single value, such as an identity without mentions, has an extreme ratio.
+_PARQUET_ALLOWANCE = 4 * 2**30
+_NAME_PATTERN = re.compile(r"[^\W\d][\w.@/-]*|")
 
 
 class TextForm(Settings):
-    """How numbers and columns are written in a file of text."""
+    """Notation of numbers and columns in a text file."""
 
     separator: Separator | None = None
-    """What separates the columns of a CSV file. Default: a tab for `.tsv`, else a comma."""
+    """Separator of the columns of a CSV file. Default: a tab for `.tsv`, else a comma."""
     decimal: Decimal | None = None
-    """What separates the decimals of numbers in text. Default: a point."""
+    """Decimal separator of numbers in text. Default: a point."""
     encoding: Encoding | None = None
-    """Encoding of a CSV file, as in `cp1252` for Latin-1 of Windows. Default: UTF-8."""
+    """Encoding of a CSV file, such as `cp1252` for Windows in Western Europe. Default: UTF-8."""
 
     def separator_of(self, path: Path) -> str:
-        """Return what separates the columns of a CSV file."""
+        """Return the column separator of a CSV file."""
         return self.separator or separator_by_name(path)
 
 
-_PLAIN = TextForm()
+_DEFAULT_FORMAT = TextForm()
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some consecutive rows of a file."""
+    """Consecutive rows of a file."""
 
     path: Path
     """The file."""
     first_row: int
-    """Row number, from 0, of the first row."""
+    """Row number of the first row, from 0."""
     table: pa.Table
-    """The raw columns asked for; from CSV all of type string."""
+    """The requested columns, unconverted; from CSV all of type string."""
     rows_before: int = 0
-    """Rows of the files before this one, where a set has several."""
+    """Number of rows in the set's earlier files."""
     decimal: Decimal = "."
-    """What separates the decimals of numbers in text."""
+    """Decimal separator of numbers in text."""
 
 
-def file_columns(path: Path, form: TextForm = _PLAIN) -> list[str]:
+def file_columns(path: Path, form: TextForm = _DEFAULT_FORMAT) -> list[str]:
     """Return the column names of a file; refuse more than 10,000."""
-    with _named_errors(path, form):
+    with _translate_errors(path, form):
         refuse_other_format(path)
         if is_parquet(path) or is_json_lines(path):
             names = list(pq.read_schema(path).names) if is_parquet(path) else json_columns(path)
-            _refuse_wide(len(names))
+            _refuse_wide_table(len(names))
             return names
-        mark = form.separator_of(path)
+        separator = form.separator_of(path)
         with opened_table(path) as (_, content):
             header = content.read(_HEADER_BYTES).lstrip().splitlines()[:1]
-        _refuse_wide(b"".join(header).count(mark.encode()) + 1)
-        # Not as a header: pandas would rename a repeated name.
+        _refuse_wide_table(b"".join(header).count(separator.encode()) + 1)
+        # Read the header as a row: pandas would rename a repeated name.
         with opened_table(path) as (_, content):
-            first = pd.read_csv(
+            first_line = pd.read_csv(
                 content,
                 header=None,
                 nrows=1,
                 dtype=str,
-                sep=mark,
+                sep=separator,
                 keep_default_na=False,
                 encoding=form.encoding or _UTF_8,
             )
-        return [str(name) for name in first.iloc[0]]
+        return [str(name) for name in first_line.iloc[0]]
 
 
-def _refuse_wide(n_columns: int) -> None:
-    """Refuse more columns than memory should be spent on."""
-    if n_columns > _MOST_COLUMNS:
+def _refuse_wide_table(n_columns: int) -> None:
+    """Refuse tables that are too wide for the available memory."""
+    if n_columns > _MAX_COLUMNS:
         msg = (
-            f"must have at most {_MOST_COLUMNS:,} columns; it has {n_columns:,} or more. Write "
+            f"must have at most {_MAX_COLUMNS:,} columns; it has {n_columns:,} or more. Write "
             "the columns that you need to a separate file."
         )
         raise FormatError(msg)
 
 
-def require_columns(path: Path, wanted: Sequence[str], form: TextForm = _PLAIN) -> None:
+def require_columns(path: Path, wanted: Sequence[str], form: TextForm = _DEFAULT_FORMAT) -> None:
     """Raise an error if a file lacks a column."""
     present = file_columns(path, form)
     missing = [name for name in wanted if name not in present]
-    twice = [name for name in wanted if present.count(name) > 1]
-    if twice:
-        msg = f"file {path} must have the column {twice[0]!r} once; it is repeated."
+    repeated = [name for name in wanted if present.count(name) > 1]
+    if repeated:
+        msg = f"file {path} must have the column {repeated[0]!r} once; it is repeated."
         raise InputError(msg)
     if missing:
-        marks = [mark for mark in _OTHER_SEPARATORS if len(present) == 1 and mark in present[0]]
-        if marks:
-            named, shown = _OTHER_SEPARATORS[marks[0]], marks[0].replace("\t", "\\t")
-            got = f'its first line has {named}: if it separates columns, set `separator: "{shown}"`'
+        separators = [mark for mark in _SEPARATOR_NAMES if len(present) == 1 and mark in present[0]]
+        if separators:
+            [separator, *_] = separators
+            option = separator.replace("\t", "\\t")
+            got = (
+                f"its first line has {_SEPARATOR_NAMES[separator]}: if it separates columns, set "
+                f'`separator: "{option}"`'
+            )
         elif is_parquet(path) or set(wanted) & set(present):
             got = f"it has {shown_names(present)}"
-        else:  # Without a header the first line is a row, and may be a comment.
+        else:  # Do not quote the first line: without a header it may be a comment.
             got = "its first line is not a header, or has other names"
         plural = "s" * (len(missing) > 1)
         msg = f"file {path} must have the column{plural} {', '.join(map(repr, missing))}; {got}."
-        names = [name for name in present if _LIKE_A_NAME.fullmatch(name.strip())]
+        names = [name for name in present if _NAME_PATTERN.fullmatch(name.strip())]
         raise InputError(msg + did_you_mean(missing[0], names))
 
 
 def read_chunks(
-    path: Path, columns: Sequence[str], size: int = ROWS_A_CHUNK, form: TextForm = _PLAIN
+    path: Path, columns: Sequence[str], size: int = CHUNK_ROWS, form: TextForm = _DEFAULT_FORMAT
 ) -> Iterator[Chunk]:
-    """Read the named columns, `size` rows at a time; fewer if there are hundreds of columns.
+    """Read the named columns, `size` rows at a time, or fewer for hundreds of columns.
 
-    A file that is truncated, malformed or in another encoding is refused.
+    Refuse a file that is truncated, malformed or in another encoding.
     """
     wanted = list(dict.fromkeys(columns))
     require_columns(path, wanted, form)
-    steps = _VALUES_A_CHUNK // max(len(wanted), 1) // _LEAST_ROWS
-    size = min(size, max(steps, 1) * _LEAST_ROWS)
+    steps = _MAX_CHUNK_VALUES // max(len(wanted), 1) // _MIN_CHUNK_ROWS
+    size = min(size, max(steps, 1) * _MIN_CHUNK_ROWS)
     first_row = 0
     if is_parquet(path):
-        tables = _parquet(path, wanted, size)
+        tables = _read_parquet(path, wanted, size)
     elif is_json_lines(path):
         tables = json_tables(path, wanted, size)
     else:
-        tables = _csv(path, wanted, size, form)
-    with _named_errors(path, form), progress(f"reading {path.name}") as advance:
+        tables = _read_csv(path, wanted, size, form)
+    with _translate_errors(path, form), progress(f"reading {path.name}") as advance:
         for table, share in tables:
             yield Chunk(path, first_row, table, decimal=form.decimal or ".")
             first_row += table.num_rows
             advance(table.num_rows, total=first_row / share if share else None)
 
 
-def _parquet(path: Path, columns: list[str], size: int) -> Iterator[tuple[pa.Table, float]]:
+def _read_parquet(path: Path, columns: list[str], size: int) -> Iterator[tuple[pa.Table, float]]:
     n_rows = n_bytes = 0
     with pq.ParquetFile(path) as file:
         groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
-        parts = (group.column(at) for group in groups for at in range(group.num_columns))
-        read = (part for part in parts if part.path_in_schema in columns)
-        encoded = sum(part.total_uncompressed_size for part in read)
-        refuse_bomb(path, encoded, f"file {path}", always=_PARQUET_ALLOWED)
-        kinds = {name: file.schema_arrow.field(name).type for name in columns}
-    texts = {k: v for k, v in kinds.items() if pa.types.is_string(v) or pa.types.is_large_string(v)}
-    # A text that many rows have is then read once: it must not fill memory. Nor must what is ahead.
+        parts = (group.column(i) for group in groups for i in range(group.num_columns))
+        wanted = (part for part in parts if part.path_in_schema in columns)
+        encoded = sum(part.total_uncompressed_size for part in wanted)
+        refuse_bomb(path, encoded, f"file {path}", always=_PARQUET_ALLOWANCE)
+        types = {name: file.schema_arrow.field(name).type for name in columns}
+    texts = {k: v for k, v in types.items() if pa.types.is_string(v) or pa.types.is_large_string(v)}
+    # As a dictionary, a text that many rows share is in memory once. Buffering would read ahead.
     with pq.ParquetFile(path, read_dictionary=list(texts), pre_buffer=False) as file:
         for batch in file.iter_batches(batch_size=size, columns=columns):
             table = pa.Table.from_batches([batch]).select(columns)
-            schema = pa.schema([(one.name, texts.get(one.name, one.type)) for one in table.schema])
-            plain = _plain_bytes(table)
-            n_bytes += plain
-            refuse_bomb(path, n_bytes, f"file {path}", always=_PARQUET_ALLOWED)
-            step = max(1, batch.num_rows // (1 + plain // _BYTES_A_CHUNK))
-            for first in range(0, batch.num_rows, step):
-                part = table.slice(first, step)
+            fields = [(field.name, texts.get(field.name, field.type)) for field in table.schema]
+            schema = pa.schema(fields)
+            batch_bytes = _count_plain_bytes(table)
+            n_bytes += batch_bytes
+            refuse_bomb(path, n_bytes, f"file {path}", always=_PARQUET_ALLOWANCE)
+            step = max(1, batch.num_rows // (1 + batch_bytes // _MAX_CHUNK_BYTES))
+            for start in range(0, batch.num_rows, step):
+                part = table.slice(start, step)
                 n_rows += part.num_rows
                 yield (part.cast(schema) if texts else part), n_rows / file.metadata.num_rows
 
 
-def _plain_bytes(table: pa.Table) -> int:
-    """Return how many bytes the values have when each row has its own."""
+def _count_plain_bytes(table: pa.Table) -> int:
+    """Return the size in bytes of the values without dictionary encoding."""
     total = 0
     for column in table.columns:
         for chunk in column.chunks:
@@ -223,13 +228,13 @@ def _plain_bytes(table: pa.Table) -> int:
     return total
 
 
-def _csv(
+def _read_csv(
     path: Path, columns: list[str], size: int, form: TextForm
 ) -> Iterator[tuple[pa.Table, float]]:
-    """Yield chunks, and the share of the file's bytes read so far."""
+    """Yield chunks, each with the share of the file's bytes read so far."""
     length, is_whole = path.stat().st_size, False
-    # All columns are read, not with `usecols`: with it pandas drops surplus fields in silence,
-    # and an unquoted comma shifts the values of its row.
+    # Read all columns: with `usecols`, pandas silently drops surplus fields, and an unquoted comma
+    # shifts the values of its row.
     with (
         opened_table(path) as (stream, content),
         pd.read_csv(
@@ -244,7 +249,7 @@ def _csv(
         for frame in reader:
             if not isinstance(frame.index, pd.RangeIndex):
                 raise pd.errors.ParserError("its rows have more fields than its header")
-            if not is_whole and frame.iloc[:, -1].eq("").any():  # it may be one that is missing
+            if not is_whole and frame.iloc[:, -1].eq("").any():  # empty, or absent from its row
                 _refuse_short_rows(path, form)
                 is_whole = True
             arrays = [
@@ -257,14 +262,14 @@ def _csv(
 
 
 def _refuse_short_rows(path: Path, form: TextForm) -> None:
-    """Refuse rows with fewer fields than the header, which pandas fills with empty ones.
+    """Refuse rows with fewer fields than the header, which pandas fills with empty fields.
 
-    A line break inside a text without quotes, also a carriage return alone as pandas writes it,
-    tears a row in two, and what follows it would be another comment's.
+    A line break in an unquoted text splits its row in two. The fields after it would be read as
+    another comment's. pandas does not quote a text with a single carriage return.
     """
     short: list[pa.csv.InvalidRow] = []
 
-    def note_short(row: pa.csv.InvalidRow) -> str:
+    def record_short_row(row: pa.csv.InvalidRow) -> str:
         if not short and row.actual_columns < row.expected_columns:
             short.append(row)
         return "skip"
@@ -279,7 +284,7 @@ def _refuse_short_rows(path: Path, form: TextForm) -> None:
             parse_options=pa.csv.ParseOptions(
                 delimiter=form.separator_of(path),
                 newlines_in_values=True,
-                invalid_row_handler=note_short,
+                invalid_row_handler=record_short_row,
             ),
             convert_options=pa.csv.ConvertOptions(
                 include_columns=[first], column_types={first: pa.binary()}, check_utf8=False
@@ -288,7 +293,7 @@ def _refuse_short_rows(path: Path, form: TextForm) -> None:
         for _ in reader:
             if short:
                 break
-    for row in short:  # rows count from 0, without the header
+    for row in short:  # Arrow counts from 1 and includes the header
         msg = (
             f"row {row.number - 2} has {format_count(row.actual_columns, 'field')}, the header "
             f"{row.expected_columns}. A line break in a text, even a single carriage "
@@ -298,20 +303,20 @@ def _refuse_short_rows(path: Path, form: TextForm) -> None:
 
 
 @contextmanager
-def _named_errors(path: Path, form: TextForm) -> Iterator[None]:
-    """Turn the errors of readers into an InputError that names the file and what to do."""
+def _translate_errors(path: Path, form: TextForm) -> Iterator[None]:
+    """Turn the errors of readers into an InputError with the file and a remedy."""
     try:
         yield
     except Exception as error:
-        reason = _reason(error, path, form.encoding or _UTF_8)
+        reason = _describe_error(error, path, form.encoding or _UTF_8)
         if reason is None:
             raise
         msg = f"file {path} {reason}"
         raise InputError(msg) from error
 
 
-def _first_undecodable(path: Path, encoding: str) -> str:
-    """Name the first line that is not in an encoding, and how to read the file."""
+def _locate_undecodable_line(path: Path, encoding: str) -> str:
+    """Return a hint with the first line that an encoding cannot decode."""
     with opened_table(path) as (_, lines):
         for number, line in enumerate(lines, start=1):
             try:
@@ -324,7 +329,7 @@ def _first_undecodable(path: Path, encoding: str) -> str:
     return ""
 
 
-def _reason(error: Exception, path: Path, encoding: str) -> str | None:  # noqa: C901, PLR0911, PLR0912 - one line per cause
+def _describe_error(error: Exception, path: Path, encoding: str) -> str | None:  # noqa: C901, PLR0911, PLR0912 - one line per cause
     match error:
         case FileNotFoundError():
             return f"does not exist.{found_instead(path)}"
@@ -339,7 +344,7 @@ def _reason(error: Exception, path: Path, encoding: str) -> str | None:  # noqa:
         case pd.errors.EmptyDataError():
             return "must not be empty."
         case UnicodeDecodeError():
-            return f"must be {encoding.upper()}.{_first_undecodable(path, encoding)}"
+            return f"must be {encoding.upper()}.{_locate_undecodable_line(path, encoding)}"
         case EOFError() | zlib.error():
             return "is truncated: its compressed data end too early. Download it again."
         case pd.errors.ParserError():

@@ -1,11 +1,11 @@
-"""The format of a file: its name decides, and its first bytes must agree."""
+"""File formats: the name determines the format, and the first bytes must match it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 _UTF_16 = "must be UTF-8; it is UTF-16. Convert it, as in: iconv -f UTF-16 -t UTF-8"
-_STARTS = {
+_KNOWN_STARTS = {
     b"\xff\xfe": _UTF_16,
     b"\xfe\xff": _UTF_16,
     b"\x1f\x8b": "is compressed with gzip, so its name must end in .gz.",
@@ -15,44 +15,44 @@ _STARTS = {
     b"\xfd7zXZ": "must be uncompressed or in gzip; it is compressed with xz.",
     b"\x28\xb5\x2f\xfd": "must be uncompressed or in gzip; it is compressed with zstd.",
 }
-_OWN_START = {".gz": b"\x1f\x8b", ".parquet": b"PAR1", ".pq": b"PAR1"}
+_EXPECTED_STARTS = {".gz": b"\x1f\x8b", ".parquet": b"PAR1", ".pq": b"PAR1"}
 
 
 class FormatError(ValueError):
-    """A file that cannot be read as its name says; the text goes on after "file PATH"."""
+    """A file that is not in the format of its name; the text continues after "file PATH"."""
 
 
 def is_parquet(path: Path) -> bool:
-    """Whether the name says Parquet."""
+    """Check if the name is that of a Parquet file."""
     return path.suffix in {".parquet", ".pq"}
 
 
 def is_json_lines(path: Path) -> bool:
-    """Whether the name says JSON lines: `.jsonl` or `.ndjson`, gz too."""
+    """Check if the name is that of JSON lines: `.jsonl` or `.ndjson`, optionally `.gz`."""
     return bool({".jsonl", ".ndjson"} & set(path.suffixes[-2:]))
 
 
 def separator_by_name(path: Path) -> str:
-    """Return what separates the columns of a file that is neither Parquet nor JSON lines."""
+    """Return the default column separator of a file that is neither Parquet nor JSON lines."""
     return "\t" if ".tsv" in path.suffixes[-2:] else ","
 
 
 def read_as(name: str) -> tuple[str, bool]:
-    """Return how a file with this name is read, and whether it is unpacked first.
+    """Return the format that a file's name implies, and if the file is compressed.
 
-    Files with the same bytes hold the same rows only if both are the same.
+    Files with the same bytes hold the same rows only if both values are equal.
     """
     path = Path(name)
     if is_parquet(path):
         return "parquet", False
     if path.suffix == ".json":
-        return "json", False  # which is refused
+        return "json", False  # refused later, by `refuse_other_format`
     kind = "json lines" if is_json_lines(path) else separator_by_name(path)
     return kind, path.suffix == ".gz"
 
 
 def refuse_other_format(path: Path) -> None:
-    """Refuse a file whose first bytes do not fit its name; name the real format and a cure."""
+    """Refuse a file with first bytes of another format than its name; report the real format."""
     if path.suffix == ".json":
         msg = (
             "is named .json; name it .jsonl if each line is a JSON object, or convert it, as in "
@@ -63,7 +63,7 @@ def refuse_other_format(path: Path) -> None:
         msg = "must be a plain file; it is a pipe, a socket or a device."
         raise FormatError(msg)
     with path.open("rb") as stream:
-        first = stream.read(max(map(len, _STARTS)))
-    for start, reason in _STARTS.items():
-        if first.startswith(start) and start != _OWN_START.get(path.suffix):
+        first_bytes = stream.read(max(map(len, _KNOWN_STARTS)))
+    for start, reason in _KNOWN_STARTS.items():
+        if first_bytes.startswith(start) and start != _EXPECTED_STARTS.get(path.suffix):
             raise FormatError(reason)

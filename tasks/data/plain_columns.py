@@ -1,4 +1,4 @@
-"""Columns of a file as plain values, whatever Arrow type the file gives them."""
+"""Columns of a file as plain values, independent of their Arrow type in the file."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _TEXT_OR_BYTES = (
 
 
 def plain_column(chunk: Chunk, column: str) -> pa.Array:
-    """Return a column as one array of plain values; text of any Arrow type as strings.
+    """Return a column as a single array of plain values; text of any Arrow type as strings.
 
-    Nested values, and text that is not UTF-8, are refused.
+    Refuse nested values, and text that is not UTF-8.
     """
     array = chunk.table.column(column).combine_chunks()
     where = place(file=chunk.path, column=column)
     if pa.types.is_nested(array.type):
-        # The name of its type has the names of its fields, which may be anything.
+        # The full name of the type quotes the names of its fields, which may hold a comment.
         kind = str(array.type).partition("<")[0]
         msg = f"a column must hold a single value in each row; got {kind} {where}."
         raise InputError(msg)
@@ -43,9 +43,9 @@ def plain_column(chunk: Chunk, column: str) -> pa.Array:
         array = array.dictionary_decode()
     if not any(is_kind(array.type) for is_kind in _TEXT_OR_BYTES):
         return array
-    # Not refused in an except block: Arrow's error quotes the value.
+    # Raise outside of an except block: Arrow's error quotes the value.
     with suppress(pa.ArrowInvalid):
-        # Bytes that are text, as some programs write it, become text.
+        # Some programs write text as bytes.
         array = array if is_text(array.type) else array.cast(pa.large_string())
         array.validate(full=True)
         return array
@@ -54,9 +54,9 @@ def plain_column(chunk: Chunk, column: str) -> pa.Array:
 
 
 def to_float64(array: pa.Array) -> pa.Array:
-    """Return numbers of any Arrow type in 64 bits: those of 16 bits, and decimals, as they print.
+    """Convert numbers of any Arrow type to float64; half floats and decimals as they print.
 
-    Raises ArrowInvalid or ArrowNotImplementedError if its values are not numbers.
+    Raise ArrowInvalid or ArrowNotImplementedError if the values are not numbers.
     """
     kind = array.type
     if pa.types.is_float16(kind):
@@ -64,84 +64,86 @@ def to_float64(array: pa.Array) -> pa.Array:
     if pa.types.is_boolean(kind):
         array = array.cast(pa.int8())
     elif pa.types.is_decimal(kind):
-        array = array.cast(pa.string())  # Arrow makes .7000000000000001 of the decimal .70
+        array = array.cast(pa.string())  # Arrow converts the decimal .70 to .7000000000000001
     return array.cast(pa.float64(), safe=False)
 
 
-MOST_WORDS, _LONGEST_WORD = 10, 20
-_AROUND_IDS = " \t\r\n'\"`"
+MOST_WORDS, _MAX_WORD_LENGTH = 10, 20
+_ID_MARGINS = " \t\r\n'\"`"
 
 
 def words_of(raw: pa.Array) -> list[str]:
-    """Return the values of a column of a few short, repeated words; else nothing.
+    """Return the distinct values of a column of few, short, repeated words; else an empty list.
 
-    Only such a column may be quoted: another may hold comments.
+    Error texts may quote only such a column: any other column may hold comments.
     """
     if not is_text(raw.type):
         return []
     words = [value for value in pc.unique(raw).to_pylist() if value]
     are_few = len(words) <= MOST_WORDS and 2 * len(words) <= len(raw)
-    return words if are_few and all(len(word) <= _LONGEST_WORD for word in words) else []
+    return words if are_few and all(len(word) <= _MAX_WORD_LENGTH for word in words) else []
 
 
-_NUMBER = re.compile(r"[-+]?\d+(\.\d*)?([eE][-+]?\d{1,2})?")
+_NUMBER_PATTERN = re.compile(r"[-+]?\d+(\.\d*)?([eE][-+]?\d{1,2})?")
 
 
 def form_of(text: str) -> str:
-    """Return what all forms of a value have in common: `1` of `1.0`, `001` and ` 1`."""
+    """Return the normal form of a value: `1` for `1.0`, `001` and ` 1`."""
     text = text.strip()
-    if _NUMBER.fullmatch(text):
+    if _NUMBER_PATTERN.fullmatch(text):
         return f"{Decimal(text).normalize():f}"
     return text.lower() if text.lower() in {"true", "false"} else text
 
 
 def hint_for_forms(wanted: Iterable[str], present: Iterable[str]) -> str:
-    """Return what to do if missing ids are present in another form, as `7.0` for `7`."""
-    by_form = {_plain_form(other): other for other in present}
+    """Return the remedy if missing ids are present in another form, as `7.0` for `7`; else ""."""
+    ids_by_form = {_normalize_id(other): other for other in present}
     for wanted_id in wanted:
-        other = by_form.get(_plain_form(wanted_id))
+        other = ids_by_form.get(_normalize_id(wanted_id))
         if other is None:
             continue
         texts = wanted_id.strip(), other.strip()
-        cure = "Write ids in the same form in both files."
+        remedy = "Write ids in the same form in both files."
         if any(text.endswith(".0") for text in texts):
-            cure = (
+            remedy = (
                 "Write ids that are whole numbers without `.0`: in pandas, with `.astype('int64')` "
                 "before you write the file."
             )
-        elif all(map(_NUMBER.fullmatch, texts)):
-            cure = (
+        elif all(map(_NUMBER_PATTERN.fullmatch, texts)):
+            remedy = (
                 "Make the file again from ids that were read as text (in pandas, `dtype=str`): a "
                 "number loses its leading zeros, and its last digits if it is large."
             )
         return (
             f" Some ids differ only in their form, as {shown_id(other)} does from "
-            f"{shown_id(wanted_id)}. {cure}"
+            f"{shown_id(wanted_id)}. {remedy}"
         )
     return ""
 
 
-def _plain_form(text: str) -> str:
-    visible = without_invisible(unicodedata.normalize("NFKC", text)).strip(_AROUND_IDS)
+def _normalize_id(text: str) -> str:
+    visible = without_invisible(unicodedata.normalize("NFKC", text)).strip(_ID_MARGINS)
     return form_of(visible).casefold()
 
 
 def as_written(value: object) -> object:
-    """Return a number, true or false as text; other values unchanged."""
+    """Return numbers and booleans as YAML writes them; other values unchanged."""
     return str(value).lower() if isinstance(value, bool | int | float) else value
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Whether a type is that of strings."""
+    """Check if an Arrow type is a string type."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 # Several names in a cell, as in `muslim,gay` and `['muslim', 'gay']`.
-_LIST = re.compile(r"""\[\]|\[?['\"]?[\w-]+['\"]?(?:(?P<by>, ?|; ?|\|)['\"]?[\w-]+['\"]?)*\]?""")
+_LIST_PATTERN = re.compile(
+    r"""\[\]|\[?['\"]?[\w-]+['\"]?(?:(?P<by>, ?|; ?|\|)['\"]?[\w-]+['\"]?)*\]?"""
+)
 
 
 def refuse_lists(chunk: Chunk, column: str) -> None:
-    """Refuse a column of lists of names in place of fractions."""
+    """Refuse an identity column that holds lists of names instead of fractions."""
     kind = chunk.table.column(column).type
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         msg = (
@@ -152,9 +154,9 @@ def refuse_lists(chunk: Chunk, column: str) -> None:
 
 
 def hint_for_lists(raw: pa.Array, wrong: pa.Array, column: str) -> str:
-    """Return the option for a column of cells such as `muslim,gay`; else ""."""
+    """Return the option that reads a column of cells such as `muslim,gay`; else ""."""
     cells = [value for value in pc.unique(raw.filter(wrong)).to_pylist() if value]
-    lists = [_LIST.fullmatch(cell) for cell in cells]
+    lists = [_LIST_PATTERN.fullmatch(cell) for cell in cells]
     separators = [match["by"] for match in lists if match and match["by"]]
     if not all(lists) or not separators:
         return ""
@@ -163,7 +165,7 @@ def hint_for_lists(raw: pa.Array, wrong: pa.Array, column: str) -> str:
 
 
 def option_of_names(column: str, more: str = "") -> str:
-    """Return the sentence on the option that reads a column of identity names."""
+    """Return a sentence that suggests the option for a column of identity names."""
     return (
         " If it holds names of identities, write `identities: "
         f"{{column: {column}, names: [...]{more}}}` with the names to measure."

@@ -1,7 +1,7 @@
-"""Converting and checking the raw columns of a file.
+"""Conversion and validation of the raw columns of a file.
 
-Numbers in CSV files are read as text and converted here, so that an error can name the place of
-a bad one and no digit is lost. Error texts never quote a comment.
+Numbers in CSV files are read as text and converted here. No digit is lost, and an error names the
+place of the invalid value. Error texts never quote a comment.
 """
 
 from __future__ import annotations
@@ -28,34 +28,36 @@ from biasgate.tasks.data.plain_columns import (
 )
 
 ROW_NUMBER = "row_number"
-_WRONG = "not a number"
+_INVALID = "not a number"
 _BOOLEANS = {"true": 1.0, "false": 0.0}
 _DECIMAL_COMMA = re.compile(r"[-+]?\d*,\d+([eE][-+]?\d+)?")
-_YES = frozenset({"yes", "y", "ja", "j", "si", "sí", "oui", "sim", "tak", "on", "true", "да", "是"})
+_YES_WORDS = frozenset(
+    {"yes", "y", "ja", "j", "si", "sí", "oui", "sim", "tak", "on", "true", "да", "是"}
+)
 _PERCENT = re.compile(r"[-+]?\d+(\.\d+)?\s*%")
-_NUMERIC = (
+_NUMERIC_TYPES = (
     pa.types.is_integer,
     pa.types.is_floating,
     pa.types.is_boolean,
     pa.types.is_decimal,
     pa.types.is_null,
 )
-_LIKE_A_TEXT = (
+_COMMENT_PATTERN = (
     r"\S\s+\S+\s+\S+\s+\S"  # four words
-    r"|[^\x00-\x7F]{12}"  # or as many letters of a script without spaces
-    r"|[\x{3001}\x{3002}\x{FF01}\x{FF0C}\x{FF1F}\x{0964}\x{060C}\x{061F}]"  # or its commas
+    r"|[^\x00-\x7F]{12}"  # or a comparable length in a script without spaces
+    r"|[\x{3001}\x{3002}\x{FF01}\x{FF0C}\x{FF1F}\x{0964}\x{060C}\x{061F}]"  # or its punctuation
 )
-_NO_NUMBER = pa.array(["", "NA", "N/A", "NaN", "nan", "null", "None"])
+_MISSING_NUMBERS = pa.array(["", "NA", "N/A", "NaN", "nan", "null", "None"])
 
 
 def to_ids(chunk: Chunk, column: str) -> pa.Array:
     """Return the ids as strings; `row_number` numbers the rows from 0.
 
-    Ids that are missing, fractions or look like comments are refused.
+    Refuse ids that are missing, are fractions, or look like comments.
     """
     if column == ROW_NUMBER:
-        first = chunk.rows_before + chunk.first_row
-        return pa.array(np.arange(first, first + chunk.table.num_rows)).cast(pa.string())
+        start = chunk.rows_before + chunk.first_row
+        return pa.array(np.arange(start, start + chunk.table.num_rows)).cast(pa.string())
     raw = plain_column(chunk, column)
     if pa.types.is_floating(raw.type):
         msg = (
@@ -64,16 +66,16 @@ def to_ids(chunk: Chunk, column: str) -> pa.Array:
         )
         raise InputError(msg)
     ids = raw.cast(pa.string())
-    refuse_values(chunk, column, _are_empty(ids), "an id must not be empty")
-    # Ids are kept with the scores and uploaded with the evidence, where no comment may be.
-    like_text = pc.match_substring_regex(ids, _LIKE_A_TEXT)
+    refuse_values(chunk, column, _find_empty(ids), "an id must not be empty")
+    # Ids are stored with the scores and uploaded with the evidence; comments must not be.
+    is_comment = pc.match_substring_regex(ids, _COMMENT_PATTERN)
     hint = " Name a column of short ids with `id`, or number the rows: `id: row_number`."
-    refuse_values(chunk, column, like_text, "an id must not look like a comment", hint=hint)
+    refuse_values(chunk, column, is_comment, "an id must not look like a comment", hint=hint)
     return ids
 
 
 def to_text(chunk: Chunk, column: str, ids: pa.Array) -> pa.Array:
-    """Return the texts; an empty text stays empty, a missing one is refused."""
+    """Return the texts; keep empty texts and refuse missing texts."""
     raw = plain_column(chunk, column)
     if not is_text(raw.type):
         msg = f"texts must be strings; got {raw.type} {place(file=chunk.path, column=column)}."
@@ -83,13 +85,13 @@ def to_text(chunk: Chunk, column: str, ids: pa.Array) -> pa.Array:
 
 
 def to_strings(chunk: Chunk, column: str, ids: pa.Array) -> pa.Array:
-    """Return a column of names (a cluster, say) as strings; a missing name is refused."""
+    """Return a column of names, such as clusters, as strings; refuse missing names."""
     raw = plain_column(chunk, column).cast(pa.string())
-    refuse_values(chunk, column, _are_empty(raw), "a value must not be missing", ids)
+    refuse_values(chunk, column, _find_empty(raw), "a value must not be missing", ids)
     return raw
 
 
-def _are_empty(texts: pa.Array) -> pa.Array:
+def _find_empty(texts: pa.Array) -> pa.Array:
     return pc.fill_null(pc.equal(texts, ""), fill_value=True)
 
 
@@ -101,26 +103,26 @@ def to_numbers(
     if_words: str = "",
     if_text: str = "",
 ) -> pa.Array:
-    """Return numbers as float64; an empty cell and NaN become null, others are refused.
+    """Return numbers as float64; empty cells and NaN become null, other values are refused.
 
-    `if_words` is the remedy for a column of a few words, which it may name as WORDS; `if_text` for
-    other text.
+    `if_words` is the remedy for a column of a few different words; WORDS in it is replaced with a
+    mapping of the words. `if_text` is the remedy for other text.
     """
     raw = plain_column(chunk, column)
     if is_text(raw.type):
         raw = pc.utf8_trim_whitespace(raw)
-        absent = pc.is_in(raw, value_set=_NO_NUMBER.cast(raw.type))
-        raw = pc.if_else(absent, pa.scalar(None, raw.type), raw)
+        is_missing = pc.is_in(raw, value_set=_MISSING_NUMBERS.cast(raw.type))
+        raw = pc.if_else(is_missing, pa.scalar(None, raw.type), raw)
         if chunk.decimal == ",":
-            with_point = pc.fill_null(pc.match_substring(raw, "."), fill_value=False)
+            has_point = pc.fill_null(pc.match_substring(raw, "."), fill_value=False)
             rule = "a number must have a decimal comma, not a point (`decimal`)"
-            refuse_values(chunk, column, with_point, rule, ids)
+            refuse_values(chunk, column, has_point, rule, ids)
             raw = pc.replace_substring(raw, ",", ".")
-        # Not in the except block: Arrow's error quotes the value, which may be a comment.
+        # Raise outside of an except block: Arrow's error quotes the value, possibly a comment.
         with suppress(pa.ArrowInvalid):
             return raw.cast(pa.float64())
-        values = [_number(value) for value in raw.to_pylist()]
-        wrong = pa.array([value is _WRONG for value in values])
+        values = [_parse_number(value) for value in raw.to_pylist()]
+        is_wrong = pa.array([value is _INVALID for value in values])
         texts, words = [value or "" for value in raw.to_pylist()], words_of(raw)
         rule = "a value must be a number, true or false"
         if any(map(_PERCENT.fullmatch, texts)):
@@ -130,15 +132,17 @@ def to_numbers(
         elif any(text.startswith(("[{", "{")) for text in texts):
             hint = " It holds lists or objects: write a single number for each row."
         else:
-            hint = hint_for_lists(raw, wrong, column)
-            hint = hint or (if_words.replace("WORDS", _as_mapping(words)) if words else if_text)
-        refuse_values(chunk, column, wrong, rule, ids, raw if words else None, hint)
+            hint = hint_for_lists(raw, is_wrong, column)
+            hint = hint or (
+                if_words.replace("WORDS", _suggest_mapping(words)) if words else if_text
+            )
+        refuse_values(chunk, column, is_wrong, rule, ids, raw if words else None, hint)
         return pa.array(values, pa.float64())
-    if not any(is_kind(raw.type) for is_kind in _NUMERIC):
+    if not any(is_kind(raw.type) for is_kind in _NUMERIC_TYPES):
         msg = f"values must be numbers; got {raw.type} {place(file=chunk.path, column=column)}."
         raise InputError(msg)
     numbers = to_float64(raw)
-    # Only if needed: for thousands of columns this takes longer than reading them.
+    # Replace NaN only if present: for thousands of columns this takes longer than reading them.
     if pa.types.is_floating(raw.type) and pc.any(pc.is_nan(numbers)).as_py():
         return pc.if_else(pc.is_nan(numbers), pa.scalar(None, pa.float64()), numbers)
     return numbers
@@ -149,123 +153,126 @@ def to_fractions(
 ) -> pa.Array:
     """Return fractions in [0, 1], nulls only if `nullable`; refuse other values.
 
-    `hint` is the remedy for a number outside [0, 1]; `if_no_number` are those of `to_numbers`.
+    `hint` is the remedy for a number outside [0, 1]; `if_no_number` is passed to `to_numbers`.
     """
     numbers = to_numbers(chunk, column, ids, **if_no_number)
-    ends = pc.min_max(numbers).as_py()
-    fit = ends["min"] is not None and 0 <= ends["min"] <= ends["max"] <= 1
-    if fit and (nullable or not numbers.null_count):
+    extremes = pc.min_max(numbers).as_py()
+    are_valid = extremes["min"] is not None and 0 <= extremes["min"] <= extremes["max"] <= 1
+    if are_valid and (nullable or not numbers.null_count):
         return numbers
-    outside = pc.invert(pc.and_(pc.greater_equal(numbers, 0.0), pc.less_equal(numbers, 1.0)))
+    is_outside = pc.invert(pc.and_(pc.greater_equal(numbers, 0.0), pc.less_equal(numbers, 1.0)))
     rule = "a fraction must be in [0, 1]"
-    outside = pc.fill_null(outside, fill_value=False)
-    refuse_values(chunk, column, outside, rule, ids, numbers, hint)
+    is_outside = pc.fill_null(is_outside, fill_value=False)
+    refuse_values(chunk, column, is_outside, rule, ids, numbers, hint)
     if not nullable:
-        cure = _cure_missing(chunk, column, numbers.null_count)
-        refuse_values(chunk, column, pc.is_null(numbers), rule, ids, numbers, cure)
+        remedy = _suggest_removal(chunk, column, numbers.null_count)
+        refuse_values(chunk, column, pc.is_null(numbers), rule, ids, numbers, remedy)
     return numbers
 
 
 def to_scores(
     chunk: Chunk, column: str, ids: pa.Array, *, allow_missing: bool = False, if_none: str
 ) -> pa.Array:
-    """Return finite scores, NaN for those that may be missing; refuse others.
+    """Return finite scores, with NaN for missing scores if allowed; refuse other values.
 
-    `if_none` says what to do if some are missing and must not be.
+    `if_none` is the remedy for missing scores that are not allowed.
     """
     numbers = to_numbers(chunk, column, ids)
     if allow_missing:
         numbers = pc.fill_null(numbers, float("nan"))
-        wrong = pc.is_inf(numbers)
+        is_wrong = pc.is_inf(numbers)
     else:
-        wrong = pc.invert(pc.fill_null(pc.is_finite(numbers), fill_value=False))
-    hint = f"{_count_missing(chunk, numbers.null_count)} {if_none}"
+        is_wrong = pc.invert(pc.fill_null(pc.is_finite(numbers), fill_value=False))
+    hint = f"{_describe_missing(chunk, numbers.null_count)} {if_none}"
     rule = "a score must be a finite number"
-    refuse_values(chunk, column, wrong, rule, ids, numbers, hint if numbers.null_count else "")
-    large = pc.greater_equal(pc.abs(pc.fill_null(numbers, 0.0)), float(LARGEST_WHOLE))
+    refuse_values(chunk, column, is_wrong, rule, ids, numbers, hint if numbers.null_count else "")
+    is_large = pc.greater_equal(pc.abs(pc.fill_null(numbers, 0.0)), float(LARGEST_WHOLE))
     rule = "a score must be below 2^53 in size: larger whole numbers that differ become equal"
-    refuse_values(chunk, column, large, rule, ids)
+    refuse_values(chunk, column, is_large, rule, ids)
     return numbers
 
 
 def is_number(text: str) -> bool:
-    """Return whether a text is a number, true or false."""
-    return _number(text) is not _WRONG
+    """Check if a text is a number, true or false."""
+    return _parse_number(text) is not _INVALID
 
 
 def is_decimal_comma(text: str) -> bool:
-    """Return whether a text is a number with a decimal comma."""
+    """Check if a text is a number with a decimal comma."""
     return _DECIMAL_COMMA.fullmatch(text) is not None
 
 
 def means_yes(word: str) -> bool:
-    """Return whether a word of a label says that it holds, in some languages."""
-    return word.strip().casefold() in _YES
+    """Check if a label's word means yes in any of several languages."""
+    return word.strip().casefold() in _YES_WORDS
 
 
 def refuse_words(chunk: Chunk, column: str) -> None:
-    """Refuse a label column of a few short words, such as toxic and nontoxic, and list them."""
+    """Refuse a label column of words, such as toxic and nontoxic; the error lists them."""
     raw = plain_column(chunk, column)
-    wrong = [word.strip() for word in words_of(raw) if _number(word.strip()) is _WRONG]
-    if wrong and not any(map(_DECIMAL_COMMA.fullmatch, wrong)):
+    words = [word.strip() for word in words_of(raw) if _parse_number(word.strip()) is _INVALID]
+    if words and not any(map(_DECIMAL_COMMA.fullmatch, words)):
         msg = (
             f"a label must be a fraction, 0 or 1, or true or false; got words such as "
-            f"{', '.join(map(repr, wrong[:4]))} {place(file=chunk.path, column=column)}. Map each "
+            f"{', '.join(map(repr, words[:4]))} {place(file=chunk.path, column=column)}. Map each "
             "word to a label, as in `label_values: {toxic: 1, nontoxic: 0}`."
         )
         raise InputError(msg)
 
 
-def _as_mapping(words: Collection[str]) -> str:
-    """Return words as a mapping to 1 and 0, as far as it is plain which mean yes."""
+def _suggest_mapping(words: Collection[str]) -> str:
+    """Return a suggested mapping of words to 1 and 0; a placeholder if the meaning is unclear."""
     numbers = {word: int(means_yes(word)) for word in words}
     if len(set(numbers.values())) < len(numbers):
         return "{...: 1, ...: 0}"
-    return str(dict(sorted(numbers.items(), key=lambda of: -of[1])))
+    return str(dict(sorted(numbers.items(), key=lambda item: -item[1])))
 
 
 def without_values(
     chunk: Chunk, column: str, values: Collection[str]
 ) -> tuple[Chunk, pa.Array | None]:
-    """Return a chunk with 0 for some values of a column, and which rows have them; None if none."""
+    """Replace some values of a column with 0; also return the mask of the rows, None if empty.
+
+    The replaced rows then pass the checks of the other rows, and the caller drops them.
+    """
     raw = plain_column(chunk, column)
-    rows = pc.is_valid(_places(raw, values)) if values else None
-    if rows is None or not pc.any(rows).as_py():
+    mask = pc.is_valid(_find_positions(raw, values)) if values else None
+    if mask is None or not pc.any(mask).as_py():
         return chunk, None
-    filled = pc.if_else(rows, pa.scalar("0").cast(raw.type), raw)
-    at = chunk.table.column_names.index(column)
-    return replace(chunk, table=chunk.table.set_column(at, column, filled)), rows
+    filled = pc.if_else(mask, pa.scalar("0").cast(raw.type), raw)
+    index = chunk.table.column_names.index(column)
+    return replace(chunk, table=chunk.table.set_column(index, column, filled)), mask
 
 
-def _places(raw: pa.Array, values: Collection[str]) -> pa.Array:
-    """Return where each value of a column is among some values, first as it is written there."""
+def _find_positions(raw: pa.Array, values: Collection[str]) -> pa.Array:
+    """Return the index in `values` for each value of a column; null if absent.
+
+    An exact match has priority over a match of normalized values, such as `1.0` for `1`.
+    """
     encoded = raw.cast(pa.string()).dictionary_encode()
-    exact = {value: at for at, value in enumerate(values)}
-    by_form = {form_of(value): at for value, at in reversed(exact.items())}
+    exact = {value: index for index, value in enumerate(values)}
+    normalized = {form_of(value): index for value, index in reversed(exact.items())}
     words = encoded.dictionary.to_pylist()
-    places = [exact.get(word, by_form.get(form_of(word))) for word in words]
-    return pa.array(places, pa.int64()).take(encoded.indices)
+    positions = [exact.get(word, normalized.get(form_of(word))) for word in words]
+    return pa.array(positions, pa.int64()).take(encoded.indices)
 
 
 def to_mapped(
     chunk: Chunk, column: str, ids: pa.Array, values: Mapping[str, float | None]
 ) -> pa.Array:
-    """Return the fractions that a mapping such as `{"toxic": 1, "nontoxic": 0}` names.
-
-    Values that it lacks are refused.
-    """
+    """Return labels by a mapping such as `{"toxic": 1, "nontoxic": 0}`; refuse other values."""
     raw = plain_column(chunk, column).cast(pa.string())
-    position = _places(raw, values)
-    wrong = pc.is_null(position)
-    absent = pc.and_(_are_empty(raw), wrong)
-    cure = _cure_missing(chunk, column, pc.sum(absent).as_py() or 0)
-    refuse_values(chunk, column, absent, "a label must not be missing", ids, hint=cure)
+    positions = _find_positions(raw, values)
+    is_unknown = pc.is_null(positions)
+    is_missing = pc.and_(_find_empty(raw), is_unknown)
+    remedy = _suggest_removal(chunk, column, pc.sum(is_missing).as_py() or 0)
+    refuse_values(chunk, column, is_missing, "a label must not be missing", ids, hint=remedy)
     rule = f"a label must be one of {', '.join(map(repr, values))} (`label_values`)"
-    refuse_values(chunk, column, wrong, rule, ids, raw if words_of(raw) else None)
-    return pa.array(list(values.values()), pa.float64()).take(position)
+    refuse_values(chunk, column, is_unknown, rule, ids, raw if words_of(raw) else None)
+    return pa.array(list(values.values()), pa.float64()).take(positions)
 
 
-def _number(value: str | None) -> float | str | None:
+def _parse_number(value: str | None) -> float | str | None:
     if value is None:
         return None
     if value.lower() in _BOOLEANS:
@@ -273,36 +280,36 @@ def _number(value: str | None) -> float | str | None:
     try:
         return float(value)
     except ValueError:
-        return _WRONG
+        return _INVALID
 
 
 def refuse_values(
     chunk: Chunk,
     column: str,
-    wrong: pa.Array,
+    is_wrong: pa.Array,
     rule: str,
     ids: pa.Array | None = None,
     values: pa.Array | None = None,
     hint: str = "",
 ) -> None:
-    """Refuse the first wrong value of a column, with its place; `values` are shown if given."""
-    rows = np.flatnonzero(np.asarray(wrong.to_numpy(zero_copy_only=False), dtype=bool))
+    """Raise an error for the first wrong value, with its place; quote it only from `values`."""
+    rows = np.flatnonzero(np.asarray(is_wrong.to_numpy(zero_copy_only=False), dtype=bool))
     if rows.size:
         first = int(rows[0])
         row_id = None if ids is None else ids[first].as_py()
         where = place(file=chunk.path, column=column, row=chunk.first_row + first, id=row_id)
         value = None if values is None else values[first].as_py()
-        got = "" if values is None else f"; got {'nothing' if value is None else value}"
-        msg = f"{rule}{got} {where}.{hint}"
+        shown = "" if values is None else f"; got {'nothing' if value is None else value}"
+        msg = f"{rule}{shown} {where}.{hint}"
         raise InputError(msg)
 
 
-def _count_missing(chunk: Chunk, n_missing: int) -> str:
-    """Return how many rows have no value; the chunks before this one lack none."""
+def _describe_missing(chunk: Chunk, n_missing: int) -> str:
+    """Return the sentence with the number of missing values; earlier chunks are complete."""
     n_rows = chunk.first_row + chunk.table.num_rows
     return f" {n_missing:,} of the first {n_rows:,} rows have none."
 
 
-def _cure_missing(chunk: Chunk, column: str, n_missing: int) -> str:
-    count = _count_missing(chunk, n_missing)
+def _suggest_removal(chunk: Chunk, column: str, n_missing: int) -> str:
+    count = _describe_missing(chunk, n_missing)
     return f'{count} Remove these rows: `t.dropna(subset=["{column}"])`.'

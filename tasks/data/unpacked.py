@@ -1,4 +1,4 @@
-"""How large compressed files may become: a small file must not fill memory or disk."""
+"""Limits on the unpacked size of compressed files: a small file must not fill memory or disk."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from typing import IO, Any
 from biasgate.tasks.common.errors import InputError
 
 _MIB = 2**20
-# Text is packed to a fifth or so; only a file made for it is packed to a fiftieth.
-_MOST_TIMES, _ALWAYS_ALLOWED = 50, 64 * _MIB
+# Text compresses to about a fifth; only a decompression bomb compresses to less than a fiftieth.
+_MAX_RATIO, _ALWAYS_ALLOWED = 50, 64 * _MIB
 
 
 def refuse_bomb(path: Path, unpacked: int, what: str, *, always: int | None = None) -> None:
-    """Refuse bytes that are more than `always` (64 MiB) and 50 times their compressed file.
+    """Refuse more unpacked bytes than 50 times the compressed file, but always allow 64 MiB.
 
-    `what` names them in the message.
+    `what` is the subject of the error text; `always` replaces the 64 MiB.
     """
-    most = max(always or _ALWAYS_ALLOWED, _MOST_TIMES * path.stat().st_size)
-    if unpacked > most:
+    limit = max(always or _ALWAYS_ALLOWED, _MAX_RATIO * path.stat().st_size)
+    if unpacked > limit:
         msg = (
-            f"{what} must have at most {most // _MIB:,} MiB when it is unpacked, {_MOST_TIMES} "
+            f"{what} must have at most {limit // _MIB:,} MiB when it is unpacked, {_MAX_RATIO} "
             "times the size of the compressed file; it has more. If that is right, unpack it (a "
             "Parquet file: save it as CSV) and give the unpacked file."
         )
@@ -33,9 +33,9 @@ def refuse_bomb(path: Path, unpacked: int, what: str, *, always: int | None = No
 
 @contextmanager
 def opened_table(path: Path) -> Iterator[tuple[IO[bytes], Any]]:
-    """Yield the bytes of a file, to measure progress, and its content, unpacked if it is `.gz`.
+    """Open a file; yield its raw stream, for progress, and its content, unpacked if `.gz`.
 
-    Reading the content refuses what `refuse_bomb` does.
+    Reading the content raises an error at the limit of `refuse_bomb`.
     """
     with path.open("rb") as stream:
         if path.suffix != ".gz":
@@ -43,13 +43,13 @@ def opened_table(path: Path) -> Iterator[tuple[IO[bytes], Any]]:
             return
         with (
             gzip.GzipFile(fileobj=stream) as unpacked,
-            io.BufferedReader(_Bounded(path, unpacked), _MIB) as content,
+            io.BufferedReader(_BoundedReader(path, unpacked), _MIB) as content,
         ):
             yield stream, content
 
 
-class _Bounded(io.RawIOBase):
-    """What a gzip file unpacks to, up to the limit."""
+class _BoundedReader(io.RawIOBase):
+    """Stream of a gzip file's content, up to the limit."""
 
     def __init__(self, path: Path, unpacked: gzip.GzipFile) -> None:
         self._path = path

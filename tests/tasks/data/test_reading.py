@@ -213,7 +213,7 @@ def test_row_numbers_start_at_zero_and_go_on(tmp_path):
 
 
 def test_a_table_of_many_columns_is_read_in_fewer_rows_at_a_time(tmp_path, monkeypatch):
-    monkeypatch.setattr("biasgate.tasks.data.chunks._VALUES_A_CHUNK", 50_000)
+    monkeypatch.setattr("biasgate.tasks.data.chunks._MAX_CHUNK_VALUES", 50_000)
     path, n_rows = tmp_path / "wide.parquet", 25_000
     pq.write_table(pa.table({name: np.zeros(n_rows, bool) for name in "abcd"}), path)
 

@@ -58,7 +58,7 @@ def test_a_small_table_may_be_packed_as_well_as_can_be(tmp_path):
 def test_long_equal_texts_of_a_parquet_file_are_refused_before_they_fill_memory(
     tmp_path, monkeypatch, repeated
 ):
-    monkeypatch.setattr(chunks, "_PARQUET_ALLOWED", 10**7)
+    monkeypatch.setattr(chunks, "_PARQUET_ALLOWANCE", 10**7)
     path = tmp_path / "rows.parquet"
     table = pa.table({"id": np.arange(100), "text": ["a" * 10**6] * 100})
     pq.write_table(table, path, compression="zstd", use_dictionary=repeated)
@@ -74,7 +74,7 @@ def test_long_equal_texts_of_a_parquet_file_are_refused_before_they_fill_memory(
 
 
 def test_repeated_long_texts_of_a_parquet_file_are_read_in_parts(tmp_path, monkeypatch):
-    monkeypatch.setattr(chunks, "_BYTES_A_CHUNK", 10_000)
+    monkeypatch.setattr(chunks, "_MAX_CHUNK_BYTES", 10_000)
     path = tmp_path / "rows.parquet"
     wanted = pa.table({"id": np.arange(500), "text": ["a" * 1000, "b" * 1000, None, ""] * 125})
     pq.write_table(wanted, path)
