@@ -1,1 +1,1 @@
-"""Evaluation sets: their sources, and how they are frozen."""
+"""Sources of evaluation sets, and the conversion of their rows to frozen sets."""

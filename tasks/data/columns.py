@@ -1,4 +1,4 @@
-"""The columns of frozen rows, which every source must yield."""
+"""Names and types of the columns that every source must yield."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from biasgate.tasks.data.evaluation_set import CLUSTER, IDENTITY, SLICE, TERMS, 
 from biasgate.tasks.data.identity_names import check_identity_names
 from biasgate.tasks.data.plain_columns import is_text, to_float64
 
-_NEEDED = ("id", "label")
+_REQUIRED = ("id", "label")
 _TYPES = {
     "id": pa.string(),
     "label": pa.float64(),
@@ -25,17 +25,17 @@ _TYPES_BY_PREFIX = {IDENTITY: pa.float64(), SLICE: pa.bool_()}
 
 
 def conform_rows(chunk: pa.Table, name: str) -> pa.Table:
-    """Return rows from the source of a set with the types of frozen rows.
+    """Return a source's rows with the column types of frozen rows.
 
-    Refused are columns that are missing, unknown or of another type, missing values, fractions
-    outside [0, 1], and weights that are negative or infinite.
+    Refuse columns that are missing, unknown or of another type, missing values, fractions outside
+    [0, 1], and weights that are negative or infinite. `name` is the set's name, for the error text.
     """
     source = f"the source of evaluation set {name!r}"
     if not isinstance(chunk, pa.Table):
         msg = f"{source} must yield tables of pyarrow; got {type(chunk).__name__}."
         raise InputError(msg)
     names = chunk.column_names
-    if missing := [column for column in _NEEDED if column not in names]:
+    if missing := [column for column in _REQUIRED if column not in names]:
         present = ", ".join(map(repr, names))
         msg = f"{source} must yield the column {missing[0]!r}; it yields {present}."
         raise InputError(msg)
@@ -49,35 +49,35 @@ def conform_rows(chunk: pa.Table, name: str) -> pa.Table:
 
 
 def _conform_column(chunk: pa.Table, column: str, source: str) -> pa.ChunkedArray:
-    wanted, values = _wanted_type(column, source), chunk[column]
-    fits = is_text(values.type) == is_text(wanted)
+    column_type, values = _find_column_type(column, source), chunk[column]
+    is_valid_type = is_text(values.type) == is_text(column_type)
     try:
-        if fits and wanted == pa.float64():
+        if is_valid_type and column_type == pa.float64():
             values = pa.chunked_array([to_float64(values.combine_chunks())])
-        elif fits:
-            values = values.cast(wanted)
+        elif is_valid_type:
+            values = values.cast(column_type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        fits = False
-    if not fits:
-        msg = f"{source} must yield {column!r} as {wanted}; it yields {values.type}."
+        is_valid_type = False
+    if not is_valid_type:
+        msg = f"{source} must yield {column!r} as {column_type}; it yields {values.type}."
         raise InputError(msg)
     if values.null_count and not column.startswith(IDENTITY):
         msg = f"{source} must yield a {column!r} for every row; "
         msg += f"{format_count(values.null_count, 'row has', 'rows have')} none."
         raise InputError(msg)
-    if pa.types.is_floating(wanted) and len(values) > values.null_count:
+    if pa.types.is_floating(column_type) and len(values) > values.null_count:
         is_weight = column == WEIGHT
-        most, rule = (MAX_WEIGHT, "at least 0") if is_weight else (1.0, "between 0 and 1")
-        outside = pc.invert(pc.and_(pc.greater_equal(values, 0.0), pc.less_equal(values, most)))
+        maximum, rule = (MAX_WEIGHT, "at least 0") if is_weight else (1.0, "between 0 and 1")
+        outside = pc.invert(pc.and_(pc.greater_equal(values, 0.0), pc.less_equal(values, maximum)))
         if pc.any(outside).as_py():
-            at = pc.index(outside, True).as_py()
-            where = place(column=column, id=chunk["id"][at])
-            msg = f"{source} must yield {column!r} {rule}; got {values[at]} {where}."
+            row = pc.index(outside, True).as_py()
+            where = place(column=column, id=chunk["id"][row])
+            msg = f"{source} must yield {column!r} {rule}; got {values[row]} {where}."
             raise InputError(msg)
     return values
 
 
-def _wanted_type(column: str, source: str) -> pa.DataType:
+def _find_column_type(column: str, source: str) -> pa.DataType:
     for prefix, kind in _TYPES_BY_PREFIX.items():
         if column.startswith(prefix) and column != prefix:
             return kind

@@ -1,19 +1,19 @@
-"""Frozen evaluation sets: one Parquet file of rows and one record of where they came from.
+"""Frozen evaluation sets: a Parquet file of rows and a record of their origin.
 
-Every source ends here. All rows are kept, even if no identity rater saw them; which rows count,
-and what counts as positive, is decided when measuring. Columns of `rows.parquet`, in this order
-(optional ones only if the source has them):
+Every source writes this format. All rows are kept, even without identity ratings; rows are
+selected and labels are cut at thresholds only when measuring. Columns of `rows.parquet`, in this
+order (optional columns only if the source has them):
 
 ==================  =============  =======================================================
 `id`                string         unique
 `text`              large_string   optional; the comment, never logged
 `label`             double         fraction of raters, 0 to 1
-`cluster`           string         optional; rows of one cluster are not independent
+`cluster`           string         optional; rows of a cluster are not independent
 `weight`            double         optional; at least 0, a row of weight 0 does not count
-`identity/<name>`   double, null   fraction of raters who saw the identity; null: not rated
+`identity/<name>`   double, null   fraction of raters that saw the identity; null: not rated
 `slice/<name>`      bool           optional; membership of a slice such as short comments
-`terms`             list of int32  optional; terms that found the identities, by number in the
-                                   record; not part of the digest, since they follow from the text
+`terms`             list of int32  optional; matched identity terms, by their number in the
+                                   record; not part of the digest, as the text implies them
 ==================  =============  =======================================================
 """
 
@@ -42,8 +42,8 @@ ROWS, RECORD = "rows.parquet", "record.json"
 IDENTITY, SLICE, WEIGHT, TERMS = "identity/", "slice/", "weight", "terms"
 CLUSTER, SAMPLED_FROM, UNLABELLED = "cluster", "sampled_from", "n_unlabelled"
 DIGEST_FORMAT = "biasgate evaluation set 1"
-_ROWS_A_STEP = 100_000
-_ROWS_A_GROUP = 10_000
+_STEP_ROWS = 100_000
+_GROUP_ROWS = 10_000
 
 
 @dataclass(frozen=True)
@@ -51,20 +51,20 @@ class EvaluationSet:
     """A frozen set on disk."""
 
     folder: Path
-    """Holds `rows.parquet` and `record.json`."""
+    """Folder of `rows.parquet` and `record.json`."""
     record: Mapping[str, Any] = field(hash=False)
     """`name`, `digest`, `n_rows`, `split`, `source` and `file_sha256`."""
 
     @classmethod
     def load(cls, folder: Path) -> EvaluationSet:
-        """Open a frozen set; refuse one whose rows have changed since they were frozen."""
+        """Open a frozen set; refuse it if its rows have changed since it was frozen."""
         try:
             record = json.loads((folder / RECORD).read_text("utf-8"))
-            altered = file_digest(folder / ROWS) != record["file_sha256"]
+            is_altered = file_digest(folder / ROWS) != record["file_sha256"]
         except (OSError, ValueError, KeyError) as error:
             msg = f"{folder} must be a frozen evaluation set; got {type(error).__name__}."
             raise InputError(msg) from error
-        if altered:
+        if is_altered:
             msg = (
                 f"{folder / ROWS} has changed since it was frozen. Delete {folder}, then run again."
             )
@@ -83,7 +83,7 @@ class EvaluationSet:
 
     def content_digest(self) -> str:
         """Recompute `digest` from the current rows."""
-        order = _order_by_id(self.folder / ROWS, self.name)
+        order = _sort_by_id(self.folder / ROWS, self.name)
         return digest_rows(self.folder / ROWS, str(self.record["split"]), order)
 
     @property
@@ -93,13 +93,13 @@ class EvaluationSet:
 
     @property
     def sampled_from(self) -> int | None:
-        """Number of rows of the whole set, if these are a random part of it."""
+        """Number of rows of the whole set if this is a random sample; else None."""
         n_rows = self.record.get(SAMPLED_FROM)
         return None if n_rows is None else int(n_rows)
 
     @property
     def n_unlabelled(self) -> int:
-        """Number of rows of the source that were left out, because they have no label."""
+        """Number of the source's rows that were excluded for lack of a label."""
         return int(self.record.get(UNLABELLED, 0))
 
     @property
@@ -114,40 +114,40 @@ class EvaluationSet:
 
     @property
     def has_text(self) -> bool:
-        """Whether the rows have text."""
+        """True if the rows have text."""
         return "text" in self.columns
 
     @property
     def terms(self) -> list[tuple[str, list[str]]]:
-        """Each term that finds identities, with their names; in the order of its number."""
+        """Each identity term, with the identities that it implies; the index is its number."""
         return [(str(term), list(names)) for term, names in self.record.get(TERMS, [])]
 
     def column(self, name: str) -> pa.ChunkedArray:
-        """Read one whole column, in row order."""
+        """Read a whole column, in row order."""
         return next(self.each_column([name]))
 
     @cached_property
     def _metadata(self) -> pq.FileMetaData:
-        """Parsed once: with thousands of columns, parsing takes longer than reading one of them."""
+        """Metadata of the file, parsed once: for thousands of columns, parsing is slow."""
         return pq.read_metadata(self.folder / ROWS)
 
-    def _open(self) -> pq.ParquetFile:
+    def _open_rows(self) -> pq.ParquetFile:
         return pq.ParquetFile(self.folder / ROWS, metadata=self._metadata, pre_buffer=False)
 
     def each_column(self, names: Iterable[str]) -> Iterator[pa.ChunkedArray]:
-        """Read some columns one after the other, opening the file once."""
-        with self._open() as file:
+        """Yield whole columns, one at a time; the file is opened once."""
+        with self._open_rows() as file:
             for name in names:
                 yield file.read(columns=[name]).column(0)
 
     def batches(self, columns: Sequence[str], size: int) -> Iterator[pa.RecordBatch]:
-        """Read some columns in row order, at most `size` rows at a time."""
-        with self._open() as file:
+        """Yield batches of at most `size` rows of some columns, in row order."""
+        with self._open_rows() as file:
             yield from file.iter_batches(batch_size=size, columns=list(columns))
 
     def rows(self, columns: Sequence[str], start: int, n_rows: int) -> pa.Table:
-        """Read some columns of at most `n_rows` rows from row `start` on; reads little else."""
-        with self._open() as file:
+        """Read at most `n_rows` rows of some columns from row `start`, by whole row groups."""
+        with self._open_rows() as file:
             sizes = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
             ends = np.cumsum(sizes)
             first = int(np.searchsorted(ends, start, side="right"))
@@ -166,22 +166,46 @@ def freeze_rows(
     source: Mapping[str, JsonValue],
     notes: Callable[[], Mapping[str, JsonValue]] = dict,
 ) -> EvaluationSet:
-    """Write checked chunks of rows as a frozen set, atomically; refuse repeated ids, and no rows.
+    """Write checked chunks of rows as a frozen set, atomically.
 
-    Chunks have the columns listed at the top of this module, all of one schema; the source has
-    checked the values, because it knows file and row. Only one chunk, and later one column, is in
-    memory at a time. `split` is part of the digest. The record has `source`, the origin of the set
-    (kind, files with digests, choices), and the result of `notes`, called after the last chunk.
+    Refuse repeated ids, and a set without rows. Memory holds a single chunk at a time, later a
+    single column.
+
+    Parameters
+    ----------
+    chunks : iterable of pyarrow.Table
+        Rows in the columns listed at the top of this module, all with the same schema. The source
+        has checked the values, as it can report file and row.
+    folder : Path
+        Folder of the new set.
+    name : str
+        Name of the set.
+    split : str
+        Split of the source; part of the digest.
+    source : mapping
+        Origin of the set, for the record: kind, files with digests, options.
+    notes : callable
+        Returns further entries of the record; called after the last chunk.
+
+    Returns
+    -------
+    EvaluationSet
+        The frozen set.
+
+    Raises
+    ------
+    InputError
+        If ids are repeated or the chunks are empty.
     """
     with whole_folder(folder) as temporary:
         n_rows = _write_rows(chunks, temporary / ROWS)
         if n_rows == 0:
             files = source.get("files")
-            named = ", ".join(map(str, files)) if isinstance(files, dict | list) else ""
-            where = place(file=named or None)
+            listed = ", ".join(map(str, files)) if isinstance(files, dict | list) else ""
+            where = place(file=listed or None)
             msg = f"evaluation set {name!r} must have rows; its source has none {where}."
             raise InputError(msg)
-        order = _order_by_id(temporary / ROWS, name)
+        order = _sort_by_id(temporary / ROWS, name)
         record = {
             "name": name,
             "digest": digest_rows(temporary / ROWS, split, order),
@@ -196,27 +220,27 @@ def freeze_rows(
 
 
 def digest_rows(rows: Path, split: str, order: np.ndarray) -> str:
-    """SHA-256 over split, schema and column values in id order; `terms` follow from the others.
+    """Compute a SHA-256 over split, schema and column values in id order.
 
-    Independent of row order, compression and row groups; a null differs from 0 and from
-    an empty text. Reads one column at a time.
+    The digest does not depend on row order, compression and row groups. It excludes `terms`, which
+    other columns imply. A null differs from 0 and from an empty text. Memory holds a single column.
     """
     schema = pq.read_schema(rows)
     fields = (field for field in schema if field.name != TERMS)
-    columns = sorted((field.name, _type_name(field.type)) for field in fields)
+    columns = sorted((field.name, _name_type(field.type)) for field in fields)
     digest = hashlib.sha256()
     digest.update(json.dumps([DIGEST_FORMAT, split, columns, len(order)]).encode())
     with pq.ParquetFile(rows, pre_buffer=False) as file:
-        for name, kind in columns:
-            # As one chunk: taking rows from many chunks would join all of them, every time.
+        for name, type_name in columns:
+            # Combine chunks first: `take` on many chunks would combine all of them on every call.
             column = file.read(columns=[name]).column(0).combine_chunks()
-            for start in range(0, len(order), _ROWS_A_STEP):
-                part = column.take(as_arrow(order[start : start + _ROWS_A_STEP]))
+            for start in range(0, len(order), _STEP_ROWS):
+                part = column.take(as_arrow(order[start : start + _STEP_ROWS]))
                 digest.update(np.packbits(as_numpy(part.is_valid())).tobytes())
                 if part.null_count:
-                    empty = {"text": "", "bool": False}.get(kind, 0)
-                    part = pc.fill_null(part, empty)
-                if kind == "text":
+                    fill = {"text": "", "bool": False}.get(type_name, 0)
+                    part = pc.fill_null(part, fill)
+                if type_name == "text":
                     digest.update(as_numpy(pc.binary_length(part)).astype("<i8").tobytes())
                     digest.update("".join(part.to_pylist()).encode())
                 else:
@@ -225,14 +249,14 @@ def digest_rows(rows: Path, split: str, order: np.ndarray) -> str:
     return digest.hexdigest()
 
 
-def _type_name(kind: pa.DataType) -> str:
+def _name_type(kind: pa.DataType) -> str:
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return "text"
     return "bool" if pa.types.is_boolean(kind) else "number"
 
 
 def _write_rows(chunks: Iterable[pa.Table], path: Path) -> int:
-    """Write the rows, and return how many there are."""
+    """Write the rows, and return their number."""
     n_rows = 0
     with ExitStack() as stack:
         writer: pq.ParquetWriter | None = None
@@ -240,23 +264,24 @@ def _write_rows(chunks: Iterable[pa.Table], path: Path) -> int:
             if writer is None:
                 options = {"compression": "zstd", "write_page_checksum": True}
                 writer = stack.enter_context(pq.ParquetWriter(path, chunk.schema, **options))
-            writer.write_table(chunk, row_group_size=_ROWS_A_GROUP)
+            writer.write_table(chunk, row_group_size=_GROUP_ROWS)
             n_rows += chunk.num_rows
     return n_rows
 
 
-def _order_by_id(rows: Path, name: str) -> np.ndarray:
+def _sort_by_id(rows: Path, name: str) -> np.ndarray:
+    """Return the row numbers in the order of the ids; refuse repeated ids."""
     with pq.ParquetFile(rows) as file:  # `pq.read_table` imports pandas
         ids = file.read(columns=["id"]).column(0)
     order = as_numpy(pc.sort_indices(ids))
-    in_order = ids.take(as_arrow(order)).combine_chunks()
-    same = as_numpy(pc.equal(in_order[1:], in_order[:-1]))
-    if same.any():
-        at = int(np.flatnonzero(same)[0])
-        first, second = sorted((int(order[at]), int(order[at + 1])))
+    sorted_ids = ids.take(as_arrow(order)).combine_chunks()
+    repeats = as_numpy(pc.equal(sorted_ids[1:], sorted_ids[:-1]))
+    if repeats.any():
+        index = int(np.flatnonzero(repeats)[0])
+        first, second = sorted((int(order[index]), int(order[index + 1])))
         msg = (
-            f"ids of evaluation set {name!r} must be unique; id {shown_id(in_order[at])} is in "
-            f"rows {first} and {second} ({int(same.sum())} repeated in all)."
+            f"ids of evaluation set {name!r} must be unique; id {shown_id(sorted_ids[index])} is "
+            f"in rows {first} and {second} ({int(repeats.sum())} repeated in all)."
         )
         raise InputError(msg)
     return np.asarray(order)

@@ -1,4 +1,4 @@
-"""First step of every evaluation: from a section of the configuration to a frozen set."""
+"""First step of every evaluation: freeze the set of a section of the configuration."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from biasgate.tasks.data.hashed_parts import draw_sample
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.store import Workplace
 
-_HERE = "biasgate.tasks.data"
+_PACKAGE = "biasgate.tasks.data"
 SOURCE_KINDS = Catalogue(
     key="source",
     group="biasgate.sources",
     base=SourceSettings,
     own={
-        "table": f"{_HERE}.table:TableSource",
-        "templates": f"{_HERE}.templates:TemplatesSource",
-        "huggingface": f"{_HERE}.huggingface:HuggingFaceSource",
-        "civil_comments": f"{_HERE}.civil_comments:CivilCommentsSource",
+        "table": f"{_PACKAGE}.table:TableSource",
+        "templates": f"{_PACKAGE}.templates:TemplatesSource",
+        "huggingface": f"{_PACKAGE}.huggingface:HuggingFaceSource",
+        "civil_comments": f"{_PACKAGE}.civil_comments:CivilCommentsSource",
     },
     written={"mitigated": "biasgate.tasks.mitigating.source:MitigatedSource"},
     hints=dict.fromkeys(
@@ -44,24 +44,24 @@ SOURCES: TypeAdapter[SourceSettings] = TypeAdapter(Source)
 
 
 def freeze(source: SourceSettings, store: Path) -> EvaluationSet:
-    """Return the frozen set of a source; it is frozen once per content of its files and options.
+    """Return the frozen set of a source, written once per content of its files and options.
 
-    The set is written below `store/sets`, downloads below `store/downloads`; an existing set is
-    verified. The message of a source that fails is withheld, unless it is an InputError: it may
+    Sets are written to `store/sets`, downloads to `store/downloads`; an existing set is verified.
+    If the source raises another exception than InputError, its message is withheld, because it may
     quote a comment.
     """
-    source = source.model_copy()  # its notes on the rows must not outlive this call
+    source = source.model_copy()  # reading changes the source's notes; keep the caller's unchanged
     check_source(source)
-    source = _call(source, partial(source.prepare, store / "downloads"))
+    source = _call_source(source, partial(source.prepare, store / "downloads"))
     check_source(source)
-    provenance = _call(source, source.provenance)
+    provenance = _call_source(source, source.provenance)
     key = json_digest([source.name, provenance, source.split_name()])[:16]
     folder = store / "sets" / f"{source.name}-{key}"
     with locked(folder):
         if folder.exists():
             Folder(str(folder)).touch()
             return EvaluationSet.load(folder)
-        chunks: Iterable[pa.Table] = _chunks(source)
+        chunks: Iterable[pa.Table] = _yield_chunks(source)
         sampled: dict[str, JsonValue] = {}
         if source.sample is not None:
             chunks, n_all = draw_sample(chunks, source.sample)
@@ -73,34 +73,35 @@ def freeze(source: SourceSettings, store: Path) -> EvaluationSet:
             name=source.name,
             split=source.split_name(),
             source=provenance,
-            notes=lambda: _call(source, source.notes) | sampled,
+            notes=lambda: _call_source(source, source.notes) | sampled,
         )
 
 
 def check_source(source: SourceSettings) -> None:
-    """Raise an error, before any work starts, if a source cannot be read."""
-    _call(source, source.check)
+    """Raise an error if a source cannot be read, before any work starts."""
+    _call_source(source, source.check)
 
 
-def _chunks(source: SourceSettings) -> Iterator[pa.Table]:
-    """Yield the checked rows of a source."""
+def _yield_chunks(source: SourceSettings) -> Iterator[pa.Table]:
+    """Yield the rows of a source, checked."""
     end = pa.table({})
-    chunks = _call(source, lambda: iter(source.chunks()))
-    while (chunk := _call(source, partial(next, chunks, end))) is not end:
+    chunks = _call_source(source, lambda: iter(source.chunks()))
+    while (chunk := _call_source(source, partial(next, chunks, end))) is not end:
         yield conform_rows(chunk, source.name)
 
 
-def _call(source: SourceSettings, method: Callable[[], Result]) -> Result:
-    named = f"source {source.source!r} of evaluation set {source.name!r}"
-    return without_quotes(method, named, SourceError)
+def _call_source(source: SourceSettings, method: Callable[[], Result]) -> Result:
+    """Call a method of a source; withhold the message of an exception that may quote a comment."""
+    subject = f"source {source.source!r} of evaluation set {source.name!r}"
+    return without_quotes(method, subject, SourceError)
 
 
 @task(name="freeze evaluation set", task_run_name="freeze {source.name}")
 def freeze_evaluation_set(source: SourceSettings, workplace: Workplace) -> str:
-    """Read the source, write the frozen set, return its folder. Safe to retry."""
+    """Read a source, write the frozen set and return its folder. Safe to retry."""
     say(f"freezing {source.name}")
     frozen = freeze(source, workplace.store)
-    of_whole = "" if frozen.sampled_from is None else f" of {frozen.sampled_from:,}"
-    counts = f"{frozen.n_rows:,}{of_whole} rows, identities: {len(frozen.identities)}"
+    total = "" if frozen.sampled_from is None else f" of {frozen.sampled_from:,}"
+    counts = f"{frozen.n_rows:,}{total} rows, identities: {len(frozen.identities)}"
     say(f"frozen {frozen.name}: {counts}, digest: {frozen.digest[:12]}")
     return str(frozen.folder)

@@ -1,8 +1,8 @@
-"""The base class of evaluation set sources, with the choices that apply when measuring.
+"""Base class of evaluation set sources, with the options that apply when measuring.
 
-To add a source, subclass `SourceSettings`. It is named in `SOURCE_KINDS` of
-`biasgate.tasks.data.freezing`, or by an installed package in its entry point group
-`biasgate.sources` (see docs/extending.md).
+To add a source, subclass `SourceSettings`. Register the subclass in `SOURCE_KINDS` of
+`biasgate.tasks.data.freezing`, or in the entry point group `biasgate.sources` of an installed
+package (see docs/extending.md).
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from biasgate.tasks.common.files import file_digest
 from biasgate.tasks.common.settings import Name, Settings
 from biasgate.tasks.data.terms import TermMatcher
 
-# Increase this when the same files give other rows than before: sets are then frozen again.
+# Increase this number when the same files give different rows, so that sets are frozen again.
 CONVERSION = 4
 
 Threshold = Annotated[float, Field(gt=0, le=1)]
 
 
 class SourceSettings(Settings):
-    """One evaluation set of a configuration; each source adds its own options."""
+    """An evaluation set of a configuration; each source adds its own options."""
 
     not_frozen: ClassVar[frozenset[str]] = frozenset(
         {
@@ -42,14 +42,14 @@ class SourceSettings(Settings):
             "path",
         }
     )
-    """Options that do not change the frozen rows (files count by content, not by path)."""
+    """Options that do not change the frozen rows (files are identified by content, not path)."""
 
     conversion: ClassVar[int | str] = CONVERSION
-    """Part of the set's digest. A source of another package sets the package's version here, so
-    that sets are frozen again after an upgrade."""
+    """Version of the conversion, part of the set's digest. A source in another package sets the
+    package's version, so that sets are frozen again after an upgrade."""
 
     name: Name
-    """Name of the set, its folder in the output, its name in MLflow: at most 100 ASCII letters,
+    """Name of the set, also in MLflow and of its folder in the output: at most 100 ASCII letters,
     digits, spaces and characters of `_.-`, starting with a letter or digit."""
     source: str
     label_threshold: Threshold = 0.5
@@ -57,28 +57,28 @@ class SourceSettings(Settings):
     identity_threshold: Threshold = 0.5
     """A row mentions an identity if its fraction is at least this."""
     identity_rows: Literal["rated", "all"] = "rated"
-    """`rated` measures only rows whose measured identities were all rated; `all` counts an unrated
-    identity as not mentioned. The first line that the command prints says how many rows are left
-    out. Results of the two cannot be compared."""
+    """`rated` measures only rows with ratings of all measured identities; `all` counts an unrated
+    identity as not mentioned. The command's first line reports the number of excluded rows. Results
+    of the two settings are not comparable."""
     background: Literal["outside_subgroup", "no_identity"] = "outside_subgroup"
-    """What an identity's rows are compared with: all rows outside it, other identities included, or
-    the rows with none of the measured identities. Results of the two cannot be compared."""
+    """Rows that an identity is compared with: all rows outside it, including other identities, or
+    rows without any measured identity. Results of the two settings are not comparable."""
     weight_kind: WeightKind = "probability"
-    """What the weights of a set that has any mean: sampling weights, or the number of identical
-    rows that a row stands for."""
+    """Meaning of the weights, if the set has any: sampling weights, or the number of identical rows
+    that a row represents."""
     power_mean_groups: list[str] | None = None
-    """The identities in the power means and the final score. Default: all measured ones."""
+    """Identities in the power means and the final score. Default: all measured identities."""
     population: Literal["sampled", "these_rows"] = "sampled"
-    """What verdicts are about. `sampled`: comments like these, so bounds decide. `these_rows`:
-    exactly these phrases, so values decide, whatever support a rule asks for. Only for phrases made
-    from templates (`templates`, or a table with `cluster`); a model is promoted only if another
-    required set is a sample."""
+    """Population of the verdicts. `sampled`: comments like these, so confidence bounds decide.
+    `these_rows`: exactly these phrases, so values decide and the support that a rule requires is
+    ignored. Only for phrases from templates (`templates`, or a table with `cluster`); a model is
+    promoted only if another required set is a sample."""
     required: bool = True
-    """Whether a candidate must pass on this set to be promoted."""
+    """If true, a candidate must pass on this set to be promoted."""
     sample: Annotated[int, Field(ge=1)] | None = None
-    """Use a fixed random part of about this many rows, with whole clusters, the same on every
-    machine. A verdict on a sample says so, and does not replace a champion that was judged on more.
-    `--sample` of a command sets it for all sets, and replaces no champion."""
+    """Use a fixed random sample of about this many rows, in whole clusters, the same on every
+    machine. The verdict reports the sample, and does not replace a champion that was judged on more
+    rows. `--sample` of a command sets it for all sets, and never replaces a champion."""
 
     @model_validator(mode="after")
     def _check_population(self) -> Self:
@@ -96,34 +96,37 @@ class SourceSettings(Settings):
 
     @property
     def is_weighted(self) -> bool:
-        """Whether options say that rows have weights."""
+        """True if the rows have weights."""
         return False
 
     @property
     def has_text(self) -> bool:
-        """Whether the rows have text."""
+        """True if the rows have text."""
         return True
 
     def downloads(self, cache: Path) -> dict[str, int | None]:  # noqa: ARG002 - for sources that do
-        """Return the files that `prepare` will download, and their sizes in bytes if known."""
+        """Return the names and sizes of the files that `prepare` will download.
+
+        Sizes are in bytes, or None if unknown.
+        """
         return {}
 
     def prepare(self, cache: Path) -> Self:  # noqa: ARG002 - for sources that download
-        """Download missing files into `cache`; return the source of local files.
+        """Download missing files into `cache`; return a source that reads the local files.
 
         Idempotent: complete and verified files are not downloaded again.
         """
         return self
 
     def files(self) -> list[Path]:
-        """Return the local files that the set is built from."""
+        """Return the local files that the rows are read from."""
         return []
 
     def check(self) -> None:
-        """Raise an error, before any work starts, for missing files or columns."""
+        """Raise an error if files or columns are missing, before any work starts."""
 
     def split_name(self) -> str:
-        """Return the split of the source; it is part of the set's digest."""
+        """Return the name of the split, which is part of the set's digest."""
         return "all"
 
     def chunks(self) -> Iterator[pa.Table]:
@@ -131,21 +134,21 @@ class SourceSettings(Settings):
         raise NotImplementedError
 
     def notes(self) -> dict[str, JsonValue]:
-        """Return remarks on the rows for the set's record; called after `chunks` is exhausted."""
+        """Return remarks on the rows for the set's record; called once `chunks` is exhausted."""
         return {}
 
     def matcher(self) -> TermMatcher | None:
-        """Return the matcher that finds identities in the text, or None."""
+        """Return the matcher that finds identities in the text; None without terms."""
         return None
 
     def measured_identities(self, available: list[str]) -> list[str]:
-        """Return which of the frozen set's identities to measure."""
+        """Return the identities to measure, from those of the frozen set."""
         return available
 
     def provenance(self) -> dict[str, JsonValue]:
-        """Return what the frozen rows depend on: options that are set, and files by content."""
+        """Return the inputs of the frozen rows: options that are set, and digests of the files."""
         options = self.model_dump(mode="json", exclude=set(self.not_frozen))
-        # Options added later must not change the digests of sets that do not use them.
+        # Options of later versions must not change the digests of sets that do not use them.
         unset = [key for key, value in options.items() if value in ([], {}, None) or value is False]
         return {key: value for key, value in options.items() if key not in unset} | {
             "conversion": self.conversion,

@@ -57,7 +57,7 @@ def test_rows_that_are_dropped_on_the_way_belong_to_no_sample(monkeypatch):
     rng = np.random.default_rng(5)
     table = rows([str(name) for name in rng.zipf(1.6, 4000) % 900])
     expected = draw(table, 300, step=4000)
-    monkeypatch.setattr("biasgate.tasks.data.hashed_parts._ROWS_TO_SPARE", 0)
+    monkeypatch.setattr("biasgate.tasks.data.hashed_parts._SPARE_ROWS", 0)
     found = draw(table, 300, step=50)
     assert found["id"].to_pylist() == expected["id"].to_pylist()
 

@@ -306,7 +306,7 @@ def test_a_killed_run_leaves_whole_shards_and_no_others(rows, tmp_path):
 
 @pytest.mark.parametrize(("start", "n_rows"), [(0, 60), (0, 7), (9, 10), (55, 10), (19, 2)])
 def test_rows_are_read_from_anywhere_across_row_groups(tmp_path, monkeypatch, start, n_rows):
-    monkeypatch.setattr("biasgate.tasks.data.evaluation_set._ROWS_A_GROUP", 10)
+    monkeypatch.setattr("biasgate.tasks.data.evaluation_set._GROUP_ROWS", 10)
     rows = frozen(tmp_path, range(N))
     wanted = [f"c{i:03}" for i in range(N)][start : start + n_rows]
     assert rows.rows(["id"], start, n_rows)["id"].to_pylist() == wanted
