@@ -136,7 +136,7 @@ class CountFile(FileSource):
 
     def _require_columns(self, shard: str) -> None:
         with here(shard, columns_alone=True) as path:
-            require_columns(path, self._columns(), self)
+            require_columns(path, self._list_columns(), self)
 
     def _require_own(self, shard: str) -> None:
         """Refuse counts that another count file would have made: they are of other numbers."""
@@ -221,11 +221,11 @@ class CountFile(FileSource):
             msg = f"shard {shown(name)} must be in `manifest`; {told}."
             raise InputError(msg)
 
-    def _columns(self) -> list[str]:
-        return [*super()._columns(), *(model.score for model in self.models.values())]
+    def _list_columns(self) -> list[str]:
+        return [*super()._list_columns(), *(model.score for model in self.models.values())]
 
-    def _convert(self, chunk: Chunk) -> pa.Table:
-        rows = super()._convert(chunk)
+    def _convert_chunk(self, chunk: Chunk) -> pa.Table:
+        rows = super()._convert_chunk(chunk)
         for role, one in self.models.items():
             scores = reading.to_scores(chunk, one.score, rows["id"], if_none=_IF_NONE)
             rows = rows.append_column(SCORE + role, scores)

@@ -1,9 +1,9 @@
-"""Civil Comments with Jigsaw's labels (the Kaggle 2019 task), from any published form.
+"""Civil Comments with Jigsaw's labels (the Kaggle 2019 task), in any published layout.
 
-Two million comments of news sites with fractions of raters for toxicity, its subtypes and,
-for about a fifth of the rows, 24 identities (Borkan et al. 2019, arXiv:1903.04561; CC0).
-Columns and archives as in the Kaggle 2019 task and the catalogue of TensorFlow Datasets; the
-single file with its splits train, val and test is that of WILDS (Koh et al. 2021).
+The data set has two million comments of news sites, with fractions of raters for toxicity and its
+subtypes. About a fifth of the rows have ratings of 24 identities (Borkan et al. 2019,
+arXiv:1903.04561; CC0). Columns and archives are those of the Kaggle 2019 task and of TensorFlow
+Datasets. The single file with the splits train, val and test is that of WILDS (Koh et al. 2021).
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ JIGSAW_NINE: tuple[Identity, ...] = (
     "white",
     "psychiatric_or_mental_illness",
 )
-"""The identities of the Kaggle task: the ones with more than 500 mentions in its test set."""
+"""The identities of the Kaggle task: those with more than 500 mentions in its test set."""
 
 Label = Literal[
     "toxicity",
@@ -93,14 +93,14 @@ Label = Literal[
 ]
 Split = Literal["train", "val", "test", "test_public", "test_private"]
 
-_HOME = "https://storage.googleapis.com/jigsaw-unintended-bias-in-toxicity-classification"
-OFFICIAL_URL = f"{_HOME}/civil_comments_v1.2.zip"
+_BUCKET = "https://storage.googleapis.com/jigsaw-unintended-bias-in-toxicity-classification"
+OFFICIAL_URL = f"{_BUCKET}/civil_comments_v1.2.zip"
 KNOWN_ARCHIVES: Mapping[str, tuple[int, str]] = {
-    f"{_HOME}/civil_comments.zip": (
+    f"{_BUCKET}/civil_comments.zip": (
         414_947_977,
         "767b71a3d9dc7a2eceb234d0c3e7e38604e11f59c12ba1cbb888ffd4ce6b6271",
     ),
-    f"{_HOME}/civil_comments_v1.1.zip": (
+    f"{_BUCKET}/civil_comments_v1.1.zip": (
         417_158_441,
         "73641ce4b370c55316fef4ba5210853d4100695604f968dae424e7c80c05d228",
     ),
@@ -122,11 +122,13 @@ LAYOUTS: tuple[Mapping[str, str], ...] = (
     dict.fromkeys(("train", "test"), "all_data.csv"),
     dict.fromkeys(("train", "val", "test"), "all_data_with_identities.csv"),
 )
-"""The file of each split in Kaggle's files, the public archive, Kaggle's single file, WILDS; the
-first match is used. A file of all splits has a column `split`."""
+"""Files by split in Kaggle's files, the public archive, Kaggle's single file and WILDS.
+
+The first matching layout is used. A file of all splits has a column `split`.
+"""
 
 
-_DAMAGED = (
+_DAMAGE_ERRORS = (
     zipfile.BadZipFile,
     tarfile.TarError,
     gzip.BadGzipFile,
@@ -137,8 +139,8 @@ _DAMAGED = (
 _MIB = 2**20
 
 
-class _Entry(NamedTuple):
-    """A file in an archive: its name without folders, its unpacked size, and how to open it."""
+class _ArchiveEntry(NamedTuple):
+    """A file in an archive: its name without folders, its unpacked size, and its opener."""
 
     name: str
     size: int
@@ -147,25 +149,25 @@ class _Entry(NamedTuple):
 
 def archived_files(path: Path) -> list[str]:
     """Return the names, without folders, of the files in a zip or tar archive."""
-    with _opened(path) as files:
+    with _open_archive(path) as files:
         return [file.name for file in files]
 
 
 def extract_file(path: Path, name: str, target: Path) -> None:
-    """Write the one file of this name, in any folder of the archive, to `target`.
+    """Write the only file with this name, in any folder of the archive, to `target`.
 
-    Paths inside the archive are never used, so that it cannot write anywhere else. A file that
-    does not fit on the disk, or is more than 50 times as large as the archive, is refused.
+    Paths inside the archive are never used, so that it cannot write anywhere else. Refuse a file
+    that does not fit on the disk, or is more than 50 times as large as the archive.
     """
     purpose = f"to unpack {name} of {path.name}"
-    with refuse_full_disk(target.parent, purpose), _opened(path) as files:
-        named = [file for file in files if file.name == name]
-        if len(named) != 1:
-            msg = f"archive {path} must hold file {name!r} once; it holds {len(named)}."
+    with refuse_full_disk(target.parent, purpose), _open_archive(path) as files:
+        matches = [file for file in files if file.name == name]
+        if len(matches) != 1:
+            msg = f"archive {path} must hold file {name!r} once; it holds {len(matches)}."
             raise InputError(msg)
-        require_space(target.parent, named[0].size, purpose, _OTHERWISE)
+        require_space(target.parent, matches[0].size, purpose, _ALTERNATIVE)
         with whole_file(target) as temporary, temporary.open("wb") as out:
-            stream = named[0].open()
+            stream = matches[0].open()
             if stream is None:
                 msg = f"file {name!r} of archive {path} must be a plain file."
                 raise InputError(msg)
@@ -176,18 +178,23 @@ def extract_file(path: Path, name: str, target: Path) -> None:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[list[_Entry]]:
+def _open_archive(path: Path) -> Iterator[list[_ArchiveEntry]]:
+    """Open a zip or tar archive and yield its files; refuse a damaged or encrypted archive."""
     try:
         if zipfile.is_zipfile(path):
             with zipfile.ZipFile(path) as archive:
-                entries = [entry for entry in archive.infolist() if not entry.is_dir()]
                 yield [
-                    _Entry(_file_name(one.filename), one.file_size, partial(archive.open, one))
-                    for one in entries
+                    _ArchiveEntry(
+                        PurePosixPath(entry.filename).name,
+                        entry.file_size,
+                        partial(archive.open, entry),
+                    )
+                    for entry in archive.infolist()
+                    if not entry.is_dir()
                 ]
         else:
             with tarfile.open(path) as tar:
-                yield list(_tarred(tar, path))
+                yield list(_list_tar_entries(tar, path))
     except NotImplementedError as error:
         msg = f"archive {path} uses an unknown compression: {error}."
         raise InputError(msg) from error
@@ -196,7 +203,7 @@ def _opened(path: Path) -> Iterator[list[_Entry]]:
             raise
         msg = f"archive {path} must not be encrypted; it is. Unpack it and give the folder."
         raise InputError(msg) from error
-    except _DAMAGED as error:
+    except _DAMAGE_ERRORS as error:
         msg = (
             f"file {path} must be a whole zip or tar archive; it is truncated, damaged or of "
             "another type. Delete it and download it again."
@@ -204,25 +211,23 @@ def _opened(path: Path) -> Iterator[list[_Entry]]:
         raise InputError(msg) from error
 
 
-def _tarred(archive: tarfile.TarFile, path: Path) -> Iterator[_Entry]:
+def _list_tar_entries(archive: tarfile.TarFile, path: Path) -> Iterator[_ArchiveEntry]:
+    """Yield the files of a tar archive; refuse a decompression bomb."""
     size = 0
     for entry in archive:
-        size += entry.size  # a later entry is found only after this one was unpacked
+        size += entry.size  # finding the next entry unpacks this entry
         refuse_bomb(path, size, f"archive {path}")
         if entry.isfile():
-            yield _Entry(_file_name(entry.name), entry.size, partial(archive.extractfile, entry))
-
-
-def _file_name(path: str) -> str:
-    return PurePosixPath(path).name
+            name = PurePosixPath(entry.name).name
+            yield _ArchiveEntry(name, entry.size, partial(archive.extractfile, entry))
 
 
 SHORT = 100
-"""Borkan's short comments have fewer characters than this."""
+"""Short comments, as in Borkan et al., have fewer characters than this."""
 
-_OTHERWISE = "Or download the archive elsewhere, unpack it and give its folder as `folder:`."
+_ALTERNATIVE = "Or download the archive elsewhere, unpack it and give its folder as `folder:`."
 _EXPANSION = 5.0
-"""Disk for an archive, its unpacked file and the frozen set, in multiples of the archive's size.
+"""Disk space for archive, unpacked file and frozen set, in multiples of the archive's size.
 
 Real comments with the columns of the release unpack to 2.8 to 3.0 times their zip, and the frozen
 set is as large as the zip.
@@ -243,29 +248,29 @@ class CivilCommentsSource(SourceSettings):
 
     source: Literal["civil_comments"]
     folder: ConfigPath | None = None
-    """Holds `train.csv`, `test_public_expanded.csv` and `test_private_expanded.csv`, or one of
-    `civil_comments.csv`, `all_data.csv`, `all_data_with_identities.csv` (WILDS)."""
+    """Folder with `train.csv`, `test_public_expanded.csv` and `test_private_expanded.csv`, or with
+    `civil_comments.csv`, `all_data.csv` or `all_data_with_identities.csv` (WILDS)."""
     url: Annotated[str, StringConstraints(pattern=r"^https?://[^/]+/.*[^/]$")] | None = None
-    """A zip or tar archive of such files. Default: the public one."""
+    """A zip or tar archive with such files. Default: the public archive."""
     size: Annotated[int, Field(gt=0)] | None = None
-    """Expected size of the archive in bytes; known for the public ones."""
+    """Expected size of the archive in bytes; known for the public archives."""
     sha256: Sha256 | None = None
-    """Its expected digest; known for the public ones."""
+    """Expected SHA-256 of the archive; known for the public archives."""
     split: Annotated[list[Split], Field(min_length=1)] | None = None
-    """Default: the test rows, whatever their splits are called."""
+    """Splits to use. Default: all test splits of the layout."""
     label: Label = "toxicity"
     """`toxicity` or one of its subtypes."""
     identities: Literal["all"] | Annotated[tuple[Identity, ...], Field(min_length=1)] = JIGSAW_NINE
-    """The ones to measure; the frozen set has all 24. Default: the nine of the Kaggle task."""
+    """Identities to measure; the frozen set has all 24. Default: the nine of the Kaggle task."""
     _archive: dict[str, str] | None = PrivateAttr(default=None)
 
     @field_validator("split", mode="before", json_schema_input_type=list[Split] | Split | None)
     @classmethod
-    def _one_split(cls, value: Any) -> Any:
+    def _wrap_single_split(cls, value: Any) -> Any:
         return [value] if isinstance(value, str) else value
 
     @model_validator(mode="after")
-    def _one_origin(self) -> Self:
+    def _check_origin(self) -> Self:
         if self.folder is not None and self.url is not None:
             msg = (
                 "give `folder` or `url`, not both. A value such as ${BIASGATE_CIVIL_COMMENTS_URL} "
@@ -275,71 +280,74 @@ class CivilCommentsSource(SourceSettings):
         return self
 
     def downloads(self, cache: Path) -> dict[str, int | None]:
-        """Return the archive, unless it is kept or a folder is given."""
-        archive = path_in_cache(cache, self._address)
+        """Return the archive, unless it is in the cache or a folder is given."""
+        archive = path_in_cache(cache, self._archive_url)
         if self.folder is not None or archive.exists():
             return {}
         size, _ = self.expected
         return {archive.name: size}
 
     def prepare(self, cache: Path) -> Self:
-        """Download the archive and extract the needed files; return the local source."""
+        """Download the archive and extract the needed files; return the source of that folder."""
         if self.folder is not None:
             return self
-        archive, (size, sha256) = path_in_cache(cache, self._address), self.expected
+        archive, (size, sha256) = path_in_cache(cache, self._archive_url), self.expected
         digest = download(
-            self._address,
+            self._archive_url,
             archive,
             size=size,
             sha256=sha256,
-            otherwise=_OTHERWISE,
+            otherwise=_ALTERNATIVE,
             expansion=_EXPANSION,
         )
         folder = archive.parent / digest[:16]
-        layout, splits = self._fitting(archived_files(archive), archive)
-        for name in sorted({layout[split] for split in splits}):
-            if not (folder / name).exists():
-                extract_file(archive, name, folder / name)
+        layout, splits = self._match_layout(archived_files(archive), archive)
+        for file_name in sorted({layout[split] for split in splits}):
+            if not (folder / file_name).exists():
+                extract_file(archive, file_name, folder / file_name)
         local = self.model_copy(update={"folder": folder, "url": None})
-        # The bytes identify a release, whatever a mirror calls it.
-        names = {known: _file_name(address) for address, (_, known) in KNOWN_ARCHIVES.items()}
-        local._archive = {"name": names.get(digest, archive.name), "sha256": digest}  # noqa: SLF001 - its own class
+        # The digest identifies a release, as a mirror may rename the file.
+        release_names = {
+            known: PurePosixPath(url).name for url, (_, known) in KNOWN_ARCHIVES.items()
+        }
+        local._archive = {"name": release_names.get(digest, archive.name), "sha256": digest}  # noqa: SLF001 - its own class
         return local
 
     def files(self) -> list[Path]:
         """Return the files that hold the chosen splits."""
-        layout, splits = self._chosen()
-        return sorted({self._local / layout[split] for split in splits})
+        layout, splits = self._choose_layout()
+        return sorted({self._local_folder / layout[split] for split in splits})
 
     def check(self) -> None:
-        """Refuse a folder that lacks a file or a column; an archive is checked after download."""
+        """Raise an error if the folder lacks files or columns; archives are checked later."""
         if self.folder is not None:
             for path in self.files():
-                require_columns(path, self._columns(path))
+                require_columns(path, self._list_columns(path))
 
     def split_name(self) -> str:
         """Return the chosen splits in a fixed order."""
-        return "+".join(self._chosen()[1])
+        return "+".join(self._choose_layout()[1])
 
     def chunks(self) -> Iterator[pa.Table]:
         """Yield the checked rows of the chosen splits."""
-        layout, splits = self._chosen()
+        layout, splits = self._choose_layout()
         is_clustered = all("article_id" in file_columns(path) for path in self.files())
         seen: Counter[str] = Counter()
         for path in self.files():
-            columns = [*self._columns(path), *["article_id"] * is_clustered]
+            columns = [*self._list_columns(path), *["article_id"] * is_clustered]
             for chunk in read_chunks(path, columns):
-                rows = self._convert(chunk, is_clustered=is_clustered)
+                rows = self._convert_chunk(chunk, is_clustered=is_clustered)
                 if _has_split_column(layout):
-                    in_file = chunk.table.column("split")
-                    seen.update(in_file.to_pylist())
-                    rows = rows.filter(pc.is_in(in_file, value_set=pa.array(splits, in_file.type)))
+                    row_splits = chunk.table.column("split")
+                    seen.update(row_splits.to_pylist())
+                    chosen = pa.array(splits, row_splits.type)
+                    rows = rows.filter(pc.is_in(row_splits, value_set=chosen))
                 yield rows
-        absent = [split for split in splits if not seen[split]]
-        if _has_split_column(layout) and absent:
+        empty_splits = [split for split in splits if not seen[split]]
+        if _has_split_column(layout) and empty_splits:
             counts = ", ".join(f"{split or '(empty)'} ({n} rows)" for split, n in seen.items())
             where = place(file=self.files()[0], column="split")
-            msg = f"split {', '.join(absent)} must have rows; the file has {counts} {where}."
+            msg = f"split {', '.join(empty_splits)} must have rows; the file has {counts} {where}."
             raise InputError(msg)
 
     def measured_identities(self, available: list[str]) -> list[str]:
@@ -347,43 +355,46 @@ class CivilCommentsSource(SourceSettings):
         return available if self.identities == "all" else list(dict.fromkeys(self.identities))
 
     def provenance(self) -> dict[str, JsonValue]:
-        """Return what the frozen rows depend on, also the archive."""
+        """Return the inputs of the frozen rows, including the archive."""
         archive: dict[str, JsonValue] = {"archive": {**self._archive}} if self._archive else {}
         return super().provenance() | archive
 
     @property
-    def _address(self) -> str:
+    def _archive_url(self) -> str:
         return self.url or OFFICIAL_URL
 
     @property
     def expected(self) -> tuple[int | None, str | None]:
-        """Size and SHA-256 that the archive must have."""
-        sha256 = self.sha256 or KNOWN_ARCHIVES.get(self._address, (None, None))[1]
-        sizes = {known: n_bytes for n_bytes, known in KNOWN_ARCHIVES.values()}
+        """Expected size and SHA-256 of the archive; None if unknown."""
+        sha256 = self.sha256 or KNOWN_ARCHIVES.get(self._archive_url, (None, None))[1]
+        sizes = {digest: n_bytes for n_bytes, digest in KNOWN_ARCHIVES.values()}
         return self.size or sizes.get(sha256 or ""), sha256
 
     @property
-    def _local(self) -> Path:
+    def _local_folder(self) -> Path:
         if self.folder is None:
             msg = "prepare() must be called first: it extracts the archive"
             raise RuntimeError(msg)
         return self.folder
 
-    def _chosen(self) -> tuple[Mapping[str, str], list[str]]:
-        if not self._local.is_dir():
-            msg = f"`folder` must be a folder; {self._local} is not."
+    def _choose_layout(self) -> tuple[Mapping[str, str], list[str]]:
+        if not self._local_folder.is_dir():
+            msg = f"`folder` must be a folder; {self._local_folder} is not."
             raise InputError(msg)
-        return self._fitting([path.name for path in self._local.iterdir()], self._local)
+        names = [path.name for path in self._local_folder.iterdir()]
+        return self._match_layout(names, self._local_folder)
 
-    def _fitting(self, names: Collection[str], where: Path) -> tuple[Mapping[str, str], list[str]]:
-        """Choose the first layout that has the chosen splits, by the names of files."""
+    def _match_layout(
+        self, names: Collection[str], where: Path
+    ) -> tuple[Mapping[str, str], list[str]]:
+        """Return the first layout with files for the chosen splits, and the names of the splits."""
         chosen, reasons = self.split or ["test"], []
-        files = [" + ".join(dict.fromkeys(layout.values())) for layout in LAYOUTS]
-        for layout, named in zip(LAYOUTS, files, strict=True):
+        descriptions = [" + ".join(dict.fromkeys(layout.values())) for layout in LAYOUTS]
+        for layout, description in zip(LAYOUTS, descriptions, strict=True):
             if not set(layout.values()) & set(names):
                 continue
             if any(split not in layout and split != "test" for split in chosen):
-                reasons.append(f"{named} has the splits {', '.join(layout)}")
+                reasons.append(f"{description} has the splits {', '.join(layout)}")
                 continue
             tests = [split for split in layout if split.startswith("test")]
             resolved = [[split] if split in layout else tests for split in chosen]
@@ -393,24 +404,26 @@ class CivilCommentsSource(SourceSettings):
                 return layout, splits
             reasons.append(f"for {', '.join(splits)} it lacks {', '.join(missing)}")
         if not reasons:
-            reasons = ["it has none of " + "; ".join(files)]
-        asked = "the test rows" if self.split is None else f"split {', '.join(self.split)}"
-        msg = f"{where} must hold {asked} of Civil Comments; {'; '.join(reasons)}."
+            reasons = ["it has none of " + "; ".join(descriptions)]
+        wanted = "the test rows" if self.split is None else f"split {', '.join(self.split)}"
+        msg = f"{where} must hold {wanted} of Civil Comments; {'; '.join(reasons)}."
         raise InputError(msg)
 
-    def _columns(self, path: Path) -> list[str]:
-        split = ["split"] * _has_split_column(self._chosen()[0])
-        return ["id", "comment_text", self._label_column(path), *IDENTITIES, *split]
+    def _list_columns(self, path: Path) -> list[str]:
+        split = ["split"] * _has_split_column(self._choose_layout()[0])
+        return ["id", "comment_text", self._find_label_column(path), *IDENTITIES, *split]
 
-    def _label_column(self, path: Path) -> str:
-        """Return the label's column: `train.csv` calls toxicity `target`."""
+    def _find_label_column(self, path: Path) -> str:
+        """Return the label's column name; `train.csv` names toxicity `target`."""
         columns = file_columns(path) if self.label == "toxicity" else []
         return "target" if "target" in columns and "toxicity" not in columns else self.label
 
-    def _convert(self, chunk: Chunk, *, is_clustered: bool) -> pa.Table:
+    def _convert_chunk(self, chunk: Chunk, *, is_clustered: bool) -> pa.Table:
         ids = reading.to_ids(chunk, "id")
         text = reading.to_text(chunk, "comment_text", ids)
-        label = reading.to_fractions(chunk, self._label_column(chunk.path), ids, nullable=False)
+        label = reading.to_fractions(
+            chunk, self._find_label_column(chunk.path), ids, nullable=False
+        )
         columns = {"id": ids, "text": text, "label": label}
         if is_clustered:
             columns["cluster"] = reading.to_strings(chunk, "article_id", ids)
@@ -421,5 +434,5 @@ class CivilCommentsSource(SourceSettings):
 
 
 def _has_split_column(layout: Mapping[str, str]) -> bool:
-    """Whether one file holds all splits."""
+    """Check if a single file holds all splits."""
     return len(set(layout.values())) == 1

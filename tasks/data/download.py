@@ -1,9 +1,9 @@
-"""Downloads that survive a broken connection and are verified before they get their name.
+"""Resumable downloads, verified before they get their final name.
 
-The bytes go to `<name>.part`; `<name>.part.json` identifies the version of the remote file. A
-retry, or a later run, asks for the rest of that same version (`Range` with `If-Range`); a file
-that changed meanwhile is downloaded from the start. Only a file of the expected size and
-SHA-256 is renamed to `<name>`; `<name>.json` keeps its digest.
+The bytes are written to `<name>.part`; `<name>.part.json` identifies the version of the remote
+file. A retry, or a later run, requests the rest of the same version (`Range` with `If-Range`). A
+file that has changed is downloaded from the start. Only a file of the expected size and SHA-256 is
+renamed to `<name>`; `<name>.json` keeps its digest.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ Sha256 = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$", to_lower=Tru
 TRIES = 5
 WAIT_S = 1.0
 _TIMEOUT = httpx.Timeout(60.0, connect=20.0)
-_TRY_AGAIN = {408, 425, 429, 500, 502, 503, 504}
+_RETRY_STATUSES = {408, 425, 429, 500, 502, 503, 504}
 
 
-class _Cut(Exception):  # noqa: N818 - never leaves this module
-    """One try ended early; a retry may succeed."""
+class _InterruptedTry(Exception):  # noqa: N818 - never leaves this module
+    """An incomplete try; a retry may succeed."""
 
 
 def download(
@@ -53,35 +53,57 @@ def download(
     otherwise: str = "",
     expansion: float = 1.0,
 ) -> str:
-    """Download a file, unless a complete and verified copy exists; return its SHA-256.
+    """Download a file unless a complete and verified copy exists; return its SHA-256.
 
-    A file that does not fit on the disk, or is not the expected one, is refused. Proxies are taken
-    from the environment.
+    Proxies are taken from the environment.
 
-    `size`, `sha256`: size in bytes and digest in hexadecimal, if known. `otherwise`: what to do
-    without the download, for the error text. `expansion`: disk space for the file and everything
-    that is made of it, in multiples of its size.
+    Parameters
+    ----------
+    url : str
+        Address of the file.
+    path : Path
+        Local path of the file.
+    size : int, optional
+        Expected size in bytes.
+    sha256 : str, optional
+        Expected digest in hexadecimal.
+    otherwise : str
+        Alternative to the download, for error texts.
+    expansion : float
+        Disk space for the file and everything made from it, in multiples of its size.
+
+    Returns
+    -------
+    str
+        SHA-256 of the file in hexadecimal.
+
+    Raises
+    ------
+    InputError
+        If the file does not fit on the disk, cannot be downloaded, or has another size or digest.
     """
     with refuse_full_disk(path.parent, f"to download {path.name}"), locked(path):
         record_file = path.with_name(f"{path.name}.json")
         if path.exists():
             record = _read_json(record_file)
-            expected = sha256 or (record.get("sha256") if record.get("url") == _key(url) else None)
+            expected = sha256 or (
+                record.get("sha256") if record.get("url") == _hash_url(url) else None
+            )
             digest = file_digest(path)
             if digest == expected:
                 return digest
-        part = _Part(url, path.with_name(f"{path.name}.part"), size, otherwise, expansion)
-        part.fetch()
-        digest = part.verify(sha256)
-        write_json(record_file, {"url": _key(url), "sha256": digest})
-        part.path.replace(path)
-        part.version_file.unlink(missing_ok=True)
+        partial = _PartialFile(url, path.with_name(f"{path.name}.part"), size, otherwise, expansion)
+        partial.fetch()
+        digest = partial.verify(sha256)
+        write_json(record_file, {"url": _hash_url(url), "sha256": digest})
+        partial.path.replace(path)
+        partial.version_file.unlink(missing_ok=True)
         return digest
 
 
 def path_in_cache(cache: Path, url: str) -> Path:
-    """Return where the file at an address is kept."""
-    return cache / _key(url)[:16] / PurePosixPath(urlsplit(url).path).name
+    """Return the path of a URL's file in the cache."""
+    return cache / _hash_url(url)[:16] / PurePosixPath(urlsplit(url).path).name
 
 
 def redact_url(url: str) -> str:
@@ -91,8 +113,8 @@ def redact_url(url: str) -> str:
 
 
 @dataclass(frozen=True)
-class _Part:
-    """What has arrived of a file, and how to get the rest."""
+class _PartialFile:
+    """The received part of a file, which `fetch` completes."""
 
     url: str
     path: Path
@@ -113,24 +135,24 @@ class _Part:
         self.version_file.unlink(missing_ok=True)
 
     def fetch(self) -> None:
-        """Complete the file, retrying as long as tries make progress."""
-        failures, best = 0, self.length
+        """Complete the file; give up after several tries without progress."""
+        n_failures, longest = 0, self.length
         with httpx.Client(follow_redirects=True, timeout=_TIMEOUT) as client:
             while True:
                 try:
                     return self._fetch_rest(client)
-                except (httpx.RequestError, _Cut) as error:
-                    failures = 1 if self.length > best else failures + 1
-                    best = max(best, self.length)
-                    if failures >= TRIES:
-                        kept = f" The first {self.length} bytes are kept: run again to resume."
+                except (httpx.RequestError, _InterruptedTry) as error:
+                    n_failures = 1 if self.length > longest else n_failures + 1
+                    longest = max(longest, self.length)
+                    if n_failures >= TRIES:
+                        hint = f" The first {self.length} bytes are kept: run again to resume."
                         msg = (
                             f"the download of {redact_url(self.url)} failed {TRIES} times in a "
                             f"row: {str(error).strip() or type(error).__name__}."
-                            f"{kept * (self.length > 0)} {self.otherwise}"
+                            f"{hint * (self.length > 0)} {self.otherwise}"
                         )
                         raise InputError(msg.rstrip()) from error
-                    time.sleep(WAIT_S * 2 ** (failures - 1))
+                    time.sleep(WAIT_S * 2 ** (n_failures - 1))
                 except OSError as error:
                     if error.errno in FULL_DISK:
                         raise
@@ -139,27 +161,27 @@ class _Part:
                     raise InputError(msg) from error
 
     def verify(self, sha256: str | None) -> str:
-        """Return the digest of the complete file; discard and refuse one that is not expected."""
+        """Return the digest of the complete file; discard and refuse an unexpected file."""
         n_bytes, digest = self.length, file_digest(self.path)
-        for rule, setting, expected, got in (
+        for rule, setting, expected, actual in (
             ("bytes", "size", self.size, n_bytes),
             ("SHA-256", "sha256", sha256, digest),
         ):
-            if expected is not None and expected != got:
+            if expected is not None and expected != actual:
                 self.discard()
-                # The first characters too: all of them are masked if a variable holds them.
-                begin = f" ({str(expected)[:12]}...)" if setting == "sha256" else ""
+                # Repeat the first characters: logs may mask a digest that a variable holds.
+                prefix = f" ({str(expected)[:12]}...)" if setting == "sha256" else ""
                 msg = (
-                    f"the file at {redact_url(self.url)} must have {rule} {expected}{begin}; it "
-                    f"has {got} and {n_bytes:,} bytes. The download was deleted: it is damaged, or "
-                    f"not the expected file. If you mean this file, set `{setting}` to {got}."
+                    f"the file at {redact_url(self.url)} must have {rule} {expected}{prefix}; it "
+                    f"has {actual} and {n_bytes:,} bytes. The download was deleted: it is damaged, "
+                    f"or not the expected file. If you mean this file, set `{setting}` to {actual}."
                 )
                 raise InputError(msg)
         return digest
 
     def _fetch_rest(self, client: httpx.Client) -> None:
         version = _read_json(self.version_file)
-        resumable = version.get("url") == _key(self.url) and version.get("validator")
+        resumable = version.get("url") == _hash_url(self.url) and version.get("validator")
         start = self.length if resumable else 0
         if start and start == version.get("total"):
             return
@@ -168,13 +190,13 @@ class _Part:
             headers |= {"Range": f"bytes={start}-", "If-Range": str(version["validator"])}
         with client.stream("GET", self.url, headers=headers) as response:
             self._refuse_status(response)
-            start, total, validator = self._extent(response, start)
+            start, total, validator = self._read_extent(response, start)
             if start and (
                 validator != version["validator"] or version.get("total") not in {None, total}
             ):
-                # Some servers honour Range but not If-Range: this is the rest of another version.
+                # Servers that ignore If-Range send the rest of another version.
                 self.discard()
-                raise _Cut("the file changed on the server")
+                raise _InterruptedTry("the file changed on the server")
             if self.size is not None and total is not None and total != self.size:
                 msg = (
                     f"the file at {redact_url(self.url)} must have {self.size} bytes; the server "
@@ -182,21 +204,21 @@ class _Part:
                     "`sha256`."
                 )
                 raise InputError(msg)
-            self._announce(start, self.size if total is None else total)
+            self._report_start(start, self.size if total is None else total)
             if not start:
                 self.discard()
-                content = {"url": _key(self.url), "validator": validator, "total": total}
+                content = {"url": _hash_url(self.url), "validator": validator, "total": total}
                 write_json(self.version_file, content)
-            self._append(response, start, total)
+            self._append_body(response, start, total)
 
     def _refuse_status(self, response: httpx.Response) -> None:
         status = response.status_code
-        if status in _TRY_AGAIN:
+        if status in _RETRY_STATUSES:
             reason = f"the server answered {status} {response.reason_phrase}"
-            raise _Cut(reason)
+            raise _InterruptedTry(reason)
         if status == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
             self.discard()
-            raise _Cut("the server has fewer bytes than were received")
+            raise _InterruptedTry("the server has fewer bytes than were received")
         if status not in {httpx.codes.OK, httpx.codes.PARTIAL_CONTENT}:
             msg = (
                 f"{redact_url(self.url)} must be a file that can be downloaded; the server "
@@ -204,11 +226,13 @@ class _Part:
             )
             raise InputError(msg.rstrip())
 
-    def _extent(self, response: httpx.Response, start: int) -> tuple[int, int | None, str | None]:
-        """Return where the body starts in the file, the file's length, and its version.
+    def _read_extent(
+        self, response: httpx.Response, start: int
+    ) -> tuple[int, int | None, str | None]:
+        """Return the body's offset in the file, the file's length, and its version.
 
-        The last two are None if the server does not report them or compresses the file. A weak
-        ETag does not identify a version.
+        Length and version are None if the server does not report them or compresses the file. A
+        weak ETag does not identify a version.
         """
         headers = response.headers
         if _is_encoded(response):
@@ -219,26 +243,28 @@ class _Part:
         if response.status_code != httpx.codes.PARTIAL_CONTENT:
             length = headers.get("content-length")
             return 0, None if length is None else int(length), validator
-        sent = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", headers.get("content-range", "").strip())
-        if sent is None or int(sent[1]) != start or sent[2] == "*":
+        extent = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", headers.get("content-range", "").strip())
+        if extent is None or int(extent[1]) != start or extent[2] == "*":
             self.discard()
-            raise _Cut("the server answered with a different part of the file than requested")
-        return start, int(sent[2]), validator
+            raise _InterruptedTry(
+                "the server answered with a different part of the file than requested"
+            )
+        return start, int(extent[2]), validator
 
-    def _announce(self, start: int, total: int | None) -> None:
-        """Report a download before its first byte; refuse it if the disk is too small."""
+    def _report_start(self, start: int, total: int | None) -> None:
+        """Print size and host before the first byte; refuse a file that the disk cannot hold."""
         name, host = self.path.stem, urlsplit(redact_url(self.url)).netloc
         if total is None:
             say(f"downloading {name} from {host}, which does not report its size")
             return
-        all_bytes, unpacked = self.expansion * total, self.expansion > 1
-        purpose = f"to download {name}" + " and to unpack and freeze it" * unpacked
-        require_space(self.path.parent, all_bytes - start, purpose, self.otherwise)
-        here = f", {shown_size(start)} already here" * (start > 0)
-        in_all = f"; about {shown_size(all_bytes)} of disk in all" * unpacked
-        say(f"downloading {name} ({shown_size(total)}{here}) from {host}{in_all}")
+        n_bytes, is_unpacked = self.expansion * total, self.expansion > 1
+        purpose = f"to download {name}" + " and to unpack and freeze it" * is_unpacked
+        require_space(self.path.parent, n_bytes - start, purpose, self.otherwise)
+        received = f", {shown_size(start)} already here" * (start > 0)
+        needed = f"; about {shown_size(n_bytes)} of disk in all" * is_unpacked
+        say(f"downloading {name} ({shown_size(total)}{received}) from {host}{needed}")
 
-    def _append(self, response: httpx.Response, start: int, total: int | None) -> None:
+    def _append_body(self, response: httpx.Response, start: int, total: int | None) -> None:
         blocks = response.iter_bytes() if _is_encoded(response) else response.iter_raw()
         with (
             self.path.open("ab") as stream,
@@ -250,15 +276,15 @@ class _Part:
                 advance(len(block))
         if total is not None and self.length != total:
             reason = f"the connection ended after {self.length} of {total} bytes"
-            raise _Cut(reason)
+            raise _InterruptedTry(reason)
 
 
 def _is_encoded(response: httpx.Response) -> bool:
     return bool(response.headers.get("content-encoding", "identity") != "identity")
 
 
-def _key(url: str) -> str:
-    """Return a digest of a URL, because its secrets must not be written to disk."""
+def _hash_url(url: str) -> str:
+    """Return a digest of a URL, as its secrets must not be written to disk."""
     return hashlib.sha256(url.encode()).hexdigest()
 
 

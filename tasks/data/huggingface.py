@@ -44,31 +44,31 @@ from biasgate.tasks.data.mapped import MappedSource
 
 Commit = Annotated[str, StringConstraints(pattern="^[0-9a-f]{40}$")]
 HubName = Annotated[str, StringConstraints(pattern=r"^[\w.-]+/[\w.-]+$")]
-_OTHERWISE = "Or download the file elsewhere and give its path instead of `url`."
+_ALTERNATIVE = "Or download the file elsewhere and give its path instead of `url`."
 
 
 class ParquetFile(Settings):
-    """A Parquet file, here or elsewhere."""
+    """A Parquet file, local or remote."""
 
     path: ConfigPath | None = None
-    """A local file."""
+    """Path of a local file."""
     url: (
         Annotated[str, StringConstraints(pattern=r"^https?://[^/]+/.*\.parquet(\?.*)?$")] | None
     ) = None
-    """Or its address."""
+    """Or the address of a remote file."""
     sha256: Sha256 | None = None
-    """Its digest; needed with `url`."""
+    """SHA-256 of the file; required with `url`."""
 
     @model_validator(mode="before")
     @classmethod
-    def _read_path(cls, value: Any) -> Any:
+    def _wrap_path(cls, value: Any) -> Any:
         if isinstance(value, str) and value.startswith(("http://", "https://")):
             msg = "must be {url: ..., sha256: ...}: a downloaded file is pinned by its digest"
             raise ValueError(msg)
         return {"path": value} if isinstance(value, str | Path) else value
 
     @model_validator(mode="after")
-    def _pinned(self) -> Self:
+    def _check_pinned(self) -> Self:
         if (self.path is None) == (self.url is None):
             msg = "give `path` or `url`"
             raise ValueError(msg)
@@ -91,11 +91,11 @@ class HuggingFaceSource(MappedSource):
 
     source: Literal["huggingface"]
     dataset: HubName | None = None
-    """Its name on the hub, as in `google/civil_comments`; with `revision`."""
+    """Name on the hub, as in `google/civil_comments`; with `revision`."""
     revision: Commit | None = None
     """The full hash of a commit of `dataset`."""
     folder: ConfigPath | None = None
-    """Or a local copy of such a repository."""
+    """Or a local copy of a repository of the hub."""
     parquet: Annotated[tuple[ParquetFile, ...], Field(min_length=1)] | None = None
     """Or Parquet files: paths, or `{url: ..., sha256: ...}`."""
     config: str | None = None
@@ -103,14 +103,14 @@ class HuggingFaceSource(MappedSource):
     split: str | None = None
     """The split of the data set."""
     part: Part = "all"
-    """A part of the split, chosen by a hash of the text (or of the id, without text)."""
+    """A part of the split, chosen by a hash of the text (without text: of the id)."""
     test_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.3
     """Fraction of the rows in `test`."""
-    _local: tuple[Path, ...] = PrivateAttr(default=())
+    _local_files: tuple[Path, ...] = PrivateAttr(default=())
 
     @field_validator("revision", mode="before")
     @classmethod
-    def _is_a_commit(cls, value: Any) -> Any:
+    def _require_commit_hash(cls, value: Any) -> Any:
         if isinstance(value, str) and not (len(value) == 40 and value.isalnum()):
             msg = (
                 f"must be the full hash of a commit, 40 hexadecimal digits: a branch, a tag or a "
@@ -121,7 +121,7 @@ class HuggingFaceSource(MappedSource):
         return value
 
     @model_validator(mode="after")
-    def _one_origin(self) -> Self:
+    def _check_origin(self) -> Self:
         origins = [self.dataset, self.folder, self.parquet]
         if sum(origin is not None for origin in origins) != 1:
             msg = "give either `dataset`, `folder` or `parquet`"
@@ -141,10 +141,10 @@ class HuggingFaceSource(MappedSource):
         return self
 
     def check(self) -> None:
-        """Refuse missing files or columns; a data set is checked when it was loaded."""
-        if self._local or self.parquet is not None:
+        """Raise an error if files or columns are missing; a data set is checked when loaded."""
+        if self._local_files or self.parquet is not None:
             for path in self.files():
-                require_columns(path, self._columns())
+                require_columns(path, self._list_columns())
             return
         if find_spec("datasets") is None:
             msg = (
@@ -157,51 +157,52 @@ class HuggingFaceSource(MappedSource):
             raise InputError(msg)
 
     def prepare(self, cache: Path) -> Self:
-        """Download what is missing; return the source of local Parquet files."""
+        """Download missing files; return a source that reads local Parquet files."""
         local = self.model_copy()
         if self.parquet is not None:
-            local._local = tuple(_fetch(file, cache) for file in self.parquet)  # noqa: SLF001 - its own class
+            local._local_files = tuple(_fetch_parquet(file, cache) for file in self.parquet)  # noqa: SLF001 - its own class
         else:
-            local._local = (_export(self, self._columns(), cache),)  # noqa: SLF001 - its own class
+            local._local_files = (_export_parquet(self, self._list_columns(), cache),)  # noqa: SLF001 - its own class
         return local
 
     def files(self) -> list[Path]:
         """Return the local Parquet files."""
-        given = [file.path for file in self.parquet or () if file.path is not None]
-        return list(self._local) or given
+        configured = [file.path for file in self.parquet or () if file.path is not None]
+        return list(self._local_files) or configured
 
     def provenance(self) -> dict[str, JsonValue]:
-        """Return what the frozen rows depend on: options, and files by content, in order."""
-        named = {f"{at} {path.name}": path for at, path in enumerate(self._local)}
-        digests: JsonValue = {name: file_digest(path) for name, path in named.items()}
+        """Return the inputs of the frozen rows: options, and digests of the files in order."""
+        digests: JsonValue = {
+            f"{i} {path.name}": file_digest(path) for i, path in enumerate(self._local_files)
+        }
         return super().provenance() | {"files": digests}
 
     def split_name(self) -> str:
-        """Return the split and the part of it."""
+        """Return the names of the split and of its part."""
         part = self.part if self.part == "all" else f"{self.part} of {self.test_fraction}"
         return part if self.split is None else f"{self.split}, {part}"
 
     @property
     def repository(self) -> str:
-        """The name of the data set on the hub, or the folder, for messages."""
+        """Name of the data set on the hub, or its folder, for messages."""
         return self.dataset or str(self.folder)
 
-    def _raw_chunks(self, columns: list[str]) -> Iterator[Chunk]:
+    def _read_raw_chunks(self, columns: list[str]) -> Iterator[Chunk]:
         n_before = 0
-        for path in self._local:
+        for path in self._local_files:
             for chunk in read_chunks(path, columns):
                 yield replace(chunk, rows_before=n_before)
             n_before += pq.read_metadata(path).num_rows
 
-    def _part(self, table: pa.Table) -> pa.Table:
+    def _select_part(self, table: pa.Table) -> pa.Table:
         return rows_of_part(table, self.part, self.test_fraction)
 
 
-def _fetch(file: ParquetFile, cache: Path) -> Path:
-    """Return the local path of a file, after a check of its digest."""
+def _fetch_parquet(file: ParquetFile, cache: Path) -> Path:
+    """Download a file if it is remote, check its digest, and return its local path."""
     if file.url is not None:
         path = path_in_cache(cache, file.url)
-        download(file.url, path, sha256=file.sha256, otherwise=_OTHERWISE)
+        download(file.url, path, sha256=file.sha256, otherwise=_ALTERNATIVE)
         return path
     path = file.path or Path()
     if file.sha256 is not None and (digest := file_digest(path)) != file.sha256:
@@ -212,19 +213,19 @@ def _fetch(file: ParquetFile, cache: Path) -> Path:
     return path
 
 
-_ROWS_A_STEP = 10_000
-# What `datasets` says of a configuration that is missing or unknown.
-_CONFIGS = re.compile(r"(?:Available|available configs): (\[[^]]*\])")
+_STEP_ROWS = 10_000
+# The list in the error of `datasets` about a missing or unknown configuration.
+_CONFIG_LIST = re.compile(r"(?:Available|available configs): (\[[^]]*\])")
 _FORMATS = ("parquet", "csv", "json", "arrow")
-_CONVERSION = 1  # increase this when the same split gives another file
+_CONVERSION = 1  # increase this number when the same split gives different rows
 
 
-def _export(source: HuggingFaceSource, columns: Sequence[str], cache: Path) -> Path:
-    """Return the Parquet file with these columns of the split; make it if it is missing.
+def _export_parquet(source: HuggingFaceSource, columns: Sequence[str], cache: Path) -> Path:
+    """Return the path of a Parquet file with these columns of the split; write it if missing.
 
-    A file that was made once needs no network. Codes of classes become the names of the classes.
+    An existing file is used without network access. Class codes are replaced with class names.
     """
-    # A folder counts by content.
+    # A folder is identified by its content.
     revision = source.revision if source.folder is None else folder_digest(source.folder)
     origin = [source.dataset, revision, source.config, source.split]
     key = json_digest([origin, sorted(set(columns)), _CONVERSION])[:16]
@@ -233,46 +234,49 @@ def _export(source: HuggingFaceSource, columns: Sequence[str], cache: Path) -> P
     with locked(path):
         if path.exists() and record.exists() and file_digest(path) in record.read_text("utf-8"):
             return path
-        with _loaded(source, path.parent) as rows:
-            known = rows.column_names
-            if missing := [name for name in columns if name not in known]:
+        with _load_split(source, path.parent) as rows:
+            present = rows.column_names
+            if missing := [name for name in columns if name not in present]:
                 msg = (
                     f"data set {source.repository} must have the column {missing[0]!r}; it has "
-                    f"{shown_names(known)}.{did_you_mean(missing[0], known)}"
+                    f"{shown_names(present)}.{did_you_mean(missing[0], present)}"
                 )
                 raise InputError(msg)
-            _write(rows.select_columns(list(dict.fromkeys(columns))), path, source)
+            _write_parquet(rows.select_columns(list(dict.fromkeys(columns))), path, source)
         write_json(record, {"sha256": file_digest(path)})
     return path
 
 
 @contextmanager
-def _loaded(source: HuggingFaceSource, home: Path) -> Iterator[Any]:
-    """Yield the rows of the split; files that `datasets` writes meanwhile are removed."""
+def _load_split(source: HuggingFaceSource, home: Path) -> Iterator[Any]:
+    """Load the split and yield its rows; remove the files that `datasets` writes."""
     import datasets  # noqa: PLC0415 - takes seconds, and is an extra
 
-    with tempfile.TemporaryDirectory(prefix=".loading-", dir=home) as scratch, _quiet(datasets):
+    with (
+        tempfile.TemporaryDirectory(prefix=".loading-", dir=home) as scratch,
+        _silence_datasets(datasets),
+    ):
         try:
             builder = datasets.load_dataset_builder(
-                # With the prefix, a folder of the same name in the working directory is not taken.
+                # The prefix excludes a folder of the same name in the working directory.
                 f"hf://datasets/{source.dataset}" if source.dataset else str(source.folder),
                 source.config,
                 revision=source.revision,
                 cache_dir=scratch,
             )
-            _refuse_unfit(builder, source)
+            _check_builder(builder, source)
             builder.download_and_prepare()
             rows = builder.as_dataset(split=source.split)
         except Exception as error:
             if isinstance(error, InputError):
                 raise
-            msg = f"data set {source.repository} {_reason(error, source)}."
+            msg = f"data set {source.repository} {_describe_error(error, source)}."
             raise InputError(msg) from None  # its text may quote a comment
         yield rows
 
 
-def _reason(error: Exception, source: HuggingFaceSource) -> str:
-    """Return what is wrong; texts of other libraries only if they cannot quote a comment."""
+def _describe_error(error: Exception, source: HuggingFaceSource) -> str:
+    """Return the cause of a failed load; quote an error only if it cannot contain a comment."""
     import httpx  # noqa: PLC0415
     from datasets import exceptions  # noqa: PLC0415
 
@@ -289,9 +293,9 @@ def _reason(error: Exception, source: HuggingFaceSource) -> str:
             "must be data files; it has a loading script, and scripts of data sets are not run. "
             "Give its Parquet files with `parquet`"
         )
-    if isinstance(error, ValueError) and (configs := _CONFIGS.search(text)):
-        given = "missing" if source.config is None else repr(source.config)
-        return f"needs a `config` from {configs[1]}; it is {given}"
+    if isinstance(error, ValueError) and (configs := _CONFIG_LIST.search(text)):
+        shown = "missing" if source.config is None else repr(source.config)
+        return f"needs a `config` from {configs[1]}; it is {shown}"
     if isinstance(error, ConnectionError | httpx.HTTPError):
         return (
             f"must be reachable; got {type(error).__name__}. Run again, or copy the repository to "
@@ -303,15 +307,15 @@ def _reason(error: Exception, source: HuggingFaceSource) -> str:
     )
 
 
-def _refuse_unfit(builder: Any, source: HuggingFaceSource) -> None:
-    """Refuse other formats than tables, a missing split, and rows from elsewhere."""
-    named, split, files = source.repository, source.split or "", builder.config.data_files
+def _check_builder(builder: Any, source: HuggingFaceSource) -> None:
+    """Refuse formats without columns, a missing split, and data files of another repository."""
+    name, split, files = source.repository, source.split or "", builder.config.data_files
     kind = type(builder).__module__.rpartition(".")[2]
     if kind not in _FORMATS:
-        msg = f"data set {named} must be Parquet, CSV, JSON lines or Arrow; it is read as {kind!r}."
+        msg = f"data set {name} must be Parquet, CSV, JSON lines or Arrow; it is read as {kind!r}."
         raise InputError(msg)
     if split not in files:
-        msg = f"data set {named} must have the split {split!r}; it has {', '.join(files)}."
+        msg = f"data set {name} must have the split {split!r}; it has {', '.join(files)}."
         raise InputError(msg + did_you_mean(split, list(files)))
     paths = [path for paths in files.values() for path in paths]
     home = f"hf://datasets/{source.dataset}@{source.revision}/"
@@ -320,19 +324,21 @@ def _refuse_unfit(builder: Any, source: HuggingFaceSource) -> None:
         paths = [str(Path(path).resolve()) for path in paths]
     if not all(path.startswith(home) for path in paths):
         msg = (
-            f"data set {named} must have its own data files; its README names a file elsewhere, "
+            f"data set {name} must have its own data files; its README names a file elsewhere, "
             "which the digest of the data set does not cover."
         )
         raise InputError(msg)
 
 
-def _write(rows: Any, path: Path, source: HuggingFaceSource) -> None:
-    # Of columns of lists, the feature of their values.
-    features = {column: getattr(one, "feature", one) for column, one in rows.features.items()}
+def _write_parquet(rows: Any, path: Path, source: HuggingFaceSource) -> None:
+    # A column of lists has the feature of its values in the attribute `feature`.
+    features = {
+        column: getattr(feature, "feature", feature) for column, feature in rows.features.items()
+    }
     purpose = f"reading {source.repository}"
     with whole_file(path) as temporary, progress(purpose, total=len(rows)) as advance:
         writer: pq.ParquetWriter | None = None
-        for chunk in rows.with_format("arrow").iter(batch_size=_ROWS_A_STEP):
+        for chunk in rows.with_format("arrow").iter(batch_size=_STEP_ROWS):
             columns = {column: chunk[column] for column in chunk.column_names}
             for column, feature in features.items():
                 if names := getattr(feature, "names", None):
@@ -342,24 +348,24 @@ def _write(rows: Any, path: Path, source: HuggingFaceSource) -> None:
             writer.write_table(table)
             advance(table.num_rows)
         if writer is None:
-            named = f"split {source.split!r} of data set {source.repository}"
-            msg = f"{named} must have rows; it has none."
+            name = f"split {source.split!r} of data set {source.repository}"
+            msg = f"{name} must have rows; it has none."
             raise InputError(msg)
         writer.close()
 
 
 def _name_classes(codes: pa.Array, names: list[str]) -> pa.Array:
-    """Return the names of codes, also in lists; -1 means that there is none."""
+    """Replace class codes with names, also in lists; the code -1 becomes null."""
     if pa.types.is_list(codes.type) or pa.types.is_large_list(codes.type):
         values = _name_classes(codes.values, names)
         return type(codes).from_arrays(codes.offsets, values, mask=codes.is_null())
-    known = pc.if_else(pc.less(codes, 0), None, codes)
-    return pa.array(names, pa.string()).take(known)
+    valid = pc.if_else(pc.less(codes, 0), None, codes)
+    return pa.array(names, pa.string()).take(valid)
 
 
 @contextmanager
-def _quiet(datasets: Any) -> Iterator[None]:
-    """Let `datasets` draw no bars, log no rows, and tell nobody what is loaded."""
+def _silence_datasets(datasets: Any) -> Iterator[None]:
+    """Disable progress bars, logs, which may quote rows, and usage statistics of `datasets`."""
     level, bars = datasets.logging.get_verbosity(), datasets.is_progress_bar_enabled()
     counts = datasets.config.HF_UPDATE_DOWNLOAD_COUNTS
     datasets.logging.set_verbosity(logging.CRITICAL)

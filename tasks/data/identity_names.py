@@ -1,4 +1,4 @@
-"""Identities by name: the options, and names that can be parts of MLflow's keys."""
+"""Names of identities: their options, and their use in MLflow keys."""
 
 from __future__ import annotations
 
@@ -12,29 +12,27 @@ from bias_metrics.metrics import SUBGROUP_METRICS, list_changed_metrics
 from biasgate.tasks.common.printable import without_invisible
 from biasgate.tasks.common.settings import Settings
 
-_MLFLOW_KEY = 250
-_LONGEST_PREFIX = max(map(len, [*SUBGROUP_METRICS, *list_changed_metrics(), "n_positive"])) + len(
-    "/"
-)
-MOST_CHARACTERS = _MLFLOW_KEY - _LONGEST_PREFIX
+_MAX_KEY_LENGTH = 250
+_PREFIXES = [*SUBGROUP_METRICS, *list_changed_metrics(), "n_positive"]
+MOST_CHARACTERS = _MAX_KEY_LENGTH - max(map(len, _PREFIXES)) - len("/")
 
 
 def metric_name(subgroup: str) -> str:
-    """Return a subgroup's name in an MLflow key: other characters become `_`."""
+    """Return a subgroup's name for MLflow keys; characters that MLflow refuses become `_`."""
     return "".join(char if char.isalnum() or char in "_-. :" else "_" for char in subgroup)
 
 
 def check_identity_names(names: Iterable[str]) -> None:
-    """Refuse names that MLflow cannot store, before anything is measured.
+    """Refuse names that MLflow cannot store.
 
-    Names that are empty, paths or too long, that have control characters, and two names that look
-    the same or would get the same key.
+    A name must not be empty, too long or a path, and must not contain control characters. Two names
+    must not look the same, and must not have the same MLflow key.
     """
-    keys: dict[str, str] = {}
-    seen: dict[str, str] = {}
+    names_by_key: dict[str, str] = {}
+    names_by_look: dict[str, str] = {}
     for name in names:
         visible = " ".join(without_invisible(unicodedata.normalize("NFKC", name)).split())
-        if (other := seen.setdefault(visible, name)) != name:
+        if (other := names_by_look.setdefault(visible, name)) != name:
             msg = (
                 f"names of identities must look different; {other!a} and {name!a} are "
                 "the same text in Unicode, or differ by invisible characters; rename either"
@@ -44,8 +42,9 @@ def check_identity_names(names: Iterable[str]) -> None:
         if not 0 < len(key) <= MOST_CHARACTERS or key.strip() in {"", ".", ".."}:
             msg = (
                 f"the name of an identity must have 1 to {MOST_CHARACTERS} characters and must not "
-                f"be a path, since it is part of MLflow keys, which have at most {_MLFLOW_KEY}; "
-                f"got {name[:20]!r}{'...' if len(name) > 20 else ''} with {len(name)} characters"
+                "be a path, since it is part of MLflow keys, which have at most "
+                f"{_MAX_KEY_LENGTH}; got {name[:20]!r}{'...' if len(name) > 20 else ''} with "
+                f"{len(name)} characters"
             )
             raise ValueError(msg)
         if any(unicodedata.category(char) == "Cc" for char in name):
@@ -54,17 +53,17 @@ def check_identity_names(names: Iterable[str]) -> None:
                 f"got {name[:20]!r}. Name the column, as in `identities: {{muslim: COLUMN}}`"
             )
             raise ValueError(msg)
-        if key in keys:
+        if key in names_by_key:
             msg = (
-                f"names of identities must differ in letters and digits, since both {keys[key]!r} "
-                f"and {name!r} are {key!r} in MLflow; rename either"
+                "names of identities must differ in letters and digits, since both "
+                f"{names_by_key[key]!r} and {name!r} are {key!r} in MLflow; rename either"
             )
             raise ValueError(msg)
-        keys[key] = name
+        names_by_key[key] = name
 
 
 def named_by_themselves(value: Any) -> Any:
-    """Return a list of terms as a dict, in which each names itself; other values unchanged."""
+    """Expand a list of terms to a dict from each term to itself; return other values unchanged."""
     if not isinstance(value, list):
         return value
     if not all(isinstance(term, str) for term in value):
@@ -78,16 +77,16 @@ Terms = Annotated[
     dict[str, Annotated[list[Term], Field(min_length=1)]],
     BeforeValidator(named_by_themselves, json_schema_input_type=dict[str, list[str]] | list[str]),
 ]
-"""The words of each identity, as in `{muslim: [muslim, muslims]}`, or `[muslim]`."""
+"""Words by identity, as in `{muslim: [muslim, muslims]}`, or `[muslim]`."""
 
 
 class NamedIdentities(Settings):
-    """The column in which the names of the identities that a comment mentions stand."""
+    """A column with the names of the identities that a comment mentions."""
 
     column: str
-    """Column of names: one in each row, or a list."""
+    """Column of names: a name or a list of names in each row."""
     names: Annotated[Terms, Field(min_length=1)]
-    """The names of each identity, as in `{muslim: [Muslim, Muslims]}`, or `[muslim]`."""
+    """Names by identity, as in `{muslim: [Muslim, Muslims]}`, or `[muslim]`."""
     separator: Annotated[str, StringConstraints(min_length=1)] | None = None
-    """What separates several names in one cell of text, as in `","`; lists need none. (That of a
-    CSV's columns is the set's `separator`.)"""
+    """Separator of the names in a cell of text, as in `","`; not needed for lists. (The set's
+    `separator` separates the columns of a CSV file.)"""

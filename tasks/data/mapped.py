@@ -1,4 +1,4 @@
-"""Sources of labelled comments in a table: which column means what, and how it is converted."""
+"""Sources of labelled comments in a table: options that map its columns, and the conversion."""
 
 from __future__ import annotations
 
@@ -48,51 +48,51 @@ from biasgate.tasks.data.terms import Matching, TermMatcher
 
 Columns = Annotated[tuple[str, ...], Field(min_length=2)]
 _IDENTITY_COLUMNS = TypeAdapter(dict[str, str])
-_MOST_SLICES, _LONGEST_VALUE = 200, 60
-_HINT = (
+_MAX_SLICES, _MAX_VALUE_LENGTH = 200, 60
+_FRACTION_HINT = (
     " Divide percentages by 100. Set counts above 0 to 1, in pandas `(t['{0}'] > "
     "0).astype(int)`. Leave unrated cells empty."
 )
-_IF_WORDS = " Replace its words with 1 and 0, in pandas `t['{0}'].map(WORDS)`."
+_WORDS_HINT = " Replace its words with 1 and 0, in pandas `t['{0}'].map(WORDS)`."
 
 
 class MappedSource(SourceSettings):
     """Labelled comments in the columns of a table."""
 
     id: str = "id"
-    """Column of the ids, or `row_number` to number the rows from 0. Ids are kept with scores, so a
-    column whose values look like comments is refused: four words or more, or long text of a script
-    without spaces."""
+    """Column of the ids, or `row_number` to number the rows from 0. Ids are stored with scores, so
+    values that look like comments are refused: four words or more, or long text in a script without
+    spaces."""
     label: str | Columns = "label"
-    """Column of the label: a fraction of raters, 0 or 1, or true or false. Several columns are
-    kinds of toxicity, of which the highest counts."""
+    """Column of the label: a fraction of raters, 0 or 1, or true or false. If several columns are
+    named, as for kinds of toxicity, the label is their maximum."""
     label_values: LabelValues | None = None
-    """What the values of a label column mean, as in `{toxic: 1, nontoxic: 0}`. Rows with a value
-    that means null are left out, and counted; a mapping of nulls alone, as in `{"-1": null}`,
-    leaves other values as they are."""
+    """Meaning of the values of a label column, as in `{toxic: 1, nontoxic: 0}`. Rows with a value
+    mapped to null are excluded and counted; a mapping with nulls only, as in `{"-1": null}`, leaves
+    other values unchanged."""
     text: str | None = None
-    """Column of the comment; needed where a model is run, and by `terms`."""
+    """Column of the comment; required to run a model, and by `terms`."""
     cluster: str | None = None
-    """Column of the article, thread or template. Rows of one cluster are not independent, and the
-    intervals allow for that; there is none where a compared class is in fewer than 20 clusters."""
+    """Column of the article, thread or template. Rows of a cluster are not independent, which the
+    intervals account for; an interval requires 20 clusters with rows of each compared class."""
     weight: str | None = None
-    """Column of the weight of each row, at least 0; a row of weight 0 does not count. `weight_kind`
-    says what weights mean."""
+    """Column of the row weights, at least 0; a row of weight 0 does not count. `weight_kind` is the
+    meaning of the weights."""
     identities: dict[str, str] | NamedIdentities = Field(default_factory=dict)
-    """Columns of identity fractions; a dict names them, as in `{muslim: target_muslim}`. Or one
+    """Columns of identity fractions; a dict names them, as in `{muslim: target_muslim}`. Or a
     column of names, as in `{column: groups, names: [muslim, gay]}`."""
     terms: Terms = Field(default_factory=dict)
     """Identities found in the text, as in `{muslim: [muslim, muslims]}`."""
     matching: Matching = "longest"
-    """With `longest`, *african american* counts for the longer term only; with `overlap` for
-    *african* too."""
+    """With `longest`, *african american* counts for the longer term only; with `overlap`, also for
+    *african*."""
     slices: dict[SliceName, str] = Field(default_factory=dict)
     """Boolean columns that mark slices of the set."""
     slices_in: tuple[str, ...] = ()
-    """Columns of which every value is a slice, as `language.german`: at most 200 values."""
+    """Columns with a slice for each value, such as `language.german`: at most 200 values."""
     _matcher: TermMatcher | None = PrivateAttr(default=None)
-    _named: NameMatcher | None = PrivateAttr(default=None)
-    _in_no_slice: Counter[str] = PrivateAttr(default_factory=Counter)
+    _name_matcher: NameMatcher | None = PrivateAttr(default=None)
+    _unsliced_rows: Counter[str] = PrivateAttr(default_factory=Counter)
     _n_unlabelled: int = PrivateAttr(default=0)
 
     @field_validator(
@@ -101,10 +101,10 @@ class MappedSource(SourceSettings):
         json_schema_input_type=dict[str, str] | list[str] | NamedIdentities,
     )
     @classmethod
-    def _columns_or_names(cls, value: Any, info: ValidationInfo) -> Any:
+    def _parse_identities(cls, value: Any, info: ValidationInfo) -> Any:
         if isinstance(value, NamedIdentities):
             return value
-        # An identity may be called names: its value is then a column.
+        # The value of an identity called "names" is a column, not a list or dict.
         if isinstance(value, dict) and isinstance(value.get("names"), list | dict):
             return NamedIdentities.model_validate(value, context=info.context)
         return _IDENTITY_COLUMNS.validate_python(cls._name_columns(value))
@@ -124,11 +124,11 @@ class MappedSource(SourceSettings):
 
     @field_validator("label_values", mode="before")
     @classmethod
-    def _yaml_keys_as_written(cls, value: Any) -> Any:
+    def _stringify_keys(cls, value: Any) -> Any:
         return {str(k): v for k, v in value.items()} if isinstance(value, dict) else value
 
     @model_validator(mode="after")
-    def _coherent(self) -> Self:
+    def _check_options(self) -> Self:
         names = self.identity_names()
         if not names:
             msg = (
@@ -142,8 +142,8 @@ class MappedSource(SourceSettings):
         if self.terms and self.text is None:
             msg = "`terms` are found in the text: name its column with `text`"
             raise ValueError(msg)
-        if both := sorted(name for name in set(names) if names.count(name) > 1):
-            msg = f"{', '.join(both)} must be in `identities` or `terms`, not in both"
+        if repeated := sorted(name for name in set(names) if names.count(name) > 1):
+            msg = f"{', '.join(repeated)} must be in `identities` or `terms`, not in both"
             raise ValueError(msg)
         check_identity_names(names)
         if not isinstance(self.label, str) and len(set(self.label)) < len(self.label):
@@ -153,148 +153,157 @@ class MappedSource(SourceSettings):
 
     def identity_names(self) -> list[str]:
         """Return the names of the identities, in the order of the options."""
-        own = self.identities
-        return [*(own.names if isinstance(own, NamedIdentities) else own), *self.terms]
+        identities = self.identities
+        names = identities.names if isinstance(identities, NamedIdentities) else identities
+        return [*names, *self.terms]
 
     @property
     def is_weighted(self) -> bool:
-        """Whether an option names weights."""
+        """True if an option names a column of weights."""
         return self.weight is not None
 
     @property
     def has_text(self) -> bool:
-        """Whether the rows have text."""
+        """True if the rows have text."""
         return self.text is not None
 
     def chunks(self) -> Iterator[pa.Table]:
         """Yield the checked rows."""
-        named = self.identities
+        identities = self.identities
         self._matcher = self.matcher()
-        self._named = NameMatcher(named) if isinstance(named, NamedIdentities) else None
-        self._in_no_slice, self._n_unlabelled = Counter(), 0
+        self._name_matcher = (
+            NameMatcher(identities) if isinstance(identities, NamedIdentities) else None
+        )
+        self._unsliced_rows, self._n_unlabelled = Counter(), 0
         slices = {column: self._name_slices(column) for column in self.slices_in}
         has_weight, where = not self.is_weighted, ""
-        for chunk in self._raw_chunks(self._columns()):
-            rows = self._convert(chunk)
+        for chunk in self._read_raw_chunks(self._list_columns()):
+            rows = self._convert_chunk(chunk)
             for column, names in slices.items():
                 texts = plain_column(chunk, column).cast(pa.string())
                 for value, name in names.items():
-                    inside = pc.fill_null(pc.equal(texts, value), fill_value=False)
-                    rows = rows.append_column(name, inside)
+                    in_slice = pc.fill_null(pc.equal(texts, value), fill_value=False)
+                    rows = rows.append_column(name, in_slice)
             if n_unlabelled := rows["label"].null_count:
                 self._n_unlabelled += n_unlabelled
                 rows = rows.filter(rows["label"].is_valid())
-            part = self._part(rows)
+            part = self._select_part(rows)
             for column, names in slices.items():
-                n_inside = sum(pc.sum(part[name]).as_py() or 0 for name in names.values())
-                self._in_no_slice[column] += part.num_rows - n_inside
+                n_in_slices = sum(pc.sum(part[name]).as_py() or 0 for name in names.values())
+                self._unsliced_rows[column] += part.num_rows - n_in_slices
             has_weight = has_weight or bool(pc.any(pc.greater(part["weight"], 0.0)).as_py())
             where = place(file=chunk.path, column=self.weight)
             yield part
         if not has_weight:
             msg = f"at least one weight must be above 0; all are 0 {where}."
             raise InputError(msg)
-        if self._named is not None:
-            self._named.require_matches()
+        if self._name_matcher is not None:
+            self._name_matcher.require_matches()
 
     def matcher(self) -> TermMatcher | None:
-        """Return the matcher of `terms`."""
+        """Return the matcher of `terms`; None without terms."""
         return TermMatcher(self.terms, self.matching) if self.terms else None
 
     def notes(self) -> dict[str, JsonValue]:
-        """Return what to be careful about.
+        """Return the cautions on the rows, for the set's record.
 
-        The terms by their codes, those that no text matches, and words like them; names that no row
-        has; of each column of `slices_in` how many rows have no value; and how many rows have no
-        label.
+        They are the terms in order of their numbers, the terms and names without matches, and words
+        similar to terms. They also include the number of rows without a value in each column of
+        `slices_in`, and the number of rows without a label.
         """
         notes: dict[str, Any] = {}
-        if matchers := [known for known in (self._matcher, self._named) if known is not None]:
-            each = (matcher.unmatched().items() for matcher in matchers)
-            notes = {"unmatched_terms": dict(chain(*each)), "near_terms": {}}
+        if matchers := [
+            matcher for matcher in (self._matcher, self._name_matcher) if matcher is not None
+        ]:
+            unmatched = (matcher.unmatched().items() for matcher in matchers)
+            notes = {"unmatched_terms": dict(chain(*unmatched)), "near_terms": {}}
         if self._matcher is not None:
             notes |= {"near_terms": plain(self._matcher.near()), TERMS: self._matcher.coded()}
-        if lacking := {column: n for column, n in self._in_no_slice.items() if n}:
-            notes["in_no_slice"] = lacking
+        if counts := {column: n for column, n in self._unsliced_rows.items() if n}:
+            notes["in_no_slice"] = counts
         if self._n_unlabelled:
             notes[UNLABELLED] = self._n_unlabelled
         return notes
 
     @property
     def n_unlabelled(self) -> int:
-        """How many of the rows that were read have no label."""
+        """Number of rows without a label among those read."""
         return self._n_unlabelled
 
     def _name_slices(self, column: str) -> dict[str, str]:
-        """Return the slice's column for each value of a column; a column of comments is refused."""
-        found: set[str] = set()
-        for chunk in self._raw_chunks([column]):
+        """Return the name of the slice column for each value; refuse a column of comments."""
+        distinct: set[str] = set()
+        for chunk in self._read_raw_chunks([column]):
             texts = plain_column(chunk, column).cast(pa.string())
-            found.update(filter(None, pc.unique(texts).to_pylist()))
-            if len(found) > _MOST_SLICES or any(len(value) > _LONGEST_VALUE for value in found):
+            distinct.update(filter(None, pc.unique(texts).to_pylist()))
+            is_long = any(len(value) > _MAX_VALUE_LENGTH for value in distinct)
+            if is_long or len(distinct) > _MAX_SLICES:
                 where = place(file=chunk.path, column=column)
                 msg = (
-                    f"a column of names must have at most {_MOST_SLICES} different values, each "
-                    f"of at most {_LONGEST_VALUE} characters {where}."
+                    f"a column of names must have at most {_MAX_SLICES} different values, each "
+                    f"of at most {_MAX_VALUE_LENGTH} characters {where}."
                 )
                 raise InputError(msg)
-        values = sorted(found)
+        values = sorted(distinct)
         names = [slice_name(f"{column}.{value}") for value in values]
-        if same := next((name for name in names if names.count(name) > 1), None):
+        if repeated := next((name for name in names if names.count(name) > 1), None):
             msg = (
                 f"values in `slices_in` must differ in letters, digits or `_. -`; two in column "
-                f"{column!r} give the slice {same!r}."
+                f"{column!r} give the slice {repeated!r}."
             )
             raise InputError(msg)
         return {value: SLICE + name for value, name in zip(values, names, strict=True)}
 
-    def _raw_chunks(self, columns: list[str]) -> Iterator[Chunk]:
-        """Yield columns as they are in the files."""
+    def _read_raw_chunks(self, columns: list[str]) -> Iterator[Chunk]:
+        """Yield chunks of unconverted columns."""
         raise NotImplementedError
 
-    def _part(self, table: pa.Table) -> pa.Table:
+    def _select_part(self, table: pa.Table) -> pa.Table:
         """Return the rows of a chunk that belong to the set."""
         raise NotImplementedError
 
-    def _identity_columns(self) -> dict[str, str]:
+    def _get_identity_columns(self) -> dict[str, str]:
         return {} if isinstance(self.identities, NamedIdentities) else self.identities
 
-    def _label_columns(self) -> list[str]:
-        """Return the columns that the label is made of."""
+    def _list_label_columns(self) -> list[str]:
+        """Return the names of the columns that give the label."""
         return [self.label] if isinstance(self.label, str) else list(self.label)
 
-    def _columns(self) -> list[str]:
-        wanted = [self.id, *self._label_columns(), self.text, self.cluster]
-        wanted += [self.weight, *self._identity_columns().values()]
+    def _list_columns(self) -> list[str]:
+        wanted = [self.id, *self._list_label_columns(), self.text, self.cluster]
+        wanted += [self.weight, *self._get_identity_columns().values()]
         if isinstance(self.identities, NamedIdentities):
             wanted.append(self.identities.column)
         wanted += [*self.slices.values(), *self.slices_in]
         return [name for name in wanted if name is not None and name != reading.ROW_NUMBER]
 
-    def _convert(self, chunk: Chunk) -> pa.Table:
+    def _convert_chunk(self, chunk: Chunk) -> pa.Table:
         ids = reading.to_ids(chunk, self.id)
         columns = {"id": ids}
         if self.text is not None:
             columns["text"] = reading.to_text(chunk, self.text, ids)
-        columns["label"] = to_labels(chunk, self._label_columns(), ids, self.label_values)
+        columns["label"] = to_labels(chunk, self._list_label_columns(), ids, self.label_values)
         if self.cluster is not None:
             columns[CLUSTER] = reading.to_strings(chunk, self.cluster, ids)
         if self.weight is not None:
-            whole = self.weight_kind == "frequency"
-            columns["weight"] = to_weights(chunk, self.weight, ids, whole=whole)
-        for name, column in self._identity_columns().items():
+            is_whole = self.weight_kind == "frequency"
+            columns["weight"] = to_weights(chunk, self.weight, ids, whole=is_whole)
+        for name, column in self._get_identity_columns().items():
             refuse_lists(chunk, column)
-            cures = {"hint": _HINT.format(column), "if_words": _IF_WORDS.format(column)}
-            cures["if_text"] = option_of_names(column)
-            fractions = reading.to_fractions(chunk, column, ids, nullable=True, **cures)
+            remedies = {
+                "hint": _FRACTION_HINT.format(column),
+                "if_words": _WORDS_HINT.format(column),
+                "if_text": option_of_names(column),
+            }
+            fractions = reading.to_fractions(chunk, column, ids, nullable=True, **remedies)
             columns[IDENTITY + name] = fractions
-        if self._named is not None:
-            for name, mentions in self._named.mentions(chunk, ids).items():
+        if self._name_matcher is not None:
+            for name, mentions in self._name_matcher.mentions(chunk, ids).items():
                 columns[IDENTITY + name] = mentions
         if self._matcher is not None:
             columns |= self._matcher.columns(columns["text"].to_pylist())
         for name, column in self.slices.items():
-            cure = f" To make each of its values a slice, write `slices_in: [{column}]`."
-            fractions = reading.to_fractions(chunk, column, ids, nullable=False, if_words=cure)
+            remedy = f" To make each of its values a slice, write `slices_in: [{column}]`."
+            fractions = reading.to_fractions(chunk, column, ids, nullable=False, if_words=remedy)
             columns[SLICE + name] = pc.greater_equal(fractions, 0.5)
         return pa.table(columns)

@@ -1,13 +1,12 @@
-"""The words and sentence frames of the `templates` source; written for this project.
+"""Words and sentence frames of the `templates` source; written for this project.
 
-A frame has one placeholder for an identity (`{term}`), one for a person (`{who}`, or `{group}` in
-the plural) and one for the word that sets the polarity: `{adj}`, `{noun}` (plural) or `{verb}`
-(after *I*, *we* or *they*). Every word fits every frame, so a frame says nothing about the
-label. The insults are mild; they are needed to test a classifier.
+A frame has a placeholder for an identity (`{term}`) and for a person (`{who}`, or `{group}` in the
+plural). A third placeholder is for the word that sets the polarity: `{adj}`, `{noun}` (plural) or
+`{verb}` (after *I*, *we* or *they*). Every word fits every frame, so the frame does not predict
+the label. The insults are mild; they are needed to test a classifier.
 
-The phrases are hard in the way of real comments: some frames negate (a friendly word then gives
-a hostile sentence), some praise or blame something else, and some words occur only in the test
-part.
+The phrases are difficult like real comments. Some frames negate, so that a friendly word gives a
+hostile sentence. Some praise or blame something else, and some words occur only in the test part.
 """
 
 from __future__ import annotations
@@ -46,20 +45,20 @@ class Frame:
     """A sentence with placeholders."""
 
     key: str
-    """The cluster of its sentences."""
+    """Name of the cluster of its sentences."""
     text: str
     """The sentence."""
     kind: Kind
     """The kind of word that sets the polarity."""
     negated: bool
-    """Whether a friendly word gives a hostile sentence."""
+    """True if a friendly word gives a hostile sentence."""
 
 
-def _split(words: str) -> tuple[str, ...]:
+def _split_words(words: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in words.split(","))
 
 
-def _frames(part: str, lines: str) -> tuple[Frame, ...]:
+def _parse_frames(part: str, lines: str) -> tuple[Frame, ...]:
     texts = [line.strip() for line in lines.strip().splitlines()]
     kinds: tuple[Kind, ...] = ("adj", "noun", "verb")
     return tuple(
@@ -73,69 +72,71 @@ def _frames(part: str, lines: str) -> tuple[Frame, ...]:
     )
 
 
-PEOPLE = _split(
+PEOPLE = _split_words(
     "neighbour, teacher, driver, nurse, student, singer, waiter, doctor, colleague, cook, "
     "cousin, lawyer, tourist, customer, plumber, reporter"
 )
 
-NEUTRAL = _split(
+NEUTRAL = _split_words(
     "local, tall, married, vegetarian, left-handed, quiet, retired, foreign-trained, part-time, "
     "suburban, bearded, self-employed, experienced, seasonal"
 )
-"""Words in place of the identity, for sentences that mention none."""
+"""Words in place of the identity, for sentences without an identity."""
 
-# The words of both parts, then those of the test part only.
+# First the words of both parts, then words of the test part only.
 HOSTILE: dict[Kind, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "adj": (
-        _split(
+        _split_words(
             "disgusting, stupid, worthless, pathetic, repulsive, idiotic, filthy, dumb, useless, "
             "vile, brainless, moronic, despicable, contemptible, rotten, gross, nasty, sickening, "
             "loathsome, ignorant, hideous, dishonest, lazy, greedy"
         ),
-        _split("revolting, dim-witted, detestable, clueless, trashy, spineless, obnoxious, creepy"),
+        _split_words(
+            "revolting, dim-witted, detestable, clueless, trashy, spineless, obnoxious, creepy"
+        ),
     ),
     "noun": (
-        _split(
+        _split_words(
             "idiots, losers, parasites, morons, vermin, trash, scum, liars, cowards, fools, "
             "pigs, rats, clowns, garbage"
         ),
-        _split("imbeciles, leeches, dimwits, cockroaches, creeps"),
+        _split_words("imbeciles, leeches, dimwits, cockroaches, creeps"),
     ),
     "verb": (
-        _split(
+        _split_words(
             "hate, despise, loathe, detest, cannot stand, mock, look down on, resent, ridicule, "
             "want to get rid of"
         ),
-        _split("abhor, scorn, feel sick around"),
+        _split_words("abhor, scorn, feel sick around"),
     ),
 }
 
 FRIENDLY: dict[Kind, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "adj": (
-        _split(
+        _split_words(
             "kind, clever, generous, friendly, honest, charming, brilliant, helpful, patient, "
             "thoughtful, funny, talented, polite, wonderful, reliable, gentle, brave, caring, "
             "creative, calm, wise, cheerful, modest, inspiring"
         ),
-        _split("gracious, witty, humble, courteous, sensible, fearless, harmless, amazing"),
+        _split_words("gracious, witty, humble, courteous, sensible, fearless, harmless, amazing"),
     ),
     "noun": (
-        _split(
+        _split_words(
             "friends, heroes, angels, experts, artists, champions, leaders, volunteers, "
             "good company, listeners, mentors, role models, gentle souls, optimists"
         ),
-        _split("allies, peacemakers, treasures, storytellers, good sports"),
+        _split_words("allies, peacemakers, treasures, storytellers, good sports"),
     ),
     "verb": (
-        _split(
+        _split_words(
             "like, respect, admire, trust, love, look up to, appreciate, thank, welcome, "
             "want to hear from"
         ),
-        _split("cherish, applaud, feel safe around"),
+        _split_words("cherish, applaud, feel safe around"),
     ),
 }
 
-TRAIN_FRAMES = _frames(
+TRAIN_FRAMES = _parse_frames(
     "train",
     """
     {term} {group} are {adj}.
@@ -181,7 +182,7 @@ TRAIN_FRAMES = _frames(
     """,
 )
 
-TEST_FRAMES = _frames(
+TEST_FRAMES = _parse_frames(
     "test",
     """
     I find {term} {group} {adj}.
@@ -219,6 +220,6 @@ TEST_FRAMES = _frames(
 
 
 def words(kind: Kind, polarity: Polarity, *, held_out: bool) -> tuple[str, ...]:
-    """Return the words of a kind and polarity, optionally with the held-out ones."""
-    shared, in_test = (HOSTILE if polarity == "hostile" else FRIENDLY)[kind]
-    return shared + in_test if held_out else shared
+    """Return the words of a kind and polarity, optionally with the held-out words."""
+    shared, test_only = (HOSTILE if polarity == "hostile" else FRIENDLY)[kind]
+    return shared + test_only if held_out else shared

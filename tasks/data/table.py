@@ -1,4 +1,4 @@
-"""Evaluation sets from any CSV or JSON lines (gz too) or Parquet file, by its columns."""
+"""Evaluation sets from the columns of a CSV, JSON lines or Parquet file."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from biasgate.tasks.data.mapped import MappedSource
 
 
 class FileSource(TextForm, MappedSource):
-    """A table of labelled comments in one file."""
+    """A table of labelled comments in a single file."""
 
     path: ConfigPath
-    """CSV or JSON lines (gz too), or Parquet, by its name; any other name is read as CSV. At most
-    10,000 columns."""
+    """CSV or JSON lines, also gzipped, or Parquet, by the file's name; other names are read as CSV.
+    At most 10,000 columns."""
     split: Part = "all"
-    """A part of the rows, chosen by a hash of the text (or of the id, without text), so that a
+    """A part of the rows, chosen by a hash of the text (without text: of the id), so that a
     repeated comment is never in both parts."""
     test_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.3
     """Fraction of the rows in `test`."""
@@ -32,21 +32,21 @@ class FileSource(TextForm, MappedSource):
         return [self.path]
 
     def check(self) -> None:
-        """Refuse a file that is missing or lacks a column."""
-        require_columns(self.path, self._columns(), self)
+        """Raise an error if the file is missing or lacks a column."""
+        require_columns(self.path, self._list_columns(), self)
 
     def split_name(self) -> str:
-        """Return the part of the rows."""
+        """Return the name of the selected part."""
         return self.split if self.split == "all" else f"{self.split} of {self.test_fraction}"
 
-    def _raw_chunks(self, columns: list[str]) -> Iterator[Chunk]:
+    def _read_raw_chunks(self, columns: list[str]) -> Iterator[Chunk]:
         return read_chunks(self.path, columns, form=self)
 
-    def _part(self, table: pa.Table) -> pa.Table:
+    def _select_part(self, table: pa.Table) -> pa.Table:
         return rows_of_part(table, self.split, self.test_fraction)
 
 
 class TableSource(FileSource):
-    """Any such table; its columns are options of `MappedSource`."""
+    """Any such table; the options of `MappedSource` name its columns."""
 
     source: Literal["table"]

@@ -1,7 +1,7 @@
 """Evaluation sets of short sentences about identities, generated from templates.
 
-Every sentence frame is filled with every identity and, equally often, with hostile and friendly
-words: any difference in scores between identities is due to the classifier.
+Every sentence frame is filled with every identity, and equally often with hostile and friendly
+words. Any difference in scores between identities is thus due to the classifier.
 After Dixon et al. (2018), Measuring and Mitigating Unintended Bias in Text Classification,
 section 4; the phrases were written for this project.
 """
@@ -35,7 +35,7 @@ from biasgate.tasks.data.terms import TermMatcher
 
 Part = Literal["train", "test", "all"]
 Spelling = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
-# With 4,000 rows the frame with the fewest fillings still has enough of them.
+# With 4,000 rows, even the frame with the fewest combinations has enough of them.
 RowCount = Annotated[int, Field(ge=0, le=4000, multiple_of=2)]
 
 Terms = Annotated[dict[Name, Annotated[list[Spelling], Field(min_length=1)]], Field(min_length=1)]
@@ -44,12 +44,12 @@ _NO_TERM = "-"  # not a possible name
 
 
 class PlantedBias(Settings):
-    """Simulated annotators who take a mention of some identities for an insult."""
+    """Simulated annotators that mistake mentions of some identities for insults."""
 
     terms: Annotated[list[Name], Field(min_length=1)]
     """The identities."""
     strength: Annotated[float, Field(ge=0, le=1)]
-    """Probability, 0 to 1, that a non-toxic sentence that mentions one is labelled toxic."""
+    """Probability that a non-toxic sentence with such a mention is labelled toxic."""
 
 
 class TemplatesSource(SourceSettings):
@@ -60,11 +60,11 @@ class TemplatesSource(SourceSettings):
     """The identities, as adjectives; a dict lists the spellings to draw from, as in `{transgender:
     [transgender, trans]}`."""
     part: Part = "test"
-    """The parts never share a frame, whatever the seeds; `test` has some words of its own."""
+    """Part of the sentences. Parts never share a frame, for any seeds; `test` has further words."""
     rows_per_term: Annotated[RowCount, Field(ge=2)] = 240
-    """Sentences for each identity in each part, half of them toxic."""
+    """Number of sentences per identity and part; half are toxic."""
     rows_without_term: RowCount = 480
-    """Sentences in each part that mention no identity, half of them toxic."""
+    """Number of sentences without an identity per part; half are toxic."""
     seed: Annotated[int, Field(ge=0)] = 0
     """Seed of the choice among the possible sentences."""
     planted_bias: PlantedBias | None = None
@@ -78,7 +78,7 @@ class TemplatesSource(SourceSettings):
 
     @field_validator("terms")
     @classmethod
-    def _distinct_spellings(cls, value: Terms) -> Terms:
+    def _check_spellings(cls, value: Terms) -> Terms:
         seen: set[str] = set()
         for spelling in (spelling.lower() for words in value.values() for spelling in words):
             if spelling in seen:
@@ -88,7 +88,7 @@ class TemplatesSource(SourceSettings):
         return value
 
     @model_validator(mode="after")
-    def _planted_in_training_data(self) -> Self:
+    def _check_planted_bias(self) -> Self:
         if self.planted_bias is None:
             return self
         if self.part != "train":
@@ -111,44 +111,46 @@ class TemplatesSource(SourceSettings):
         return self.part
 
     def chunks(self) -> Iterator[pa.Table]:
-        """Yield the sentences of each part."""
+        """Yield a table of sentences per part."""
         matcher = self._matcher = self.matcher()
-        fills = {term: (words, self.rows_per_term) for term, words in self.terms.items()}
-        fills[_NO_TERM] = (list(phrases.NEUTRAL), self.rows_without_term)
+        fillings = {term: (words, self.rows_per_term) for term, words in self.terms.items()}
+        fillings[_NO_TERM] = (list(phrases.NEUTRAL), self.rows_without_term)
         for part, frames in (("train", phrases.TRAIN_FRAMES), ("test", phrases.TEST_FRAMES)):
             if self.part not in (part, "all"):
                 continue
             sentences: list[_Sentence] = []
-            for term, (spellings, n_rows) in fills.items():
+            for term, (spellings, n_rows) in fillings.items():
                 sentences += _fill_frames(frames, term, spellings, n_rows // 2, self.seed)
-            yield self._table(sentences, matcher)
+            yield self._build_table(sentences, matcher)
 
     def matcher(self) -> TermMatcher:
         """Return the matcher of the terms."""
         return TermMatcher(self.terms)
 
     def notes(self) -> dict[str, JsonValue]:
-        """Return the terms by their codes, and those that no sentence matches."""
+        """Return the terms in order of their numbers, and the terms without a match."""
         if self._matcher is None:
             return {}
         return {"unmatched_terms": self._matcher.unmatched(), TERMS: self._matcher.coded()}
 
-    def _table(self, sentences: list[_Sentence], matcher: TermMatcher) -> pa.Table:
+    def _build_table(self, sentences: list[_Sentence], matcher: TermMatcher) -> pa.Table:
         texts = [sentence.text for sentence in sentences]
-        found = matcher.columns(texts)
+        term_columns = matcher.columns(texts)
         labels = np.array([sentence.toxic for sentence in sentences], dtype=np.bool_)
         if self.planted_bias is not None:
             names = [name for name in matcher.identities if name in self.planted_bias.terms]
-            planted = [found[IDENTITY + name].to_numpy() == 1 for name in names]
-            draws = np.array([_draw(self.seed, "label", sentence.id) for sentence in sentences])
-            labels |= np.any(planted, axis=0) & (draws < self.planted_bias.strength)
+            mentions = [term_columns[IDENTITY + name].to_numpy() == 1 for name in names]
+            draws = np.array(
+                [_draw_fraction(self.seed, "label", sentence.id) for sentence in sentences]
+            )
+            labels |= np.any(mentions, axis=0) & (draws < self.planted_bias.strength)
         columns = {
             "id": pa.array([sentence.id for sentence in sentences], pa.string()),
             "text": pa.array(texts, pa.large_string()),
             "label": pa.array(labels.astype(np.float64)),
             "cluster": pa.array([sentence.frame for sentence in sentences], pa.string()),
         }
-        return pa.table(columns | found)
+        return pa.table(columns | term_columns)
 
 
 @dataclass(frozen=True)
@@ -163,14 +165,14 @@ def _fill_frames(
     frames: Sequence[phrases.Frame], term: str, spellings: list[str], n_each: int, seed: int
 ) -> Iterator[_Sentence]:
     """Yield `n_each` toxic and as many non-toxic sentences, spread evenly over the frames."""
-    shuffled = sorted(frames, key=lambda frame: _draw(seed, "frame", term, frame.key))
+    shuffled = sorted(frames, key=lambda frame: _draw_fraction(seed, "frame", term, frame.key))
     for position, frame in enumerate(shuffled):
         n_frame = n_each // len(frames) + (position < n_each % len(frames))
         for toxic in (False, True):
-            yield from _fill(frame, term, spellings, n_frame, toxic=toxic, seed=seed)
+            yield from _fill_frame(frame, term, spellings, n_frame, toxic=toxic, seed=seed)
 
 
-def _fill(
+def _fill_frame(
     frame: phrases.Frame, term: str, spellings: list[str], n_rows: int, *, toxic: bool, seed: int
 ) -> Iterator[_Sentence]:
     polarity: phrases.Polarity = "hostile" if toxic != frame.negated else "friendly"
@@ -179,7 +181,7 @@ def _fill(
     taken: set[int] = set()
     attempt = 0
     while len(taken) < n_rows:
-        draw = _draw(seed, "fill", frame.key, term, polarity, attempt)
+        draw = _draw_fraction(seed, "fill", frame.key, term, polarity, attempt)
         taken.add(int(draw * math.prod(shape)))
         attempt += 1
     for number in sorted(taken):
@@ -198,7 +200,7 @@ def _fill(
         )
 
 
-def _draw(seed: int, *key: object) -> float:
-    """Map a key to [0, 1): the same on every machine and with every numpy version."""
+def _draw_fraction(seed: int, *key: object) -> float:
+    """Hash a key to [0, 1), reproducibly on every machine and with every numpy version."""
     content = repr((seed, *key)).encode()
     return int.from_bytes(hashlib.blake2b(content, digest_size=6).digest()) / 2.0**48
