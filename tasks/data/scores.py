@@ -1,4 +1,4 @@
-"""Scores by id, read from a file."""
+"""Reader of a file of scores with ids."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from biasgate.tasks.data.predicted_labels import (
     refuse_scores_of_predicted,
 )
 
-_IF_NONE = (
+_MISSING_HINT = (
     "Score them, or remove them from the evaluation set and from this file; or set "
     "`allow_missing: true`, if the model refused them."
 )
-_IF_TOXIC = " If they are scores of the toxic class, leave column 'LABEL' out of the file."
-_CURES = (
-    "Set `label: LABEL`, and `positive_label` to the label that means toxic." + _IF_TOXIC,
+_TOXIC_HINT = " If they are scores of the toxic class, leave column 'LABEL' out of the file."
+_PREDICTED_REMEDIES = (
+    "Set `label: LABEL`, and `positive_label` to the label that means toxic." + _TOXIC_HINT,
     "Write the score of the toxic label to a column of its own; or export all labels with their "
-    "scores as JSON lines, and set `positive_label` to the toxic label." + _IF_TOXIC,
+    "scores as JSON lines, and set `positive_label` to the toxic label." + _TOXIC_HINT,
 )
-_MOST_COLUMNS = 20
+_MAX_COLUMNS = 20
 
 
 class ScoreColumns(TextForm):
-    """What the columns of a file of scores mean."""
+    """Options that name the columns of a file of scores."""
 
     id: str = "id"
     """Column of the ids, exactly those of the set; `row_number` numbers the rows from 0."""
@@ -54,7 +54,7 @@ class ScoreColumns(TextForm):
     """The label that means toxic; a score of the other label counts as 1 - score."""
 
     @model_validator(mode="after")
-    def _has_a_positive_label(self) -> Self:
+    def _require_positive_label(self) -> Self:
         if self.label is not None and self.positive_label is None:
             msg = "`label` needs `positive_label`: the label that means toxic"
             raise ValueError(msg)
@@ -62,45 +62,47 @@ class ScoreColumns(TextForm):
 
     @property
     def wanted(self) -> list[str]:
-        """The columns that the file must have."""
+        """Columns that the file must have."""
         named = [self.id, self.score, self.label]
         return [name for name in named if name is not None and name != reading.ROW_NUMBER]
 
     @property
     def columns(self) -> dict[str, str]:
-        """The options that are set: they decide what is read from a file."""
+        """Options that are set and affect the scores read from a file."""
         return self.model_dump(include=set(ScoreColumns.model_fields), exclude_none=True)
 
     def read(self, path: Path, *, allow_missing: bool) -> pd.Series[float]:
-        """Read the scores of a file, with their ids as the index; NaN for those that are missing.
+        """Return a file's scores, indexed by id; NaN for missing scores.
 
-        Repeated ids are refused, and scores that seem to be those of predicted labels.
+        Refuse repeated ids, and scores that appear to be those of the predicted label.
         """
         label = self.positive_label
         predicted = None if label is None else PredictedLabels(label, path)
         ids, scores = [], []
         for chunk in read_chunks(path, self.wanted, form=self):
             ids.append(reading.to_ids(chunk, self.id))
-            numbers = self._scores(chunk, ids[-1], predicted, allow_missing=allow_missing)
+            numbers = self._convert_scores(chunk, ids[-1], predicted, allow_missing=allow_missing)
             scores.append(as_numpy(numbers))
         if not sum(map(len, ids)):
             msg = f"file {path} must have rows; it has none."
             raise InputError(msg)
-        found = pd.Series(np.concatenate(scores), pd.Index(pa.chunked_array(ids).to_pandas()))
-        repeated = np.flatnonzero(found.index.duplicated())
+        series = pd.Series(np.concatenate(scores), pd.Index(pa.chunked_array(ids).to_pandas()))
+        repeated = np.flatnonzero(series.index.duplicated())
         if repeated.size:
             row = int(repeated[0])
-            where = place(file=path, row=row, id=found.index[row])
-            msg = f"ids must be unique; got a second {shown_id(found.index[row])} {where}."
+            where = place(file=path, row=row, id=series.index[row])
+            msg = f"ids must be unique; got a second {shown_id(series.index[row])} {where}."
             raise InputError(msg)
         if predicted is None:
-            columns, where = self._other_columns(path), place(file=path)
-            refuse_scores_of_predicted(found.to_numpy(), columns, self.score, where, _CURES)
+            columns, where = self._read_unused_columns(path), place(file=path)
+            refuse_scores_of_predicted(
+                series.to_numpy(), columns, self.score, where, _PREDICTED_REMEDIES
+            )
         else:
             predicted.refuse_others(self.label or self.score)
-        return found
+        return series
 
-    def _scores(
+    def _convert_scores(
         self,
         chunk: Chunk,
         ids: pa.Array,
@@ -108,15 +110,15 @@ class ScoreColumns(TextForm):
         *,
         allow_missing: bool,
     ) -> pa.Array:
-        """Return the scores of a chunk for the toxic class."""
+        """Return a chunk's scores of the toxic class."""
         labels, where = None, place(file=chunk.path, column=self.score)
         if holds_labels(chunk.table.column(self.score).type):
             if predicted is None:
                 words = sorted(words_of(labels_with_scores(chunk, self.score)[1]))
-                which = f" ({' or '.join(map(repr, words))})" if words else ""
+                choices = f" ({' or '.join(map(repr, words))})" if words else ""
                 msg = (
                     f"scores must be numbers; got labels with their scores {where}. Set "
-                    f"`positive_label` to the label that means toxic{which}."
+                    f"`positive_label` to the label that means toxic{choices}."
                 )
                 raise InputError(msg)
             labels, numbers = one_of_each(chunk, self.score, ids, predicted)
@@ -127,7 +129,7 @@ class ScoreColumns(TextForm):
             msg = f"`positive_label` needs `label`, the column of the predicted label {where}."
             raise InputError(msg)
         scores = reading.to_scores(
-            chunk, self.score, ids, allow_missing=allow_missing, if_none=_IF_NONE
+            chunk, self.score, ids, allow_missing=allow_missing, if_none=_MISSING_HINT
         )
         if predicted is None or labels is None:
             return scores
@@ -136,10 +138,10 @@ class ScoreColumns(TextForm):
         reading.refuse_values(chunk, self.score, outside, rule, ids, scores)
         return predicted.positive_scores(chunk, self.label or self.score, ids, labels, scores)
 
-    def _other_columns(self, path: Path) -> Iterator[tuple[str, pa.Array]]:
-        """Yield the first rows of the columns that are not read, if they may be labels."""
+    def _read_unused_columns(self, path: Path) -> Iterator[tuple[str, pa.Array]]:
+        """Yield the first rows of unread columns that may hold predicted labels."""
         names = file_columns(path, self)
-        others = [name for name in names if name not in self.wanted][:_MOST_COLUMNS]
+        others = [name for name in names if name not in self.wanted][:_MAX_COLUMNS]
         chunk = next(read_chunks(path, others, form=self))
         for name in others:
             kind = chunk.table.column(name).type
