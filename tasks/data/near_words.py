@@ -1,4 +1,4 @@
-"""Words of texts that begin like a term and are none: other forms that a list may lack."""
+"""Words that begin like an identity term without being listed: possibly missing inflections."""
 
 from __future__ import annotations
 
@@ -11,94 +11,101 @@ from itertools import islice
 
 from biasgate.tasks.data.scripts import bare
 
-_ALL_UNTIL, _THEN_EVERY = 50_000, 20  # texts of which the words are looked at; later only some
-_MOST_WORDS = 20_000  # kept for an identity, so that memory is bounded
-_SHOWN, _SHOWN_FROM, _LONGEST_SHOWN = 8, 3, 30
+_FULL_TEXTS, _SAMPLING_STEP = 50_000, 20  # count the first texts, then only every twentieth
+_MAX_WORDS = 20_000  # distinct words per identity, to bound memory
+_MAX_LISTED, _MIN_TEXTS, _MAX_LISTED_LENGTH = 8, 3, 30
 
 
 def stem(word: str) -> str:
-    """Return how other forms of a word may begin.
+    """Return the beginning that inflections of a word are assumed to share.
 
-    Without a vowel sign at its end; without its last letter if it has five or six letters, without
-    two if it has more.
+    A word of five or six letters loses its last letter, a longer word its last two. A shorter word
+    loses a vowel sign at its end.
     """
-    cut = 2 if len(word) > 6 else 1 if len(word) > 4 else 0
-    if not cut and len(word) > 2 and unicodedata.category(word[-1])[0] == "M":
-        cut = 1
-    return word[: len(word) - cut]
+    n_cut = 2 if len(word) > 6 else 1 if len(word) > 4 else 0
+    if not n_cut and len(word) > 2 and unicodedata.category(word[-1])[0] == "M":
+        n_cut = 1
+    return word[: len(word) - n_cut]
 
 
 @dataclass(frozen=True)
 class NearTerms:
-    """The words like terms of one identity, among the texts whose words were looked at."""
+    """Unlisted words that begin like the terms of an identity, in the counted texts."""
 
     n_looked_at: int
+    """Number of counted texts."""
     n_found: int
-    """Texts in which the identity was found."""
+    """Number of texts that mention the identity."""
     n_near: int
-    """Texts in which it was not found, and which have such words."""
+    """Number of texts that have such words and do not mention the identity."""
     words: dict[str, int]
-    """The most frequent ones, with the number of texts."""
+    """The most frequent such words, with their number of texts."""
 
 
 class NearWords:
-    """Counts, in texts in which an identity was not found, the words that begin like its terms.
+    """Counter of words that begin like an identity's terms in texts that do not mention it.
 
-    `beginnings`: how words may begin, with the identities by number. `listed`: the words that are
-    terms.
+    Parameters
+    ----------
+    beginnings : mapping of str to sequence of int
+        Beginnings of words, each with the numbers of its identities.
+    listed : container of str
+        Words that are terms themselves.
     """
 
     def __init__(self, beginnings: Mapping[str, Sequence[int]], listed: Container[str]) -> None:
         self._beginnings = beginnings
-        self._any = tuple(beginnings)
+        self._all_beginnings = tuple(beginnings)
         self._listed = listed
-        self._seen = self._looked_at = 0
+        self._n_texts = self._n_counted = 0
         self._n_found, self._n_near = Counter[int](), Counter[int]()
         self._words: defaultdict[int, Counter[str]] = defaultdict(Counter)
         self._identities_of = lru_cache(65_536)(self._find_identities)
 
     def wants_next(self) -> bool:
-        """Whether the words of the next text should be looked at; call it for each."""
-        self._seen += 1
-        return bool(self._any) and (self._seen <= _ALL_UNTIL or self._seen % _THEN_EVERY == 0)
+        """Check if the words of the next text should be counted; call once per text."""
+        self._n_texts += 1
+        return bool(self._all_beginnings) and (
+            self._n_texts <= _FULL_TEXTS or self._n_texts % _SAMPLING_STEP == 0
+        )
 
-    def look(self, words: Sequence[str], found: Collection[int]) -> None:
-        """Count the words of one text, in which these identities were found."""
-        self._looked_at += 1
-        self._n_found.update(found)
+    def look(self, words: Sequence[str], mentioned: Collection[int]) -> None:
+        """Count the words of a text that mentions these identities."""
+        self._n_counted += 1
+        self._n_found.update(mentioned)
         near = {
             (identity, word)
             for word in set(words)
             for identity in self._identities_of(word)
-            if identity not in found
+            if identity not in mentioned
         }
         for identity, word in near:
             counts = self._words[identity]
-            if word in counts or len(counts) < _MOST_WORDS:
+            if word in counts or len(counts) < _MAX_WORDS:
                 counts[word] += 1
         self._n_near.update({identity for identity, _ in near})
 
     def summarize(self, identities: Sequence[str]) -> dict[str, NearTerms]:
-        """Return the counts, by identity, and the words of at least three texts.
+        """Return the counts by identity, with the words that occur in at least three texts.
 
-        Words with other characters than letters are only counted: they may be names of accounts.
+        Words with digits or punctuation are counted but not listed: they may be account names.
         """
         summary = {}
-        for at, name in enumerate(identities):
-            if not self._n_near[at]:
+        for i, name in enumerate(identities):
+            if not self._n_near[i]:
                 continue
-            counts = self._words[at].most_common()
-            frequent = ((word, n) for word, n in counts if n >= _SHOWN_FROM and _is_plain(word))
-            shown = dict(islice(frequent, _SHOWN))
-            summary[name] = NearTerms(self._looked_at, self._n_found[at], self._n_near[at], shown)
+            counts = self._words[i].most_common()
+            frequent = ((word, n) for word, n in counts if n >= _MIN_TEXTS and _is_plain_word(word))
+            listed = dict(islice(frequent, _MAX_LISTED))
+            summary[name] = NearTerms(self._n_counted, self._n_found[i], self._n_near[i], listed)
         return summary
 
     def _find_identities(self, word: str) -> frozenset[int]:
-        """Return whose terms a word begins like; an accent that they do not have may be its own."""
+        """Return the identities with terms that begin like a word, with or without its accents."""
         if word in self._listed:
             return frozenset()
         forms = {word, bare(word)}
-        if not any(form.startswith(self._any) for form in forms):
+        if not any(form.startswith(self._all_beginnings) for form in forms):
             return frozenset()
         return frozenset(
             identity
@@ -108,7 +115,7 @@ class NearWords:
         )
 
 
-def _is_plain(word: str) -> bool:
-    return len(word) <= _LONGEST_SHOWN and all(
+def _is_plain_word(word: str) -> bool:
+    return len(word) <= _MAX_LISTED_LENGTH and all(
         letter.isalpha() or unicodedata.category(letter)[0] == "M" for letter in word
     )

@@ -1,4 +1,4 @@
-"""Texts that are the same but for case, Unicode form and whitespace, by one hash."""
+"""Normal form and hash of texts, to find texts that differ only in case, Unicode or whitespace."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from collections.abc import Iterable
 
 import numpy as np
 
-# Shown as nothing: soft hyphen, zero-width characters, byte order mark.
+# Characters that are not displayed: soft hyphen, zero-width characters, byte order mark.
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]")
 
 
 def normal_form(text: str) -> str:
-    """Return what all texts have in common that differ only in what no reader sees as another text.
+    """Return the normal form of a text, equal for all texts that readers take as the same.
 
-    That is case, Unicode form (NFKC), whitespace and invisible characters.
+    It removes differences in case, Unicode form (NFKC), whitespace and invisible characters.
     """
     if text.isascii():
-        # Faster than to split most texts, which have no line breaks and no double spaces.
+        # Most texts have neither line breaks nor double spaces, and need not be split.
         if text.isprintable() and "  " not in text:
             return text.strip().lower()
     else:
@@ -29,6 +29,6 @@ def normal_form(text: str) -> str:
 
 
 def hash_texts(texts: Iterable[str]) -> np.ndarray:
-    """Return 64 bits of a hash of each text as it is."""
+    """Return a 64-bit hash per text, shape (n,); texts are not normalized."""
     digests = b"".join(hashlib.blake2b(text.encode(), digest_size=8).digest() for text in texts)
     return np.frombuffer(digests, dtype="<u8")

@@ -1,4 +1,4 @@
-"""Which texts mention which identity: matches whole words in every script and ignores case."""
+"""Matcher of identity terms in texts: whole words, in every script, without regard to case."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from biasgate.tasks.data.scripts import (
 )
 
 Matching = Literal["longest", "overlap"]
-_PART = "*"
+_WILDCARD = "*"
 
 
 class TermMatcher:
-    """Finds identity terms in texts.
+    """Matcher of identity terms in texts.
 
-    Texts and terms are compared in the normal form of `biasgate.tasks.data.scripts`, and terms are
-    whole words where their script has borders of words. Articles, conjunctions, prepositions,
-    particles and plurals may stand before or after a word in scripts that write them together. A
-    `*` at an end of a term says that the word may go on there: `*frau*` is found in *Hausfrauen*.
+    Texts and terms are compared in the normal form of `biasgate.tasks.data.scripts`. Terms match
+    whole words if their script has word boundaries. In scripts that attach articles, conjunctions,
+    prepositions, particles or plurals to a word, a term also matches with them. A `*` at an end of
+    a term matches the rest of a word: `*frau*` matches *Hausfrauen*.
 
     Parameters
     ----------
     terms : mapping of str to sequence of str
-        The terms of each identity.
+        Terms by identity.
     matching : {"longest", "overlap"}
         `longest` counts `african american` only for the longest term that matches there;
         `overlap` also counts it for `african` and `american`.
@@ -49,11 +49,11 @@ class TermMatcher:
     Raises
     ------
     ValueError
-        If an identity has no terms, or an empty one, which would match everywhere.
+        If an identity lacks terms, or has an empty term, which would match everywhere.
     """
 
     def __init__(self, terms: Mapping[str, Sequence[str]], matching: Matching = "longest") -> None:
-        self._listed = [[(form, _read_term(form)) for form in forms] for forms in terms.values()]
+        self._listed = [[(form, _parse_term(form)) for form in forms] for forms in terms.values()]
         if not all(forms and all(term.core for _, term in forms) for forms in self._listed):
             msg = "every identity must have terms, and none may be empty"
             raise ValueError(msg)
@@ -68,59 +68,62 @@ class TermMatcher:
                 owners += [] if position in owners else [position]
         self._codes = {term: code for code, term in enumerate(self._owners)}
         self._unmatched = set(self._owners)
-        self._spans = _Spans(self._owners)
-        self._in_words = _Spans(term for term in self._owners if term.may_be_in_words)
+        self._scanner = _TermScanner(self._owners)
+        self._partial_scanner = _TermScanner(term for term in self._owners if term.can_be_in_words)
         self._words: dict[str, list[_Term]] = {}
-        for term, word in _written(term for term in self._owners if term.is_word):
+        for term, word in _list_written_forms(term for term in self._owners if term.is_word):
             self._words.setdefault(word, []).append(term)
-        for word, known in self._words.items():
-            # As one of the listed words rather than as another one with something attached.
-            self._words[word] = known[:1] if matching == "longest" else list(dict.fromkeys(known))
-        phrases = [term for term in self._owners if not term.is_word and not term.may_be_in_words]
-        self._openings = {words_of(opening)[0] for _, opening in _written(phrases)}
-        self._known = self._openings.union(self._words)
+        for word, candidates in self._words.items():
+            # Listed words come first, before other terms with clitics that give the same word.
+            unique = list(dict.fromkeys(candidates))
+            self._words[word] = unique[:1] if matching == "longest" else unique
+        phrases = [term for term in self._owners if not term.is_word and not term.can_be_in_words]
+        self._openings = {words_of(opening)[0] for _, opening in _list_written_forms(phrases)}
+        self._known_words = self._openings.union(self._words)
         beginnings: dict[str, list[int]] = {}
         for term, owners in self._owners.items():
             if term.is_word:
                 for before in proclitics(term.core[0]):
                     beginnings.setdefault(before + stem(term.core), []).extend(owners)
-        self._near = NearWords(beginnings, self._words)
+        self._near_words = NearWords(beginnings, self._words)
 
     def mentions(self, texts: Sequence[str]) -> np.ndarray:
-        """Return which texts mention which identity."""
-        return self._mentions_of(list(self._each_terms(texts)))
+        """Return the mask of mentions, shape (n_texts, n_identities)."""
+        return self._build_mentions(list(self._find_terms(texts)))
 
     def columns(self, texts: Sequence[str]) -> dict[str, pa.Array]:
-        """Return columns of frozen rows: which texts mention each identity, and by which terms."""
-        terms = list(self._each_terms(texts))
-        mentions = self._mentions_of(terms).T.astype(np.float64, order="C")
+        """Return columns for frozen rows: mentions by identity, and the matched terms."""
+        terms = list(self._find_terms(texts))
+        mentions = self._build_mentions(terms).T.astype(np.float64, order="C")
         names = [IDENTITY + name for name in self.identities]
         columns = dict(zip(names, map(pa.array, mentions), strict=True))
-        codes = [sorted({self._codes[term] for term in of_text}) for of_text in terms]
+        codes = [sorted({self._codes[term] for term in text_terms}) for text_terms in terms]
         return columns | {TERMS: pa.array(codes, pa.list_(pa.int32()))}
 
     def coded(self) -> list[JsonValue]:
-        """Return each term by its code in `columns`: as it is listed, and of which identities."""
+        """Return each term as listed, with its identities, in the order of the codes."""
         return [
             [self._forms[term], [self.identities[owner] for owner in owners]]
             for term, owners in self._owners.items()
         ]
 
-    def _each_terms(self, texts: Sequence[str]) -> Iterator[list[_Term]]:
-        """Yield the terms of each text; count words like them, and the terms that were found."""
+    def _find_terms(self, texts: Sequence[str]) -> Iterator[list[_Term]]:
+        """Yield a list of terms per text; record matched terms and count similar words."""
         for text in map(folded, texts):
-            words = words_of(text) if self._known else []
-            terms = self._terms_in(text, words)
+            words = words_of(text) if self._known_words else []
+            terms = self._match_terms(text, words)
             self._unmatched.difference_update(terms)
-            if self._near.wants_next():
-                self._near.look(words, {owner for term in terms for owner in self._owners[term]})
+            if self._near_words.wants_next():
+                self._near_words.look(
+                    words, {owner for term in terms for owner in self._owners[term]}
+                )
             yield terms
 
-    def _mentions_of(self, terms: Sequence[Iterable[_Term]]) -> np.ndarray:
+    def _build_mentions(self, terms: Sequence[Iterable[_Term]]) -> np.ndarray:
         pairs = [
             (row, owner)
-            for row, of_text in enumerate(terms)
-            for term in of_text
+            for row, text_terms in enumerate(terms)
+            for term in text_terms
             for owner in self._owners[term]
         ]
         mentions = np.zeros((len(terms), len(self.identities)), dtype=np.bool_)
@@ -128,187 +131,195 @@ class TermMatcher:
         mentions[rows, owners] = True
         return mentions
 
-    def _terms_in(self, text: str, words: list[str]) -> list[_Term]:
-        """Return the terms of a text. Most texts can have words alone, and need no pattern."""
-        hits = self._known.intersection(words)
-        if self._openings.isdisjoint(hits) and not self._in_words.any_in(text):
+    def _match_terms(self, text: str, words: list[str]) -> list[_Term]:
+        """Return the terms of a text; search for patterns only if looking up words can miss any."""
+        hits = self._known_words.intersection(words)
+        if self._openings.isdisjoint(hits) and not self._partial_scanner.any_in(text):
             return [term for hit in hits for term in self._words[hit]] if hits else []
         if self.matching == "overlap":
             return [term for term in self._owners if term.pattern.search(text)]
-        return [term for term, _ in self._spans.each(text)]
+        return [term for term, _ in self._scanner.each(text)]
 
     def swapped(self, text: str, rng: np.random.Generator) -> str | None:
-        """Return the text with every term replaced by one of another identity.
+        """Replace every term of a text with a term of another identity.
 
-        Each identity of the text gets another one, everywhere the same. A term is replaced by the
-        term at the same place of the other's list (or its first one), so that lists in the same
-        order keep plurals. Capitals stay; nothing else of the grammar is regarded.
+        Each identity is replaced with a random other identity, the same throughout the text. A term
+        is replaced with the term at the same index of the other's list (or its first term), so that
+        lists in the same order keep plurals. Capitals are kept; other grammar is ignored.
 
         Returns
         -------
         str or None
-            None if the text has no term, or there is no other identity.
+            None if the text contains no term, or if all identities share its terms.
         """
         parts = folded_parts(text)
-        ends = np.cumsum([len(part) for part in parts])  # in the normal form, of each character
-        others: dict[int, int] = {}
+        ends = np.cumsum([len(part) for part in parts])  # of each character, in the normal form
+        replacements: dict[int, int] = {}
         pieces, last = [], 0
-        for term, span in self._spans.each("".join(parts)):
+        for term, span in self._scanner.each("".join(parts)):
             owner = self._owners[term][0]
-            if owner not in others:
-                left = [at for at in range(len(self.identities)) if at not in self._owners[term]]
-                others[owner] = int(rng.choice(left)) if left else owner
-            theirs = self._listed[others[owner]]
-            place = [own for _, own in self._listed[owner]].index(term)
-            other = theirs[place if place < len(theirs) else 0][0].strip(_PART)
+            if owner not in replacements:
+                others = [i for i in range(len(self.identities)) if i not in self._owners[term]]
+                replacements[owner] = int(rng.choice(others)) if others else owner
+            forms = self._listed[replacements[owner]]
+            index = [listed for _, listed in self._listed[owner]].index(term)
+            replacement = forms[index if index < len(forms) else 0][0].strip(_WILDCARD)
             start = int(np.searchsorted(ends, span[0], "right"))
             end = int(np.searchsorted(ends, span[1] - 1, "right")) + 1
             while end < len(parts) and not parts[end]:
                 end += 1
-            pieces += [text[last:start], _in_case_of(text[start:end], other)]
+            pieces += [text[last:start], _match_case(text[start:end], replacement)]
             last = end
-        swapped = "".join([*pieces, text[last:]])
-        return swapped if others and swapped != text else None
+        result = "".join([*pieces, text[last:]])
+        return result if replacements and result != text else None
 
     def unmatched(self) -> dict[str, JsonValue]:
-        """Return the terms that have not matched any text so far, by identity.
+        """Return the terms without a match in any text so far, by identity.
 
-        With `longest`, this includes terms that only occur within longer ones.
+        With `longest`, this includes terms that only occur within longer terms.
         """
-        lacking: dict[str, JsonValue] = {
+        terms: dict[str, JsonValue] = {
             name: [form for form, term in forms if term in self._unmatched]
             for name, forms in zip(self.identities, self._listed, strict=True)
         }
-        return {name: forms for name, forms in lacking.items() if forms}
+        return {name: forms for name, forms in terms.items() if forms}
 
     def near(self) -> dict[str, NearTerms]:
-        """Return the words of the texts that begin like a term and are none, by identity."""
-        return self._near.summarize(self.identities)
+        """Return the counts of unlisted words that begin like terms, by identity."""
+        return self._near_words.summarize(self.identities)
 
 
 class _Term(NamedTuple):
     """A term in the normal form."""
 
     core: str
-    """Without `*`."""
-    goes_on_before: bool
-    goes_on_after: bool
-    """Whether `*` stands before it, and after it."""
+    """The term without `*`."""
+    is_open_before: bool
+    is_open_after: bool
+    """True if the term begins, or ends, with `*`."""
 
     @property
-    def may_be_in_words(self) -> bool:
-        """Whether it may stand where words have no border, or has no words."""
+    def can_be_in_words(self) -> bool:
+        """True if it may match inside of a word, or contains no word characters."""
         ends = has_borders(self.core[0]) and has_borders(self.core[-1])
-        return not ends or self.goes_on_before or self.goes_on_after or not words_of(self.core)
+        return not ends or self.is_open_before or self.is_open_after or not words_of(self.core)
 
     @property
     def is_word(self) -> bool:
-        """Whether it is one whole word."""
-        return not self.may_be_in_words and words_of(self.core) == [self.core]
+        """True if it is a single whole word."""
+        return not self.can_be_in_words and words_of(self.core) == [self.core]
 
     @property
     def edges(self) -> tuple[str, str]:
-        """What must stand before and after it."""
-        before = "" if self.goes_on_before else border_before(self.core[0])
-        after = "" if self.goes_on_after else border_after(self.core[-1])
-        return before + _either(proclitics(self.core[0])), _either(enclitics(self.core[-1])) + after
+        """Patterns of the text before and after it."""
+        before = "" if self.is_open_before else border_before(self.core[0])
+        after = "" if self.is_open_after else border_after(self.core[-1])
+        return before + _join_alternatives(proclitics(self.core[0])), _join_alternatives(
+            enclitics(self.core[-1])
+        ) + after
 
     @property
     def cores(self) -> tuple[str, ...]:
-        """How it may be spelt."""
+        """Its spellings."""
         return tuple(dict.fromkeys(filter(str.strip, spellings(self.core))))
 
     @property
     def pattern(self) -> re.Pattern[str]:
-        """The pattern of this term alone."""
-        return _pattern_of(self)
+        """The pattern of this term only."""
+        return _compile_term(self)
 
 
-def _read_term(written: str) -> _Term:
-    bare = written.strip()
-    before, after = bare.startswith(_PART), bare.endswith(_PART)
-    if bare == _PART:
+def _parse_term(text: str) -> _Term:
+    text = text.strip()
+    before, after = text.startswith(_WILDCARD), text.endswith(_WILDCARD)
+    if text == _WILDCARD:
         before = after = False
-    core = bare[before : len(bare) - after]
+    core = text[before : len(text) - after]
     return _Term(" ".join(folded(core).split()), before, after)
 
 
-class _Spans:
-    """Where terms stand in a text; of those that begin at one place, the longest."""
+class _TermScanner:
+    """Search for terms in a text; if several begin at the same position, the longest matches."""
 
     def __init__(self, terms: Iterable[_Term]) -> None:
-        alike: dict[tuple[str, str], list[_Term]] = {}
+        groups: dict[tuple[str, str], list[_Term]] = {}
         for term in terms:
-            alike.setdefault(term.edges, []).append(term)
-        self._alike = list(alike.values())
-        cores = [{core for term in known for core in term.cores} for known in self._alike]
-        self._patterns = [_pattern(edges, of) for edges, of in zip(alike, cores, strict=True)]
-        # A pattern that begins with a letter is searched much faster than one with a border.
-        self._plain = [_pattern(("", ""), of) for of in cores]
-        self._term_of = lru_cache(4096)(self._find_term)
+            groups.setdefault(term.edges, []).append(term)
+        self._groups = list(groups.values())
+        cores = [{core for term in group for core in term.cores} for group in self._groups]
+        self._patterns = [
+            _compile_pattern(edges, group) for edges, group in zip(groups, cores, strict=True)
+        ]
+        # Searching a pattern that begins with a letter is much faster than with a boundary.
+        self._plain_patterns = [_compile_pattern(("", ""), group) for group in cores]
+        self._get_term = lru_cache(4096)(self._find_term)
 
     def any_in(self, text: str) -> bool:
-        """Whether a text has one of the terms."""
+        """Check if a text contains any of the terms."""
         return any(
             plain.search(text) and pattern.search(text)
-            for plain, pattern in zip(self._plain, self._patterns, strict=True)
+            for plain, pattern in zip(self._plain_patterns, self._patterns, strict=True)
         )
 
     def each(self, text: str) -> Iterator[tuple[_Term, tuple[int, int]]]:
-        """Yield each term of a text, and where it begins and ends; only equal ones overlap."""
-        kinds = [kind for kind, plain in enumerate(self._plain) if plain.search(text)]
+        """Yield each term of a text with its start and end; only equal spans overlap."""
+        kinds = [kind for kind, plain in enumerate(self._plain_patterns) if plain.search(text)]
         if len(kinds) == 1:
             for match in self._patterns[kinds[0]].finditer(text):
-                yield self._term_of(kinds[0], match[1]), match.span(1)
+                yield self._get_term(kinds[0], match[1]), match.span(1)
             return
-        at = 0
-        while found := [
-            (kind, first) for kind in kinds if (first := self._patterns[kind].search(text, at))
+        position = 0
+        while matches := [
+            (kind, first)
+            for kind in kinds
+            if (first := self._patterns[kind].search(text, position))
         ]:
-            start, end = min((first.start(), -first.end()) for _, first in found)
-            for kind, first in found:
-                if first.span() == (start, -end):
-                    yield self._term_of(kind, first[1]), first.span(1)
-            at = -end
+            start, negative_end = min((match.start(), -match.end()) for _, match in matches)
+            for kind, match in matches:
+                if match.span() == (start, -negative_end):
+                    yield self._get_term(kind, match[1]), match.span(1)
+            position = -negative_end
 
     def _find_term(self, kind: int, core: str) -> _Term:
-        """Return the term that is written so, rather as it is listed."""
-        known, bare = self._alike[kind], " ".join(core.split())
-        exact = [term for term in known if term.core == bare]
-        return (exact or [term for term in known if term.pattern.fullmatch(core)])[0]
+        """Return the term with this spelling; a term listed with it has priority."""
+        terms, spelling = self._groups[kind], " ".join(core.split())
+        exact = [term for term in terms if term.core == spelling]
+        return (exact or [term for term in terms if term.pattern.fullmatch(core)])[0]
 
 
 @lru_cache(4096)
-def _pattern_of(term: _Term) -> re.Pattern[str]:
-    return _pattern(term.edges, term.cores)
+def _compile_term(term: _Term) -> re.Pattern[str]:
+    return _compile_pattern(term.edges, term.cores)
 
 
-def _pattern(edges: tuple[str, str], cores: Iterable[str]) -> re.Pattern[str]:
-    """Compile the pattern of terms; between their words are any space and attached parts."""
+def _compile_pattern(edges: tuple[str, str], cores: Iterable[str]) -> re.Pattern[str]:
+    """Compile the pattern of terms; any whitespace and clitics may be between their words."""
     before, after = edges
     patterns = []
     for core in sorted(cores, key=lambda core: (-len(core), core)):
         first, *others = core.split()
-        words = [rf"\s+{_either(proclitics(word[0]))}{re.escape(word)}" for word in others]
+        words = [
+            rf"\s+{_join_alternatives(proclitics(word[0]))}{re.escape(word)}" for word in others
+        ]
         patterns.append(re.escape(first) + "".join(words))
     return re.compile(f"{before}({'|'.join(patterns)}){after}")
 
 
-def _either(parts: Sequence[str]) -> str:
+def _join_alternatives(parts: Sequence[str]) -> str:
     return f"(?:{'|'.join(parts)})" if len(parts) > 1 else ""
 
 
-def _written(terms: Iterable[_Term]) -> Iterator[tuple[_Term, str]]:
-    """Yield how terms may be written: as listed; then otherwise spelt, with what is attached."""
-    known = list(terms)
-    yield from ((term, term.core) for term in known)
-    for term in known:
+def _list_written_forms(terms: Iterable[_Term]) -> Iterator[tuple[_Term, str]]:
+    """Yield the written forms of terms: first as listed, then other spellings with clitics."""
+    listed = list(terms)
+    yield from ((term, term.core) for term in listed)
+    for term in listed:
         for core in term.cores:
             for before, after in product(proclitics(core[0]), enclitics(core[-1])):
                 yield term, before + core + after
 
 
-def _in_case_of(model: str, word: str) -> str:
+def _match_case(model: str, word: str) -> str:
     if len(model) > 1 and model.isupper():
         return word.upper()
     return word[:1].upper() + word[1:] if model[:1].isupper() else word

@@ -186,7 +186,7 @@ def test_words_alone_are_found_as_patterns_find_them(pieces, spaced):
     by_pattern = [bool(term.pattern.search(folded(text))) for term in matcher._owners]
     assert matcher.mentions([text])[0].tolist() == by_pattern
     longest = TermMatcher({word: [word] for word in WORDS})
-    spans = {at for term, _ in longest._spans.each(folded(text)) for at in longest._owners[term]}
+    spans = {at for term, _ in longest._scanner.each(folded(text)) for at in longest._owners[term]}
     assert set(np.flatnonzero(longest.mentions([text])[0])) == spans
 
 
