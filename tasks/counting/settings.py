@@ -227,7 +227,7 @@ class CountFile(FileSource):
     def _convert_chunk(self, chunk: Chunk) -> pa.Table:
         rows = super()._convert_chunk(chunk)
         for role, one in self.models.items():
-            scores = reading.to_scores(chunk, one.score, rows["id"], if_none=_IF_NONE)
+            scores = reading.to_scores(chunk, one.score, rows["id"], missing_hint=_IF_NONE)
             rows = rows.append_column(SCORE + role, scores)
         return rows
 

@@ -30,12 +30,12 @@ from biasgate.tasks.common.progress import progress
 from biasgate.tasks.common.settings import Settings
 from biasgate.tasks.data.formats import (
     FormatError,
+    find_default_separator,
     is_json_lines,
     is_parquet,
     refuse_other_format,
-    separator_by_name,
 )
-from biasgate.tasks.data.json_lines import json_columns, json_tables
+from biasgate.tasks.data.json_lines import read_json_columns, read_json_tables
 from biasgate.tasks.data.unpacked import opened_table, refuse_bomb
 
 CHUNK_ROWS = 100_000
@@ -80,7 +80,7 @@ class TextForm(Settings):
 
     def separator_of(self, path: Path) -> str:
         """Return the column separator of a CSV file."""
-        return self.separator or separator_by_name(path)
+        return self.separator or find_default_separator(path)
 
 
 _DEFAULT_FORMAT = TextForm()
@@ -107,9 +107,9 @@ def file_columns(path: Path, form: TextForm = _DEFAULT_FORMAT) -> list[str]:
     with _translate_errors(path, form):
         refuse_other_format(path)
         if is_parquet(path) or is_json_lines(path):
-            names = list(pq.read_schema(path).names) if is_parquet(path) else json_columns(path)
+            names = pq.read_schema(path).names if is_parquet(path) else read_json_columns(path)
             _refuse_wide_table(len(names))
-            return names
+            return list(names)
         separator = form.separator_of(path)
         with opened_table(path) as (_, content):
             header = content.read(_HEADER_BYTES).lstrip().splitlines()[:1]
@@ -180,7 +180,7 @@ def read_chunks(
     if is_parquet(path):
         tables = _read_parquet(path, wanted, size)
     elif is_json_lines(path):
-        tables = json_tables(path, wanted, size)
+        tables = read_json_tables(path, wanted, size)
     else:
         tables = _read_csv(path, wanted, size, form)
     with _translate_errors(path, form), progress(f"reading {path.name}") as advance:
@@ -197,7 +197,7 @@ def _read_parquet(path: Path, columns: list[str], size: int) -> Iterator[tuple[p
         parts = (group.column(i) for group in groups for i in range(group.num_columns))
         wanted = (part for part in parts if part.path_in_schema in columns)
         encoded = sum(part.total_uncompressed_size for part in wanted)
-        refuse_bomb(path, encoded, f"file {path}", always=_PARQUET_ALLOWANCE)
+        refuse_bomb(path, encoded, f"file {path}", allowance=_PARQUET_ALLOWANCE)
         types = {name: file.schema_arrow.field(name).type for name in columns}
     texts = {k: v for k, v in types.items() if pa.types.is_string(v) or pa.types.is_large_string(v)}
     # As a dictionary, a text that many rows share is in memory once. Buffering would read ahead.
@@ -208,7 +208,7 @@ def _read_parquet(path: Path, columns: list[str], size: int) -> Iterator[tuple[p
             schema = pa.schema(fields)
             batch_bytes = _count_plain_bytes(table)
             n_bytes += batch_bytes
-            refuse_bomb(path, n_bytes, f"file {path}", always=_PARQUET_ALLOWANCE)
+            refuse_bomb(path, n_bytes, f"file {path}", allowance=_PARQUET_ALLOWANCE)
             step = max(1, batch.num_rows // (1 + batch_bytes // _MAX_CHUNK_BYTES))
             for start in range(0, batch.num_rows, step):
                 part = table.slice(start, step)

@@ -37,7 +37,7 @@ from biasgate.tasks.common.files import refuse_full_disk, require_space, whole_f
 from biasgate.tasks.common.settings import ConfigPath
 from biasgate.tasks.data import reading
 from biasgate.tasks.data.chunks import Chunk, file_columns, read_chunks, require_columns
-from biasgate.tasks.data.download import Sha256, download, path_in_cache
+from biasgate.tasks.data.download import Sha256, download_file, locate_download
 from biasgate.tasks.data.evaluation_set import IDENTITY, SLICE
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.data.unpacked import refuse_bomb
@@ -147,7 +147,7 @@ class _ArchiveEntry(NamedTuple):
     open: Callable[[], IO[bytes] | None]
 
 
-def archived_files(path: Path) -> list[str]:
+def list_archived_files(path: Path) -> list[str]:
     """Return the names, without folders, of the files in a zip or tar archive."""
     with _open_archive(path) as files:
         return [file.name for file in files]
@@ -281,27 +281,27 @@ class CivilCommentsSource(SourceSettings):
 
     def downloads(self, cache: Path) -> dict[str, int | None]:
         """Return the archive, unless it is in the cache or a folder is given."""
-        archive = path_in_cache(cache, self._archive_url)
+        archive = locate_download(cache, self._archive_url)
         if self.folder is not None or archive.exists():
             return {}
-        size, _ = self.expected
+        size, _ = self.expected_archive
         return {archive.name: size}
 
     def prepare(self, cache: Path) -> Self:
         """Download the archive and extract the needed files; return the source of that folder."""
         if self.folder is not None:
             return self
-        archive, (size, sha256) = path_in_cache(cache, self._archive_url), self.expected
-        digest = download(
+        archive, (size, sha256) = locate_download(cache, self._archive_url), self.expected_archive
+        digest = download_file(
             self._archive_url,
             archive,
             size=size,
             sha256=sha256,
-            otherwise=_ALTERNATIVE,
+            alternative=_ALTERNATIVE,
             expansion=_EXPANSION,
         )
         folder = archive.parent / digest[:16]
-        layout, splits = self._match_layout(archived_files(archive), archive)
+        layout, splits = self._match_layout(list_archived_files(archive), archive)
         for file_name in sorted({layout[split] for split in splits}):
             if not (folder / file_name).exists():
                 extract_file(archive, file_name, folder / file_name)
@@ -364,7 +364,7 @@ class CivilCommentsSource(SourceSettings):
         return self.url or OFFICIAL_URL
 
     @property
-    def expected(self) -> tuple[int | None, str | None]:
+    def expected_archive(self) -> tuple[int | None, str | None]:
         """Expected size and SHA-256 of the archive; None if unknown."""
         sha256 = self.sha256 or KNOWN_ARCHIVES.get(self._archive_url, (None, None))[1]
         sizes = {digest: n_bytes for n_bytes, digest in KNOWN_ARCHIVES.values()}
@@ -420,15 +420,15 @@ class CivilCommentsSource(SourceSettings):
 
     def _convert_chunk(self, chunk: Chunk, *, is_clustered: bool) -> pa.Table:
         ids = reading.to_ids(chunk, "id")
-        text = reading.to_text(chunk, "comment_text", ids)
-        label = reading.to_fractions(
+        text = reading.convert_texts(chunk, "comment_text", ids)
+        label = reading.convert_fractions(
             chunk, self._find_label_column(chunk.path), ids, nullable=False
         )
         columns = {"id": ids, "text": text, "label": label}
         if is_clustered:
-            columns["cluster"] = reading.to_strings(chunk, "article_id", ids)
+            columns["cluster"] = reading.convert_names(chunk, "article_id", ids)
         for name in IDENTITIES:
-            columns[IDENTITY + name] = reading.to_fractions(chunk, name, ids, nullable=True)
+            columns[IDENTITY + name] = reading.convert_fractions(chunk, name, ids, nullable=True)
         columns[SLICE + "short"] = pc.less(pc.utf8_length(text), SHORT)
         return pa.table(columns)
 

@@ -10,7 +10,7 @@ from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError, place
 from biasgate.tasks.data.evaluation_set import CLUSTER, IDENTITY, SLICE, TERMS, WEIGHT
 from biasgate.tasks.data.identity_names import check_identity_names
-from biasgate.tasks.data.plain_columns import is_text, to_float64
+from biasgate.tasks.data.plain_columns import convert_to_float64, is_text
 
 _REQUIRED = ("id", "label")
 _TYPES = {
@@ -53,7 +53,7 @@ def _conform_column(chunk: pa.Table, column: str, source: str) -> pa.ChunkedArra
     is_valid_type = is_text(values.type) == is_text(column_type)
     try:
         if is_valid_type and column_type == pa.float64():
-            values = pa.chunked_array([to_float64(values.combine_chunks())])
+            values = pa.chunked_array([convert_to_float64(values.combine_chunks())])
         elif is_valid_type:
             values = values.cast(column_type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):

@@ -34,7 +34,7 @@ from biasgate.tasks.common.prefect_task import say
 from biasgate.tasks.common.progress import progress
 
 Sha256 = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$", to_lower=True)]
-TRIES = 5
+MAX_TRIES = 5
 WAIT_S = 1.0
 _TIMEOUT = httpx.Timeout(60.0, connect=20.0)
 _RETRY_STATUSES = {408, 425, 429, 500, 502, 503, 504}
@@ -44,13 +44,13 @@ class _InterruptedTry(Exception):  # noqa: N818 - never leaves this module
     """An incomplete try; a retry may succeed."""
 
 
-def download(
+def download_file(
     url: str,
     path: Path,
     *,
     size: int | None = None,
     sha256: str | None = None,
-    otherwise: str = "",
+    alternative: str = "",
     expansion: float = 1.0,
 ) -> str:
     """Download a file unless a complete and verified copy exists; return its SHA-256.
@@ -67,7 +67,7 @@ def download(
         Expected size in bytes.
     sha256 : str, optional
         Expected digest in hexadecimal.
-    otherwise : str
+    alternative : str
         Alternative to the download, for error texts.
     expansion : float
         Disk space for the file and everything made from it, in multiples of its size.
@@ -92,16 +92,17 @@ def download(
             digest = file_digest(path)
             if digest == expected:
                 return digest
-        partial = _PartialFile(url, path.with_name(f"{path.name}.part"), size, otherwise, expansion)
-        partial.fetch()
-        digest = partial.verify(sha256)
+        part = path.with_name(f"{path.name}.part")
+        partial = _PartialFile(url, part, size, alternative, expansion)
+        partial.complete_file()
+        digest = partial.verify_file(sha256)
         write_json(record_file, {"url": _hash_url(url), "sha256": digest})
         partial.path.replace(path)
         partial.version_file.unlink(missing_ok=True)
         return digest
 
 
-def path_in_cache(cache: Path, url: str) -> Path:
+def locate_download(cache: Path, url: str) -> Path:
     """Return the path of a URL's file in the cache."""
     return cache / _hash_url(url)[:16] / PurePosixPath(urlsplit(url).path).name
 
@@ -119,7 +120,7 @@ class _PartialFile:
     url: str
     path: Path
     size: int | None
-    otherwise: str
+    alternative: str
     expansion: float
 
     @property
@@ -130,11 +131,11 @@ class _PartialFile:
     def version_file(self) -> Path:
         return self.path.with_name(f"{self.path.name}.json")
 
-    def discard(self) -> None:
+    def discard_file(self) -> None:
         self.path.unlink(missing_ok=True)
         self.version_file.unlink(missing_ok=True)
 
-    def fetch(self) -> None:
+    def complete_file(self) -> None:
         """Complete the file; give up after several tries without progress."""
         n_failures, longest = 0, self.length
         with httpx.Client(follow_redirects=True, timeout=_TIMEOUT) as client:
@@ -144,12 +145,12 @@ class _PartialFile:
                 except (httpx.RequestError, _InterruptedTry) as error:
                     n_failures = 1 if self.length > longest else n_failures + 1
                     longest = max(longest, self.length)
-                    if n_failures >= TRIES:
+                    if n_failures >= MAX_TRIES:
                         hint = f" The first {self.length} bytes are kept: run again to resume."
                         msg = (
-                            f"the download of {redact_url(self.url)} failed {TRIES} times in a "
+                            f"the download of {redact_url(self.url)} failed {MAX_TRIES} times in a "
                             f"row: {str(error).strip() or type(error).__name__}."
-                            f"{hint * (self.length > 0)} {self.otherwise}"
+                            f"{hint * (self.length > 0)} {self.alternative}"
                         )
                         raise InputError(msg.rstrip()) from error
                     time.sleep(WAIT_S * 2 ** (n_failures - 1))
@@ -160,7 +161,7 @@ class _PartialFile:
                     msg = f"{self.path} must be writable; {reason}."
                     raise InputError(msg) from error
 
-    def verify(self, sha256: str | None) -> str:
+    def verify_file(self, sha256: str | None) -> str:
         """Return the digest of the complete file; discard and refuse an unexpected file."""
         n_bytes, digest = self.length, file_digest(self.path)
         for rule, setting, expected, actual in (
@@ -168,7 +169,7 @@ class _PartialFile:
             ("SHA-256", "sha256", sha256, digest),
         ):
             if expected is not None and expected != actual:
-                self.discard()
+                self.discard_file()
                 # Repeat the first characters: logs may mask a digest that a variable holds.
                 prefix = f" ({str(expected)[:12]}...)" if setting == "sha256" else ""
                 msg = (
@@ -195,7 +196,7 @@ class _PartialFile:
                 validator != version["validator"] or version.get("total") not in {None, total}
             ):
                 # Servers that ignore If-Range send the rest of another version.
-                self.discard()
+                self.discard_file()
                 raise _InterruptedTry("the file changed on the server")
             if self.size is not None and total is not None and total != self.size:
                 msg = (
@@ -206,7 +207,7 @@ class _PartialFile:
                 raise InputError(msg)
             self._report_start(start, self.size if total is None else total)
             if not start:
-                self.discard()
+                self.discard_file()
                 content = {"url": _hash_url(self.url), "validator": validator, "total": total}
                 write_json(self.version_file, content)
             self._append_body(response, start, total)
@@ -217,12 +218,12 @@ class _PartialFile:
             reason = f"the server answered {status} {response.reason_phrase}"
             raise _InterruptedTry(reason)
         if status == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
-            self.discard()
+            self.discard_file()
             raise _InterruptedTry("the server has fewer bytes than were received")
         if status not in {httpx.codes.OK, httpx.codes.PARTIAL_CONTENT}:
             msg = (
                 f"{redact_url(self.url)} must be a file that can be downloaded; the server "
-                f"answered {status} {response.reason_phrase}. Check the address. {self.otherwise}"
+                f"answered {status} {response.reason_phrase}. Check the address. {self.alternative}"
             )
             raise InputError(msg.rstrip())
 
@@ -245,7 +246,7 @@ class _PartialFile:
             return 0, None if length is None else int(length), validator
         extent = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", headers.get("content-range", "").strip())
         if extent is None or int(extent[1]) != start or extent[2] == "*":
-            self.discard()
+            self.discard_file()
             raise _InterruptedTry(
                 "the server answered with a different part of the file than requested"
             )
@@ -259,7 +260,7 @@ class _PartialFile:
             return
         n_bytes, is_unpacked = self.expansion * total, self.expansion > 1
         purpose = f"to download {name}" + " and to unpack and freeze it" * is_unpacked
-        require_space(self.path.parent, n_bytes - start, purpose, self.otherwise)
+        require_space(self.path.parent, n_bytes - start, purpose, self.alternative)
         received = f", {shown_size(start)} already here" * (start > 0)
         needed = f"; about {shown_size(n_bytes)} of disk in all" * is_unpacked
         say(f"downloading {name} ({shown_size(total)}{received}) from {host}{needed}")

@@ -32,7 +32,7 @@ def is_json_lines(path: Path) -> bool:
     return bool({".jsonl", ".ndjson"} & set(path.suffixes[-2:]))
 
 
-def separator_by_name(path: Path) -> str:
+def find_default_separator(path: Path) -> str:
     """Return the default column separator of a file that is neither Parquet nor JSON lines."""
     return "\t" if ".tsv" in path.suffixes[-2:] else ","
 
@@ -47,7 +47,7 @@ def read_as(name: str) -> tuple[str, bool]:
         return "parquet", False
     if path.suffix == ".json":
         return "json", False  # refused later, by `refuse_other_format`
-    kind = "json lines" if is_json_lines(path) else separator_by_name(path)
+    kind = "json lines" if is_json_lines(path) else find_default_separator(path)
     return kind, path.suffix == ".gz"
 
 

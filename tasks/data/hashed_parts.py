@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 
 from biasgate.tasks.data.evaluation_set import CLUSTER
 
-Part = Literal["all", "train", "test"]
+HashedPart = Literal["all", "train", "test"]
 
 
-def rows_of_part(table: pa.Table, part: Part, test_fraction: float) -> pa.Table:
+def select_part(table: pa.Table, part: HashedPart, test_fraction: float) -> pa.Table:
     """Return the rows of a part, chosen by a hash of the text (without text: of the id)."""
     if part == "all":
         return table
@@ -80,6 +80,6 @@ def _hash_clusters(table: pa.Table) -> np.ndarray:
     """Return a hash per row, shape (n,); rows of a cluster share their hash."""
     names = table[CLUSTER if CLUSTER in table.column_names else "id"].combine_chunks()
     encoded = pc.dictionary_encode(names)
-    # The prefix makes samples independent of the parts that `rows_of_part` chooses.
+    # The prefix makes samples independent of the parts that `select_part` chooses.
     hashes = np.array([uniform_hash(f"sample {name}") for name in encoded.dictionary.to_pylist()])
     return np.asarray(hashes[encoded.indices.to_numpy(zero_copy_only=False)])

@@ -37,9 +37,9 @@ from biasgate.tasks.common.files import (
 from biasgate.tasks.common.progress import progress
 from biasgate.tasks.common.settings import ConfigPath, Settings
 from biasgate.tasks.data.chunks import Chunk, read_chunks, require_columns
-from biasgate.tasks.data.download import Sha256, download, path_in_cache
+from biasgate.tasks.data.download import Sha256, download_file, locate_download
 from biasgate.tasks.data.formats import is_parquet
-from biasgate.tasks.data.hashed_parts import Part, rows_of_part
+from biasgate.tasks.data.hashed_parts import HashedPart, select_part
 from biasgate.tasks.data.mapped import MappedSource
 
 Commit = Annotated[str, StringConstraints(pattern="^[0-9a-f]{40}$")]
@@ -102,7 +102,7 @@ class HuggingFaceSource(MappedSource):
     """The configuration (subset) of the data set, if it has several."""
     split: str | None = None
     """The split of the data set."""
-    part: Part = "all"
+    part: HashedPart = "all"
     """A part of the split, chosen by a hash of the text (without text: of the id)."""
     test_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.3
     """Fraction of the rows in `test`."""
@@ -195,14 +195,14 @@ class HuggingFaceSource(MappedSource):
             n_before += pq.read_metadata(path).num_rows
 
     def _select_part(self, table: pa.Table) -> pa.Table:
-        return rows_of_part(table, self.part, self.test_fraction)
+        return select_part(table, self.part, self.test_fraction)
 
 
 def _fetch_parquet(file: ParquetFile, cache: Path) -> Path:
     """Download a file if it is remote, check its digest, and return its local path."""
     if file.url is not None:
-        path = path_in_cache(cache, file.url)
-        download(file.url, path, sha256=file.sha256, otherwise=_ALTERNATIVE)
+        path = locate_download(cache, file.url)
+        download_file(file.url, path, sha256=file.sha256, alternative=_ALTERNATIVE)
         return path
     path = file.path or Path()
     if file.sha256 is not None and (digest := file_digest(path)) != file.sha256:

@@ -13,8 +13,9 @@ from biasgate.tasks.common.printable import without_invisible
 from biasgate.tasks.common.settings import Settings
 
 _MAX_KEY_LENGTH = 250
+_MAX_KEY_LENGTH = 250
 _PREFIXES = [*SUBGROUP_METRICS, *list_changed_metrics(), "n_positive"]
-MOST_CHARACTERS = _MAX_KEY_LENGTH - max(map(len, _PREFIXES)) - len("/")
+MAX_NAME_LENGTH = _MAX_KEY_LENGTH - max(map(len, _PREFIXES)) - len("/")
 
 
 def metric_name(subgroup: str) -> str:
@@ -39,9 +40,9 @@ def check_identity_names(names: Iterable[str]) -> None:
             )
             raise ValueError(msg)
         key = metric_name(name)
-        if not 0 < len(key) <= MOST_CHARACTERS or key.strip() in {"", ".", ".."}:
+        if not 0 < len(key) <= MAX_NAME_LENGTH or key.strip() in {"", ".", ".."}:
             msg = (
-                f"the name of an identity must have 1 to {MOST_CHARACTERS} characters and must not "
+                f"the name of an identity must have 1 to {MAX_NAME_LENGTH} characters and must not "
                 "be a path, since it is part of MLflow keys, which have at most "
                 f"{_MAX_KEY_LENGTH}; got {name[:20]!r}{'...' if len(name) > 20 else ''} with "
                 f"{len(name)} characters"
@@ -62,7 +63,7 @@ def check_identity_names(names: Iterable[str]) -> None:
         names_by_key[key] = name
 
 
-def named_by_themselves(value: Any) -> Any:
+def expand_term_list(value: Any) -> Any:
     """Expand a list of terms to a dict from each term to itself; return other values unchanged."""
     if not isinstance(value, list):
         return value
@@ -75,7 +76,7 @@ def named_by_themselves(value: Any) -> Any:
 Term = Annotated[str, StringConstraints(pattern=r"\S")]
 Terms = Annotated[
     dict[str, Annotated[list[Term], Field(min_length=1)]],
-    BeforeValidator(named_by_themselves, json_schema_input_type=dict[str, list[str]] | list[str]),
+    BeforeValidator(expand_term_list, json_schema_input_type=dict[str, list[str]] | list[str]),
 ]
 """Words by identity, as in `{muslim: [muslim, muslims]}`, or `[muslim]`."""
 

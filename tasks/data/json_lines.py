@@ -22,7 +22,7 @@ _MAX_LEVELS = 4
 _HEADER_LINES = 1000
 
 
-def json_columns(path: Path) -> list[str]:
+def read_json_columns(path: Path) -> list[str]:
     """Return the keys of the first lines, in order of appearance."""
     with opened_table(path) as (_, lines):
         header = islice(_parse_rows(lines), _HEADER_LINES)
@@ -33,7 +33,7 @@ def json_columns(path: Path) -> list[str]:
     return list(keys)
 
 
-def json_tables(path: Path, columns: list[str], size: int) -> Iterator[tuple[pa.Table, float]]:
+def read_json_tables(path: Path, columns: list[str], size: int) -> Iterator[tuple[pa.Table, float]]:
     """Yield tables of `size` rows, each with the share of the file's bytes read so far.
 
     A key that a line omits is null. The values of a column must have a single type.
@@ -43,14 +43,14 @@ def json_tables(path: Path, columns: list[str], size: int) -> Iterator[tuple[pa.
         rows, first_row = _parse_rows(lines), 0
         while part := list(islice(rows, size)):
             arrays = [
-                _build_array([value_of(row, name) for row in part], name, first_row)
+                _build_array([find_value(row, name) for row in part], name, first_row)
                 for name in columns
             ]
             yield pa.table(arrays, names=columns), stream.tell() / length
             first_row += len(part)
 
 
-def value_of(row: Mapping[str, JsonValue], name: str) -> JsonValue:
+def find_value(row: Mapping[str, JsonValue], name: str) -> JsonValue:
     """Return the value of a key, or of a dotted path into nested objects; None if missing.
 
     A key that contains dots has priority over a path.
@@ -60,7 +60,7 @@ def value_of(row: Mapping[str, JsonValue], name: str) -> JsonValue:
     head, dot, rest = name.partition(".")
     while dot:
         nested = row.get(head)
-        if isinstance(nested, dict) and (value := value_of(nested, rest)) is not None:
+        if isinstance(nested, dict) and (value := find_value(nested, rest)) is not None:
             return value
         part, dot, rest = rest.partition(".")
         head = f"{head}.{part}"

@@ -39,14 +39,14 @@ from biasgate.tasks.data.identity_names import (
 from biasgate.tasks.data.mapped_columns import (
     LabelValues,
     NameMatcher,
-    to_labels,
-    to_weights,
+    convert_labels,
+    convert_weights,
 )
-from biasgate.tasks.data.plain_columns import option_of_names, plain_column, refuse_lists
+from biasgate.tasks.data.plain_columns import plain_column, refuse_lists, suggest_names_option
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.data.terms import Matching, TermMatcher
 
-Columns = Annotated[tuple[str, ...], Field(min_length=2)]
+LabelColumns = Annotated[tuple[str, ...], Field(min_length=2)]
 _IDENTITY_COLUMNS = TypeAdapter(dict[str, str])
 _MAX_SLICES, _MAX_VALUE_LENGTH = 200, 60
 _FRACTION_HINT = (
@@ -63,7 +63,7 @@ class MappedSource(SourceSettings):
     """Column of the ids, or `row_number` to number the rows from 0. Ids are stored with scores, so
     values that look like comments are refused: four words or more, or long text in a script without
     spaces."""
-    label: str | Columns = "label"
+    label: str | LabelColumns = "label"
     """Column of the label: a fraction of raters, 0 or 1, or true or false. If several columns are
     named, as for kinds of toxicity, the label is their maximum."""
     label_values: LabelValues | None = None
@@ -215,10 +215,11 @@ class MappedSource(SourceSettings):
         if matchers := [
             matcher for matcher in (self._matcher, self._name_matcher) if matcher is not None
         ]:
-            unmatched = (matcher.unmatched().items() for matcher in matchers)
+            unmatched = (matcher.list_unmatched().items() for matcher in matchers)
             notes = {"unmatched_terms": dict(chain(*unmatched)), "near_terms": {}}
         if self._matcher is not None:
-            notes |= {"near_terms": plain(self._matcher.near()), TERMS: self._matcher.coded()}
+            notes["near_terms"] = plain(self._matcher.summarize_near_words())
+            notes[TERMS] = self._matcher.list_coded_terms()
         if counts := {column: n for column, n in self._unsliced_rows.items() if n}:
             notes["in_no_slice"] = counts
         if self._n_unlabelled:
@@ -281,29 +282,31 @@ class MappedSource(SourceSettings):
         ids = reading.to_ids(chunk, self.id)
         columns = {"id": ids}
         if self.text is not None:
-            columns["text"] = reading.to_text(chunk, self.text, ids)
-        columns["label"] = to_labels(chunk, self._list_label_columns(), ids, self.label_values)
+            columns["text"] = reading.convert_texts(chunk, self.text, ids)
+        columns["label"] = convert_labels(chunk, self._list_label_columns(), ids, self.label_values)
         if self.cluster is not None:
-            columns[CLUSTER] = reading.to_strings(chunk, self.cluster, ids)
+            columns[CLUSTER] = reading.convert_names(chunk, self.cluster, ids)
         if self.weight is not None:
             is_whole = self.weight_kind == "frequency"
-            columns["weight"] = to_weights(chunk, self.weight, ids, whole=is_whole)
+            columns["weight"] = convert_weights(chunk, self.weight, ids, whole=is_whole)
         for name, column in self._get_identity_columns().items():
             refuse_lists(chunk, column)
             remedies = {
                 "hint": _FRACTION_HINT.format(column),
-                "if_words": _WORDS_HINT.format(column),
-                "if_text": option_of_names(column),
+                "words_hint": _WORDS_HINT.format(column),
+                "text_hint": suggest_names_option(column),
             }
-            fractions = reading.to_fractions(chunk, column, ids, nullable=True, **remedies)
+            fractions = reading.convert_fractions(chunk, column, ids, nullable=True, **remedies)
             columns[IDENTITY + name] = fractions
         if self._name_matcher is not None:
-            for name, mentions in self._name_matcher.mentions(chunk, ids).items():
+            for name, mentions in self._name_matcher.find_mentions(chunk, ids).items():
                 columns[IDENTITY + name] = mentions
         if self._matcher is not None:
-            columns |= self._matcher.columns(columns["text"].to_pylist())
+            columns |= self._matcher.build_columns(columns["text"].to_pylist())
         for name, column in self.slices.items():
             remedy = f" To make each of its values a slice, write `slices_in: [{column}]`."
-            fractions = reading.to_fractions(chunk, column, ids, nullable=False, if_words=remedy)
+            fractions = reading.convert_fractions(
+                chunk, column, ids, nullable=False, words_hint=remedy
+            )
             columns[SLICE + name] = pc.greater_equal(fractions, 0.5)
         return pa.table(columns)

@@ -21,7 +21,7 @@ from biasgate.tasks.data import reading
 from biasgate.tasks.data.chunks import Chunk
 from biasgate.tasks.data.identity_names import NamedIdentities
 from biasgate.tasks.data.plain_columns import is_text, plain_column
-from biasgate.tasks.data.reading import refuse_values, to_numbers
+from biasgate.tasks.data.reading import convert_numbers, refuse_values
 
 LabelValues = dict[str, Annotated[float, Field(ge=0, le=1)] | None]
 _LABEL_HINT = (
@@ -31,7 +31,7 @@ _LABEL_HINT = (
 )
 
 
-def to_labels(
+def convert_labels(
     chunk: Chunk,
     columns: Sequence[str],
     ids: pa.Array,
@@ -46,20 +46,20 @@ def to_labels(
     labels = []
     for column in columns:
         if values is not None and len(excluded_values) < len(values):
-            labels.append(reading.to_mapped(chunk, column, ids, values))
+            labels.append(reading.map_labels(chunk, column, ids, values))
             continue
-        filled, excluded = reading.without_values(chunk, column, excluded_values)
-        reading.refuse_words(filled, column)
-        fractions = reading.to_fractions(filled, column, ids, nullable=False, hint=_LABEL_HINT)
+        filled, excluded = reading.replace_values(chunk, column, excluded_values)
+        reading.refuse_word_labels(filled, column)
+        fractions = reading.convert_fractions(filled, column, ids, nullable=False, hint=_LABEL_HINT)
         if excluded is not None:
             fractions = pc.if_else(excluded, pa.scalar(None, fractions.type), fractions)
         labels.append(fractions)
     return pc.max_element_wise(*labels, skip_nulls=False)
 
 
-def to_weights(chunk: Chunk, column: str, ids: pa.Array, *, whole: bool) -> pa.Array:
+def convert_weights(chunk: Chunk, column: str, ids: pa.Array, *, whole: bool) -> pa.Array:
     """Return finite weights of at least 0, whole numbers if `whole`; refuse other values."""
-    numbers = to_numbers(chunk, column, ids)
+    numbers = convert_numbers(chunk, column, ids)
     weights = pc.fill_null(numbers, math.nan)
     is_valid = pc.or_(pc.equal(weights, 0.0), pc.greater_equal(weights, 1 / MAX_WEIGHT))
     is_valid = pc.and_(is_valid, pc.less_equal(weights, MAX_WEIGHT))
@@ -96,7 +96,7 @@ class NameMatcher:
         self._other_names: set[str] = set()
         self._place = ""
 
-    def mentions(self, chunk: Chunk, ids: pa.Array) -> dict[str, pa.Array]:
+    def find_mentions(self, chunk: Chunk, ids: pa.Array) -> dict[str, pa.Array]:
         """Return by identity 1 for rows that name it, 0 for other rows, null without a value.
 
         Refuse values that are neither names nor lists of names. Without a separator, also refuse
@@ -136,7 +136,7 @@ class NameMatcher:
             for i, identity in enumerate(self._names)
         }
 
-    def unmatched(self) -> dict[str, JsonValue]:
+    def list_unmatched(self) -> dict[str, JsonValue]:
         """Return the names without a match in any row so far, by identity."""
         names: dict[str, JsonValue] = {
             identity: [word for word in words if _normalize_name(word) in self._unmatched]

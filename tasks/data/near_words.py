@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 
-from biasgate.tasks.data.scripts import bare
+from biasgate.tasks.data.scripts import strip_accents
 
 _FULL_TEXTS, _SAMPLING_STEP = 50_000, 20  # count the first texts, then only every twentieth
 _MAX_WORDS = 20_000  # distinct words per identity, to bound memory
 _MAX_LISTED, _MIN_TEXTS, _MAX_LISTED_LENGTH = 8, 3, 30
 
 
-def stem(word: str) -> str:
+def stem_word(word: str) -> str:
     """Return the beginning that inflections of a word are assumed to share.
 
     A word of five or six letters loses its last letter, a longer word its last two. A shorter word
@@ -42,7 +42,7 @@ class NearTerms:
     """The most frequent such words, with their number of texts."""
 
 
-class NearWords:
+class NearWordCounter:
     """Counter of words that begin like an identity's terms in texts that do not mention it.
 
     Parameters
@@ -62,14 +62,14 @@ class NearWords:
         self._words: defaultdict[int, Counter[str]] = defaultdict(Counter)
         self._identities_of = lru_cache(65_536)(self._find_identities)
 
-    def wants_next(self) -> bool:
+    def is_next_counted(self) -> bool:
         """Check if the words of the next text should be counted; call once per text."""
         self._n_texts += 1
         return bool(self._all_beginnings) and (
             self._n_texts <= _FULL_TEXTS or self._n_texts % _SAMPLING_STEP == 0
         )
 
-    def look(self, words: Sequence[str], mentioned: Collection[int]) -> None:
+    def count_words(self, words: Sequence[str], mentioned: Collection[int]) -> None:
         """Count the words of a text that mentions these identities."""
         self._n_counted += 1
         self._n_found.update(mentioned)
@@ -104,7 +104,7 @@ class NearWords:
         """Return the identities with terms that begin like a word, with or without its accents."""
         if word in self._listed:
             return frozenset()
-        forms = {word, bare(word)}
+        forms = {word, strip_accents(word)}
         if not any(form.startswith(self._all_beginnings) for form in forms):
             return frozenset()
         return frozenset(

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["adj", "noun", "verb"]
+WordKind = Literal["adj", "noun", "verb"]
 Polarity = Literal["hostile", "friendly"]
 
 DEFAULT_TERMS: dict[str, list[str]] = {
@@ -41,14 +41,14 @@ DEFAULT_TERMS: dict[str, list[str]] = {
 
 
 @dataclass(frozen=True)
-class Frame:
+class SentenceFrame:
     """A sentence with placeholders."""
 
     key: str
     """Name of the cluster of its sentences."""
     text: str
     """The sentence."""
-    kind: Kind
+    kind: WordKind
     """The kind of word that sets the polarity."""
     negated: bool
     """True if a friendly word gives a hostile sentence."""
@@ -58,11 +58,11 @@ def _split_words(words: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in words.split(","))
 
 
-def _parse_frames(part: str, lines: str) -> tuple[Frame, ...]:
+def _parse_frames(part: str, lines: str) -> tuple[SentenceFrame, ...]:
     texts = [line.strip() for line in lines.strip().splitlines()]
-    kinds: tuple[Kind, ...] = ("adj", "noun", "verb")
+    kinds: tuple[WordKind, ...] = ("adj", "noun", "verb")
     return tuple(
-        Frame(
+        SentenceFrame(
             key=f"{part}-{number:02d}",
             text=text.removeprefix("NOT "),
             kind=next(kind for kind in kinds if f"{{{kind}}}" in text),
@@ -84,7 +84,7 @@ NEUTRAL = _split_words(
 """Words in place of the identity, for sentences without an identity."""
 
 # First the words of both parts, then words of the test part only.
-HOSTILE: dict[Kind, tuple[tuple[str, ...], tuple[str, ...]]] = {
+HOSTILE: dict[WordKind, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "adj": (
         _split_words(
             "disgusting, stupid, worthless, pathetic, repulsive, idiotic, filthy, dumb, useless, "
@@ -111,7 +111,7 @@ HOSTILE: dict[Kind, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),
 }
 
-FRIENDLY: dict[Kind, tuple[tuple[str, ...], tuple[str, ...]]] = {
+FRIENDLY: dict[WordKind, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "adj": (
         _split_words(
             "kind, clever, generous, friendly, honest, charming, brilliant, helpful, patient, "
@@ -219,7 +219,7 @@ TEST_FRAMES = _parse_frames(
 )
 
 
-def words(kind: Kind, polarity: Polarity, *, held_out: bool) -> tuple[str, ...]:
+def select_words(kind: WordKind, polarity: Polarity, *, held_out: bool) -> tuple[str, ...]:
     """Return the words of a kind and polarity, optionally with the held-out words."""
     shared, test_only = (HOSTILE if polarity == "hostile" else FRIENDLY)[kind]
     return shared + test_only if held_out else shared

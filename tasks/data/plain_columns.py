@@ -53,7 +53,7 @@ def plain_column(chunk: Chunk, column: str) -> pa.Array:
     raise InputError(msg)
 
 
-def to_float64(array: pa.Array) -> pa.Array:
+def convert_to_float64(array: pa.Array) -> pa.Array:
     """Convert numbers of any Arrow type to float64; half floats and decimals as they print.
 
     Raise ArrowInvalid or ArrowNotImplementedError if the values are not numbers.
@@ -68,7 +68,7 @@ def to_float64(array: pa.Array) -> pa.Array:
     return array.cast(pa.float64(), safe=False)
 
 
-MOST_WORDS, _MAX_WORD_LENGTH = 10, 20
+MAX_WORDS, _MAX_WORD_LENGTH = 10, 20
 _ID_MARGINS = " \t\r\n'\"`"
 
 
@@ -80,14 +80,14 @@ def words_of(raw: pa.Array) -> list[str]:
     if not is_text(raw.type):
         return []
     words = [value for value in pc.unique(raw).to_pylist() if value]
-    are_few = len(words) <= MOST_WORDS and 2 * len(words) <= len(raw)
+    are_few = len(words) <= MAX_WORDS and 2 * len(words) <= len(raw)
     return words if are_few and all(len(word) <= _MAX_WORD_LENGTH for word in words) else []
 
 
 _NUMBER_PATTERN = re.compile(r"[-+]?\d+(\.\d*)?([eE][-+]?\d{1,2})?")
 
 
-def form_of(text: str) -> str:
+def normalize_value(text: str) -> str:
     """Return the normal form of a value: `1` for `1.0`, `001` and ` 1`."""
     text = text.strip()
     if _NUMBER_PATTERN.fullmatch(text):
@@ -123,7 +123,7 @@ def hint_for_forms(wanted: Iterable[str], present: Iterable[str]) -> str:
 
 def _normalize_id(text: str) -> str:
     visible = without_invisible(unicodedata.normalize("NFKC", text)).strip(_ID_MARGINS)
-    return form_of(visible).casefold()
+    return normalize_value(visible).casefold()
 
 
 def as_written(value: object) -> object:
@@ -148,23 +148,24 @@ def refuse_lists(chunk: Chunk, column: str) -> None:
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         msg = (
             f"a column in `identities` must hold fractions, or 0 and 1; got lists "
-            f"{place(file=chunk.path, column=column)}.{option_of_names(column)}"
+            f"{place(file=chunk.path, column=column)}.{suggest_names_option(column)}"
         )
         raise InputError(msg)
 
 
-def hint_for_lists(raw: pa.Array, wrong: pa.Array, column: str) -> str:
+def suggest_list_option(raw: pa.Array, wrong: pa.Array, column: str) -> str:
     """Return the option that reads a column of cells such as `muslim,gay`; else ""."""
     cells = [value for value in pc.unique(raw.filter(wrong)).to_pylist() if value]
     lists = [_LIST_PATTERN.fullmatch(cell) for cell in cells]
     separators = [match["by"] for match in lists if match and match["by"]]
     if not all(lists) or not separators:
         return ""
-    in_brackets = any(cell.startswith("[") for cell in cells)
-    return option_of_names(column, "" if in_brackets else f', separator: "{separators[0].strip()}"')
+    if any(cell.startswith("[") for cell in cells):
+        return suggest_names_option(column)
+    return suggest_names_option(column, f', separator: "{separators[0].strip()}"')
 
 
-def option_of_names(column: str, more: str = "") -> str:
+def suggest_names_option(column: str, more: str = "") -> str:
     """Return a sentence that suggests the option for a column of identity names."""
     return (
         " If it holds names of identities, write `identities: "

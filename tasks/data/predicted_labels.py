@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from biasgate.tasks.common.arrow_arrays import as_numpy
 from biasgate.tasks.common.errors import InputError, MisreadError, place
 from biasgate.tasks.data.chunks import Chunk
-from biasgate.tasks.data.plain_columns import MOST_WORDS, form_of, words_of
+from biasgate.tasks.data.plain_columns import MAX_WORDS, normalize_value, words_of
 from biasgate.tasks.data.reading import refuse_values
 
 _MIN_ROWS = 10
@@ -27,7 +27,7 @@ class PredictedLabels:
         self._others: dict[str, str] = {}
         self._has_positive = False
 
-    def positive_scores(
+    def convert_scores(
         self, chunk: Chunk, column: str, ids: pa.Array, labels: pa.Array, scores: pa.Array
     ) -> pa.Array:
         """Return the scores of the positive label, given those of the predicted label.
@@ -38,20 +38,20 @@ class PredictedLabels:
         has_no_label = pc.or_kleene(pc.is_null(labels), pc.equal(labels, ""))
         unlabelled = pc.and_(has_score, has_no_label)
         refuse_values(chunk, column, unlabelled, "a score must have a label", ids)
-        is_positive = self.are_positive(labels)
+        is_positive = self.find_positive_labels(labels)
         self._has_positive = self._has_positive or bool(is_positive.any())
         others = pc.unique(labels.filter(pa.array(~is_positive)).drop_null()).to_pylist()
-        self._others |= {form_of(other): other for other in others if other}
+        self._others |= {normalize_value(other): other for other in others if other}
         return pa.array(np.where(is_positive, as_numpy(scores), 1 - as_numpy(scores)))
 
-    def are_positive(self, labels: pa.Array) -> np.ndarray:
+    def find_positive_labels(self, labels: pa.Array) -> np.ndarray:
         """Return the mask of the positive label; numbers are compared in their normal form."""
         encoded = pc.fill_null(labels, "").dictionary_encode()
-        positive, words = form_of(self._positive), encoded.dictionary.to_pylist()
-        is_positive = np.array([form_of(word) == positive for word in words], bool)
+        positive, words = normalize_value(self._positive), encoded.dictionary.to_pylist()
+        is_positive = np.array([normalize_value(word) == positive for word in words], bool)
         return np.asarray(is_positive[as_numpy(encoded.indices)])
 
-    def refuse_others(self, column: str) -> None:
+    def check_labels(self, column: str) -> None:
         """Raise an error if the positive label never occurs, or with several other labels."""
         where = place(file=self._path, column=column)
         others = words_of(pa.array([*self._others.values()] * 2, pa.string()))
@@ -75,7 +75,7 @@ def refuse_scores_of_predicted(
     columns: Iterable[tuple[str, pa.Array]],
     score: str,
     where: str,
-    cures: tuple[str, str],
+    remedies: tuple[str, str],
 ) -> None:
     """Refuse scores that appear to be those of the predicted label.
 
@@ -87,7 +87,7 @@ def refuse_scores_of_predicted(
     `cures` are the remedies for two and for more labels; LABEL in them is replaced with the column.
     """
     finite = scores[~np.isnan(scores)]
-    if finite.size < _MIN_ROWS or finite.min() < 1 / MOST_WORDS or finite.max() > 1:
+    if finite.size < _MIN_ROWS or finite.min() < 1 / MAX_WORDS or finite.max() > 1:
         return
     if np.unique(finite).size <= 2:  # class labels, which another check refuses
         return
@@ -98,7 +98,7 @@ def refuse_scores_of_predicted(
         if len(words) > 2 and not (np.median(finite) >= 0.5 and _has_class_names(name, words)):
             continue
         shown = f"{', '.join(map(repr, words[:-1]))} and {words[-1]!r}"
-        n, remedy = ("two", cures[0]) if len(words) == 2 else (len(words), cures[1])
+        n, remedy = ("two", remedies[0]) if len(words) == 2 else (len(words), remedies[1])
         msg = (
             f"scores must be those of the toxic class; all in {score!r} are at least "
             f"{1 / len(words):.2g}, and {name!r} has {n} labels, {shown}, so they seem to be "
@@ -122,14 +122,14 @@ def _has_class_names(column: str, words: Sequence[str]) -> bool:
     return any(_CLASS_NAME.search(word.casefold()) for word in words)
 
 
-def holds_labels(kind: pa.DataType) -> bool:
+def is_label_type(kind: pa.DataType) -> bool:
     """Check if a column's type is that of labels with scores: a struct, or a list of structs."""
     while pa.types.is_list(kind) or pa.types.is_large_list(kind):
         kind = kind.value_type
     return pa.types.is_struct(kind) and {"label", "score"} <= {field.name for field in kind}
 
 
-def labels_with_scores(chunk: Chunk, column: str) -> tuple[np.ndarray, pa.Array, pa.Array]:
+def extract_label_scores(chunk: Chunk, column: str) -> tuple[np.ndarray, pa.Array, pa.Array]:
     """Return the row numbers, labels and scores of a column of labels with scores."""
     array = chunk.table.column(column).combine_chunks()
     rows = np.arange(len(array))
@@ -141,15 +141,15 @@ def labels_with_scores(chunk: Chunk, column: str) -> tuple[np.ndarray, pa.Array,
     return rows[as_numpy(is_valid)], labels.cast(pa.string()), scores
 
 
-def one_of_each(
+def select_label_scores(
     chunk: Chunk, column: str, ids: pa.Array, predicted: PredictedLabels
 ) -> tuple[pa.Array, pa.Array]:
     """Return a label and its score for each row: the positive label, or the only label.
 
     Refuse a row of several labels without the positive label.
     """
-    rows, labels, scores = labels_with_scores(chunk, column)
-    is_positive = predicted.are_positive(labels)
+    rows, labels, scores = extract_label_scores(chunk, column)
+    is_positive = predicted.find_positive_labels(labels)
     chosen = np.full(len(ids), -1)
     chosen[rows] = np.arange(len(rows))
     chosen[rows[is_positive]] = np.flatnonzero(is_positive)

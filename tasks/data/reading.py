@@ -19,11 +19,11 @@ from bias_metrics.parts import LARGEST_WHOLE
 from biasgate.tasks.common.errors import InputError, place
 from biasgate.tasks.data.chunks import Chunk
 from biasgate.tasks.data.plain_columns import (
-    form_of,
-    hint_for_lists,
+    convert_to_float64,
     is_text,
+    normalize_value,
     plain_column,
-    to_float64,
+    suggest_list_option,
     words_of,
 )
 
@@ -74,7 +74,7 @@ def to_ids(chunk: Chunk, column: str) -> pa.Array:
     return ids
 
 
-def to_text(chunk: Chunk, column: str, ids: pa.Array) -> pa.Array:
+def convert_texts(chunk: Chunk, column: str, ids: pa.Array) -> pa.Array:
     """Return the texts; keep empty texts and refuse missing texts."""
     raw = plain_column(chunk, column)
     if not is_text(raw.type):
@@ -84,7 +84,7 @@ def to_text(chunk: Chunk, column: str, ids: pa.Array) -> pa.Array:
     return raw.cast(pa.large_string())
 
 
-def to_strings(chunk: Chunk, column: str, ids: pa.Array) -> pa.Array:
+def convert_names(chunk: Chunk, column: str, ids: pa.Array) -> pa.Array:
     """Return a column of names, such as clusters, as strings; refuse missing names."""
     raw = plain_column(chunk, column).cast(pa.string())
     refuse_values(chunk, column, _find_empty(raw), "a value must not be missing", ids)
@@ -95,18 +95,18 @@ def _find_empty(texts: pa.Array) -> pa.Array:
     return pc.fill_null(pc.equal(texts, ""), fill_value=True)
 
 
-def to_numbers(
+def convert_numbers(
     chunk: Chunk,
     column: str,
     ids: pa.Array | None = None,
     *,
-    if_words: str = "",
-    if_text: str = "",
+    words_hint: str = "",
+    text_hint: str = "",
 ) -> pa.Array:
     """Return numbers as float64; empty cells and NaN become null, other values are refused.
 
-    `if_words` is the remedy for a column of a few different words; WORDS in it is replaced with a
-    mapping of the words. `if_text` is the remedy for other text.
+    `words_hint` is the remedy for a column of a few different words; WORDS in it is replaced with a
+    mapping of the words. `text_hint` is the remedy for other text.
     """
     raw = plain_column(chunk, column)
     if is_text(raw.type):
@@ -132,30 +132,31 @@ def to_numbers(
         elif any(text.startswith(("[{", "{")) for text in texts):
             hint = " It holds lists or objects: write a single number for each row."
         else:
-            hint = hint_for_lists(raw, is_wrong, column)
+            hint = suggest_list_option(raw, is_wrong, column)
             hint = hint or (
-                if_words.replace("WORDS", _suggest_mapping(words)) if words else if_text
+                words_hint.replace("WORDS", _suggest_mapping(words)) if words else text_hint
             )
         refuse_values(chunk, column, is_wrong, rule, ids, raw if words else None, hint)
         return pa.array(values, pa.float64())
     if not any(is_kind(raw.type) for is_kind in _NUMERIC_TYPES):
         msg = f"values must be numbers; got {raw.type} {place(file=chunk.path, column=column)}."
         raise InputError(msg)
-    numbers = to_float64(raw)
+    numbers = convert_to_float64(raw)
     # Replace NaN only if present: for thousands of columns this takes longer than reading them.
     if pa.types.is_floating(raw.type) and pc.any(pc.is_nan(numbers)).as_py():
         return pc.if_else(pc.is_nan(numbers), pa.scalar(None, pa.float64()), numbers)
     return numbers
 
 
-def to_fractions(
-    chunk: Chunk, column: str, ids: pa.Array, *, nullable: bool, hint: str = "", **if_no_number: str
+def convert_fractions(
+    chunk: Chunk, column: str, ids: pa.Array, *, nullable: bool, hint: str = "", **text_hints: str
 ) -> pa.Array:
     """Return fractions in [0, 1], nulls only if `nullable`; refuse other values.
 
-    `hint` is the remedy for a number outside [0, 1]; `if_no_number` is passed to `to_numbers`.
+    `hint` is the remedy for a number outside [0, 1]; `text_hints` are passed to
+    `convert_numbers`.
     """
-    numbers = to_numbers(chunk, column, ids, **if_no_number)
+    numbers = convert_numbers(chunk, column, ids, **text_hints)
     extremes = pc.min_max(numbers).as_py()
     are_valid = extremes["min"] is not None and 0 <= extremes["min"] <= extremes["max"] <= 1
     if are_valid and (nullable or not numbers.null_count):
@@ -171,19 +172,19 @@ def to_fractions(
 
 
 def to_scores(
-    chunk: Chunk, column: str, ids: pa.Array, *, allow_missing: bool = False, if_none: str
+    chunk: Chunk, column: str, ids: pa.Array, *, allow_missing: bool = False, missing_hint: str
 ) -> pa.Array:
     """Return finite scores, with NaN for missing scores if allowed; refuse other values.
 
-    `if_none` is the remedy for missing scores that are not allowed.
+    `missing_hint` is the remedy for missing scores that are not allowed.
     """
-    numbers = to_numbers(chunk, column, ids)
+    numbers = convert_numbers(chunk, column, ids)
     if allow_missing:
         numbers = pc.fill_null(numbers, float("nan"))
         is_wrong = pc.is_inf(numbers)
     else:
         is_wrong = pc.invert(pc.fill_null(pc.is_finite(numbers), fill_value=False))
-    hint = f"{_describe_missing(chunk, numbers.null_count)} {if_none}"
+    hint = f"{_describe_missing(chunk, numbers.null_count)} {missing_hint}"
     rule = "a score must be a finite number"
     refuse_values(chunk, column, is_wrong, rule, ids, numbers, hint if numbers.null_count else "")
     is_large = pc.greater_equal(pc.abs(pc.fill_null(numbers, 0.0)), float(LARGEST_WHOLE))
@@ -207,7 +208,7 @@ def means_yes(word: str) -> bool:
     return word.strip().casefold() in _YES_WORDS
 
 
-def refuse_words(chunk: Chunk, column: str) -> None:
+def refuse_word_labels(chunk: Chunk, column: str) -> None:
     """Refuse a label column of words, such as toxic and nontoxic; the error lists them."""
     raw = plain_column(chunk, column)
     words = [word.strip() for word in words_of(raw) if _parse_number(word.strip()) is _INVALID]
@@ -228,7 +229,7 @@ def _suggest_mapping(words: Collection[str]) -> str:
     return str(dict(sorted(numbers.items(), key=lambda item: -item[1])))
 
 
-def without_values(
+def replace_values(
     chunk: Chunk, column: str, values: Collection[str]
 ) -> tuple[Chunk, pa.Array | None]:
     """Replace some values of a column with 0; also return the mask of the rows, None if empty.
@@ -251,13 +252,13 @@ def _find_positions(raw: pa.Array, values: Collection[str]) -> pa.Array:
     """
     encoded = raw.cast(pa.string()).dictionary_encode()
     exact = {value: index for index, value in enumerate(values)}
-    normalized = {form_of(value): index for value, index in reversed(exact.items())}
+    normalized = {normalize_value(value): index for value, index in reversed(exact.items())}
     words = encoded.dictionary.to_pylist()
-    positions = [exact.get(word, normalized.get(form_of(word))) for word in words]
+    positions = [exact.get(word, normalized.get(normalize_value(word))) for word in words]
     return pa.array(positions, pa.int64()).take(encoded.indices)
 
 
-def to_mapped(
+def map_labels(
     chunk: Chunk, column: str, ids: pa.Array, values: Mapping[str, float | None]
 ) -> pa.Array:
     """Return labels by a mapping such as `{"toxic": 1, "nontoxic": 0}`; refuse other values."""

@@ -20,10 +20,10 @@ from biasgate.tasks.data.chunks import Chunk, TextForm, file_columns, read_chunk
 from biasgate.tasks.data.plain_columns import as_written, plain_column, words_of
 from biasgate.tasks.data.predicted_labels import (
     PredictedLabels,
-    holds_labels,
-    labels_with_scores,
-    one_of_each,
+    extract_label_scores,
+    is_label_type,
     refuse_scores_of_predicted,
+    select_label_scores,
 )
 
 _MISSING_HINT = (
@@ -99,7 +99,7 @@ class ScoreColumns(TextForm):
                 series.to_numpy(), columns, self.score, where, _PREDICTED_REMEDIES
             )
         else:
-            predicted.refuse_others(self.label or self.score)
+            predicted.check_labels(self.label or self.score)
         return series
 
     def _convert_scores(
@@ -112,16 +112,16 @@ class ScoreColumns(TextForm):
     ) -> pa.Array:
         """Return a chunk's scores of the toxic class."""
         labels, where = None, place(file=chunk.path, column=self.score)
-        if holds_labels(chunk.table.column(self.score).type):
+        if is_label_type(chunk.table.column(self.score).type):
             if predicted is None:
-                words = sorted(words_of(labels_with_scores(chunk, self.score)[1]))
+                words = sorted(words_of(extract_label_scores(chunk, self.score)[1]))
                 choices = f" ({' or '.join(map(repr, words))})" if words else ""
                 msg = (
                     f"scores must be numbers; got labels with their scores {where}. Set "
                     f"`positive_label` to the label that means toxic{choices}."
                 )
                 raise InputError(msg)
-            labels, numbers = one_of_each(chunk, self.score, ids, predicted)
+            labels, numbers = select_label_scores(chunk, self.score, ids, predicted)
             chunk = replace(chunk, table=pa.table({self.score: numbers}))
         elif self.label is not None:
             labels = plain_column(chunk, self.label).cast(pa.string())
@@ -129,14 +129,14 @@ class ScoreColumns(TextForm):
             msg = f"`positive_label` needs `label`, the column of the predicted label {where}."
             raise InputError(msg)
         scores = reading.to_scores(
-            chunk, self.score, ids, allow_missing=allow_missing, if_none=_MISSING_HINT
+            chunk, self.score, ids, allow_missing=allow_missing, missing_hint=_MISSING_HINT
         )
         if predicted is None or labels is None:
             return scores
         outside = pc.or_(pc.less(scores, 0.0), pc.greater(scores, 1.0))
         rule = "a score of a predicted label must be from 0 to 1"
         reading.refuse_values(chunk, self.score, outside, rule, ids, scores)
-        return predicted.positive_scores(chunk, self.label or self.score, ids, labels, scores)
+        return predicted.convert_scores(chunk, self.label or self.score, ids, labels, scores)
 
     def _read_unused_columns(self, path: Path) -> Iterator[tuple[str, pa.Array]]:
         """Yield the first rows of unread columns that may hold predicted labels."""

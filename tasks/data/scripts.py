@@ -96,7 +96,7 @@ def folded(text: str) -> str:
     return unicodedata.normalize("NFKC", text) if n_changed else text
 
 
-def folded_parts(text: str) -> list[str]:
+def fold_characters(text: str) -> list[str]:
     """Return the normal form by character of a text, in a list of the same length.
 
     A letter with marks has its whole normal form at the letter, and empty strings at the marks.
@@ -109,7 +109,7 @@ def folded_parts(text: str) -> list[str]:
     return parts
 
 
-def spellings(word: str) -> Iterator[str]:
+def list_spellings(word: str) -> Iterator[str]:
     """Yield the spellings of a term in the normal form: itself first, then without accents."""
     choices = []
     for letter in word:
@@ -120,7 +120,7 @@ def spellings(word: str) -> Iterator[str]:
     yield "".join(choice[1] if len(choice) > 1 else choice[0] for choice in choices)
 
 
-def bare(word: str) -> str:
+def strip_accents(word: str) -> str:
     """Return a word in the normal form, without accents."""
     return word if word.isascii() else "".join(map(_strip_letter_accents, word))
 
@@ -132,7 +132,7 @@ def _strip_letter_accents(letter: str) -> str:
 
 
 @cache
-def proclitics(letter: str) -> tuple[str, ...]:
+def list_proclitics(letter: str) -> tuple[str, ...]:
     """Return the proclitics that may precede a word that begins with this letter.
 
     The first is the empty string, which is the only proclitic in most scripts.
@@ -141,7 +141,7 @@ def proclitics(letter: str) -> tuple[str, ...]:
 
 
 @cache
-def enclitics(letter: str) -> tuple[str, ...]:
+def list_enclitics(letter: str) -> tuple[str, ...]:
     """Return the enclitics that may follow a word that ends with this letter."""
     return _combine_clitics(_ENCLITICS, letter)
 
@@ -156,7 +156,7 @@ def _combine_clitics(
     return ("",)
 
 
-def has_borders(letter: str) -> bool:
+def has_word_boundaries(letter: str) -> bool:
     """Check if a character's script separates words, so that words have boundaries."""
     return _UNSPACED_PATTERN.match(letter) is None
 
@@ -167,12 +167,12 @@ def _list_word_characters() -> str:
 
     def is_word_character(letter: str) -> bool:
         is_in_word = letter.isalnum() or letter == "_" or unicodedata.category(letter)[0] == "M"
-        return is_in_word and has_borders(letter)
+        return is_in_word and has_word_boundaries(letter)
 
     return _list_ranges(is_word_character)
 
 
-def words_of(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """Return the words of a text in the normal form; scripts without boundaries are skipped."""
     return (_ASCII_WORD if text.isascii() else _compile_word_pattern()).findall(text)
 
@@ -182,14 +182,15 @@ def _compile_word_pattern() -> re.Pattern[str]:
     return re.compile(f"[{_list_word_characters()}]+")
 
 
-def border_before(letter: str) -> str:
+def build_left_boundary(letter: str) -> str:
     """Return the pattern of the boundary before a term that begins with this character."""
-    return f"(?<![{_list_word_characters()}])" if has_borders(letter) else ""
+    return f"(?<![{_list_word_characters()}])" if has_word_boundaries(letter) else ""
 
 
-def border_after(letter: str) -> str:
+def build_right_boundary(letter: str) -> str:
     """Return the pattern of the boundary after a term that ends with this character."""
-    return f"(?![{_list_word_characters()}])" if has_borders(letter) else f"(?![{_list_marks()}])"
+    characters = _list_word_characters() if has_word_boundaries(letter) else _list_marks()
+    return f"(?![{characters}])"
 
 
 @cache

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from biasgate.tasks.common.settings import ConfigPath
 from biasgate.tasks.data.chunks import Chunk, TextForm, read_chunks, require_columns
-from biasgate.tasks.data.hashed_parts import Part, rows_of_part
+from biasgate.tasks.data.hashed_parts import HashedPart, select_part
 from biasgate.tasks.data.mapped import MappedSource
 
 
@@ -21,7 +21,7 @@ class FileSource(TextForm, MappedSource):
     path: ConfigPath
     """CSV or JSON lines, also gzipped, or Parquet, by the file's name; other names are read as CSV.
     At most 10,000 columns."""
-    split: Part = "all"
+    split: HashedPart = "all"
     """A part of the rows, chosen by a hash of the text (without text: of the id), so that a
     repeated comment is never in both parts."""
     test_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.3
@@ -43,7 +43,7 @@ class FileSource(TextForm, MappedSource):
         return read_chunks(self.path, columns, form=self)
 
     def _select_part(self, table: pa.Table) -> pa.Table:
-        return rows_of_part(table, self.split, self.test_fraction)
+        return select_part(table, self.split, self.test_fraction)
 
 
 class TableSource(FileSource):

@@ -29,11 +29,11 @@ from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.settings import Name, Settings
 from biasgate.tasks.data import phrases
 from biasgate.tasks.data.evaluation_set import IDENTITY, TERMS
-from biasgate.tasks.data.identity_names import named_by_themselves
+from biasgate.tasks.data.identity_names import expand_term_list
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.data.terms import TermMatcher
 
-Part = Literal["train", "test", "all"]
+TemplatePart = Literal["train", "test", "all"]
 Spelling = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 # With 4,000 rows, even the frame with the fewest combinations has enough of them.
 RowCount = Annotated[int, Field(ge=0, le=4000, multiple_of=2)]
@@ -59,7 +59,7 @@ class TemplatesSource(SourceSettings):
     terms: Terms = Field(default_factory=lambda: dict(phrases.DEFAULT_TERMS))
     """The identities, as adjectives; a dict lists the spellings to draw from, as in `{transgender:
     [transgender, trans]}`."""
-    part: Part = "test"
+    part: TemplatePart = "test"
     """Part of the sentences. Parts never share a frame, for any seeds; `test` has further words."""
     rows_per_term: Annotated[RowCount, Field(ge=2)] = 240
     """Number of sentences per identity and part; half are toxic."""
@@ -74,7 +74,7 @@ class TemplatesSource(SourceSettings):
     @field_validator("terms", mode="before", json_schema_input_type=Terms | list[Name])
     @classmethod
     def _name_terms(cls, value: Any) -> Any:
-        return named_by_themselves(value)
+        return expand_term_list(value)
 
     @field_validator("terms")
     @classmethod
@@ -131,11 +131,14 @@ class TemplatesSource(SourceSettings):
         """Return the terms in order of their numbers, and the terms without a match."""
         if self._matcher is None:
             return {}
-        return {"unmatched_terms": self._matcher.unmatched(), TERMS: self._matcher.coded()}
+        return {
+            "unmatched_terms": self._matcher.list_unmatched(),
+            TERMS: self._matcher.list_coded_terms(),
+        }
 
     def _build_table(self, sentences: list[_Sentence], matcher: TermMatcher) -> pa.Table:
         texts = [sentence.text for sentence in sentences]
-        term_columns = matcher.columns(texts)
+        term_columns = matcher.build_columns(texts)
         labels = np.array([sentence.toxic for sentence in sentences], dtype=np.bool_)
         if self.planted_bias is not None:
             names = [name for name in matcher.identities if name in self.planted_bias.terms]
@@ -162,7 +165,7 @@ class _Sentence:
 
 
 def _fill_frames(
-    frames: Sequence[phrases.Frame], term: str, spellings: list[str], n_each: int, seed: int
+    frames: Sequence[phrases.SentenceFrame], term: str, spellings: list[str], n_each: int, seed: int
 ) -> Iterator[_Sentence]:
     """Yield `n_each` toxic and as many non-toxic sentences, spread evenly over the frames."""
     shuffled = sorted(frames, key=lambda frame: _draw_fraction(seed, "frame", term, frame.key))
@@ -173,10 +176,16 @@ def _fill_frames(
 
 
 def _fill_frame(
-    frame: phrases.Frame, term: str, spellings: list[str], n_rows: int, *, toxic: bool, seed: int
+    frame: phrases.SentenceFrame,
+    term: str,
+    spellings: list[str],
+    n_rows: int,
+    *,
+    toxic: bool,
+    seed: int,
 ) -> Iterator[_Sentence]:
     polarity: phrases.Polarity = "hostile" if toxic != frame.negated else "friendly"
-    words = phrases.words(frame.kind, polarity, held_out=frame in phrases.TEST_FRAMES)
+    words = phrases.select_words(frame.kind, polarity, held_out=frame in phrases.TEST_FRAMES)
     shape = (len(spellings), len(words), len(phrases.PEOPLE))
     taken: set[int] = set()
     attempt = 0

@@ -13,17 +13,17 @@ import pyarrow as pa
 from pydantic import JsonValue
 
 from biasgate.tasks.data.evaluation_set import IDENTITY, TERMS
-from biasgate.tasks.data.near_words import NearTerms, NearWords, stem
+from biasgate.tasks.data.near_words import NearTerms, NearWordCounter, stem_word
 from biasgate.tasks.data.scripts import (
-    border_after,
-    border_before,
-    enclitics,
+    build_left_boundary,
+    build_right_boundary,
+    fold_characters,
     folded,
-    folded_parts,
-    has_borders,
-    proclitics,
-    spellings,
-    words_of,
+    has_word_boundaries,
+    list_enclitics,
+    list_proclitics,
+    list_spellings,
+    split_words,
 )
 
 Matching = Literal["longest", "overlap"]
@@ -78,20 +78,20 @@ class TermMatcher:
             unique = list(dict.fromkeys(candidates))
             self._words[word] = unique[:1] if matching == "longest" else unique
         phrases = [term for term in self._owners if not term.is_word and not term.can_be_in_words]
-        self._openings = {words_of(opening)[0] for _, opening in _list_written_forms(phrases)}
+        self._openings = {split_words(opening)[0] for _, opening in _list_written_forms(phrases)}
         self._known_words = self._openings.union(self._words)
         beginnings: dict[str, list[int]] = {}
         for term, owners in self._owners.items():
             if term.is_word:
-                for before in proclitics(term.core[0]):
-                    beginnings.setdefault(before + stem(term.core), []).extend(owners)
-        self._near_words = NearWords(beginnings, self._words)
+                for before in list_proclitics(term.core[0]):
+                    beginnings.setdefault(before + stem_word(term.core), []).extend(owners)
+        self._near_words = NearWordCounter(beginnings, self._words)
 
     def mentions(self, texts: Sequence[str]) -> np.ndarray:
         """Return the mask of mentions, shape (n_texts, n_identities)."""
         return self._build_mentions(list(self._find_terms(texts)))
 
-    def columns(self, texts: Sequence[str]) -> dict[str, pa.Array]:
+    def build_columns(self, texts: Sequence[str]) -> dict[str, pa.Array]:
         """Return columns for frozen rows: mentions by identity, and the matched terms."""
         terms = list(self._find_terms(texts))
         mentions = self._build_mentions(terms).T.astype(np.float64, order="C")
@@ -100,7 +100,7 @@ class TermMatcher:
         codes = [sorted({self._codes[term] for term in text_terms}) for text_terms in terms]
         return columns | {TERMS: pa.array(codes, pa.list_(pa.int32()))}
 
-    def coded(self) -> list[JsonValue]:
+    def list_coded_terms(self) -> list[JsonValue]:
         """Return each term as listed, with its identities, in the order of the codes."""
         return [
             [self._forms[term], [self.identities[owner] for owner in owners]]
@@ -110,13 +110,12 @@ class TermMatcher:
     def _find_terms(self, texts: Sequence[str]) -> Iterator[list[_Term]]:
         """Yield a list of terms per text; record matched terms and count similar words."""
         for text in map(folded, texts):
-            words = words_of(text) if self._known_words else []
+            words = split_words(text) if self._known_words else []
             terms = self._match_terms(text, words)
             self._unmatched.difference_update(terms)
-            if self._near_words.wants_next():
-                self._near_words.look(
-                    words, {owner for term in terms for owner in self._owners[term]}
-                )
+            if self._near_words.is_next_counted():
+                mentioned = {owner for term in terms for owner in self._owners[term]}
+                self._near_words.count_words(words, mentioned)
             yield terms
 
     def _build_mentions(self, terms: Sequence[Iterable[_Term]]) -> np.ndarray:
@@ -134,11 +133,11 @@ class TermMatcher:
     def _match_terms(self, text: str, words: list[str]) -> list[_Term]:
         """Return the terms of a text; search for patterns only if looking up words can miss any."""
         hits = self._known_words.intersection(words)
-        if self._openings.isdisjoint(hits) and not self._partial_scanner.any_in(text):
+        if self._openings.isdisjoint(hits) and not self._partial_scanner.has_term(text):
             return [term for hit in hits for term in self._words[hit]] if hits else []
         if self.matching == "overlap":
             return [term for term in self._owners if term.pattern.search(text)]
-        return [term for term, _ in self._scanner.each(text)]
+        return [term for term, _ in self._scanner.find_spans(text)]
 
     def swapped(self, text: str, rng: np.random.Generator) -> str | None:
         """Replace every term of a text with a term of another identity.
@@ -152,11 +151,11 @@ class TermMatcher:
         str or None
             None if the text contains no term, or if all identities share its terms.
         """
-        parts = folded_parts(text)
+        parts = fold_characters(text)
         ends = np.cumsum([len(part) for part in parts])  # of each character, in the normal form
         replacements: dict[int, int] = {}
         pieces, last = [], 0
-        for term, span in self._scanner.each("".join(parts)):
+        for term, span in self._scanner.find_spans("".join(parts)):
             owner = self._owners[term][0]
             if owner not in replacements:
                 others = [i for i in range(len(self.identities)) if i not in self._owners[term]]
@@ -173,7 +172,7 @@ class TermMatcher:
         result = "".join([*pieces, text[last:]])
         return result if replacements and result != text else None
 
-    def unmatched(self) -> dict[str, JsonValue]:
+    def list_unmatched(self) -> dict[str, JsonValue]:
         """Return the terms without a match in any text so far, by identity.
 
         With `longest`, this includes terms that only occur within longer terms.
@@ -184,7 +183,7 @@ class TermMatcher:
         }
         return {name: forms for name, forms in terms.items() if forms}
 
-    def near(self) -> dict[str, NearTerms]:
+    def summarize_near_words(self) -> dict[str, NearTerms]:
         """Return the counts of unlisted words that begin like terms, by identity."""
         return self._near_words.summarize(self.identities)
 
@@ -201,27 +200,27 @@ class _Term(NamedTuple):
     @property
     def can_be_in_words(self) -> bool:
         """True if it may match inside of a word, or contains no word characters."""
-        ends = has_borders(self.core[0]) and has_borders(self.core[-1])
-        return not ends or self.is_open_before or self.is_open_after or not words_of(self.core)
+        ends = has_word_boundaries(self.core[0]) and has_word_boundaries(self.core[-1])
+        return not ends or self.is_open_before or self.is_open_after or not split_words(self.core)
 
     @property
     def is_word(self) -> bool:
         """True if it is a single whole word."""
-        return not self.can_be_in_words and words_of(self.core) == [self.core]
+        return not self.can_be_in_words and split_words(self.core) == [self.core]
 
     @property
     def edges(self) -> tuple[str, str]:
         """Patterns of the text before and after it."""
-        before = "" if self.is_open_before else border_before(self.core[0])
-        after = "" if self.is_open_after else border_after(self.core[-1])
-        return before + _join_alternatives(proclitics(self.core[0])), _join_alternatives(
-            enclitics(self.core[-1])
-        ) + after
+        before = "" if self.is_open_before else build_left_boundary(self.core[0])
+        after = "" if self.is_open_after else build_right_boundary(self.core[-1])
+        proclitics = _join_alternatives(list_proclitics(self.core[0]))
+        enclitics = _join_alternatives(list_enclitics(self.core[-1]))
+        return before + proclitics, enclitics + after
 
     @property
     def cores(self) -> tuple[str, ...]:
         """Its spellings."""
-        return tuple(dict.fromkeys(filter(str.strip, spellings(self.core))))
+        return tuple(dict.fromkeys(filter(str.strip, list_spellings(self.core))))
 
     @property
     def pattern(self) -> re.Pattern[str]:
@@ -254,14 +253,14 @@ class _TermScanner:
         self._plain_patterns = [_compile_pattern(("", ""), group) for group in cores]
         self._get_term = lru_cache(4096)(self._find_term)
 
-    def any_in(self, text: str) -> bool:
+    def has_term(self, text: str) -> bool:
         """Check if a text contains any of the terms."""
         return any(
             plain.search(text) and pattern.search(text)
             for plain, pattern in zip(self._plain_patterns, self._patterns, strict=True)
         )
 
-    def each(self, text: str) -> Iterator[tuple[_Term, tuple[int, int]]]:
+    def find_spans(self, text: str) -> Iterator[tuple[_Term, tuple[int, int]]]:
         """Yield each term of a text with its start and end; only equal spans overlap."""
         kinds = [kind for kind, plain in enumerate(self._plain_patterns) if plain.search(text)]
         if len(kinds) == 1:
@@ -298,10 +297,10 @@ def _compile_pattern(edges: tuple[str, str], cores: Iterable[str]) -> re.Pattern
     patterns = []
     for core in sorted(cores, key=lambda core: (-len(core), core)):
         first, *others = core.split()
-        words = [
-            rf"\s+{_join_alternatives(proclitics(word[0]))}{re.escape(word)}" for word in others
-        ]
-        patterns.append(re.escape(first) + "".join(words))
+        pattern = re.escape(first)
+        for word in others:
+            pattern += rf"\s+{_join_alternatives(list_proclitics(word[0]))}{re.escape(word)}"
+        patterns.append(pattern)
     return re.compile(f"{before}({'|'.join(patterns)}){after}")
 
 
@@ -315,7 +314,7 @@ def _list_written_forms(terms: Iterable[_Term]) -> Iterator[tuple[_Term, str]]:
     yield from ((term, term.core) for term in listed)
     for term in listed:
         for core in term.cores:
-            for before, after in product(proclitics(core[0]), enclitics(core[-1])):
+            for before, after in product(list_proclitics(core[0]), list_enclitics(core[-1])):
                 yield term, before + core + after
 
 

@@ -16,15 +16,15 @@ _MIB = 2**20
 _MAX_RATIO, _ALWAYS_ALLOWED = 50, 64 * _MIB
 
 
-def refuse_bomb(path: Path, unpacked: int, what: str, *, always: int | None = None) -> None:
+def refuse_bomb(path: Path, unpacked: int, subject: str, *, allowance: int | None = None) -> None:
     """Refuse more unpacked bytes than 50 times the compressed file, but always allow 64 MiB.
 
-    `what` is the subject of the error text; `always` replaces the 64 MiB.
+    `subject` is the subject of the error text; `allowance` replaces the 64 MiB.
     """
-    limit = max(always or _ALWAYS_ALLOWED, _MAX_RATIO * path.stat().st_size)
+    limit = max(allowance or _ALWAYS_ALLOWED, _MAX_RATIO * path.stat().st_size)
     if unpacked > limit:
         msg = (
-            f"{what} must have at most {limit // _MIB:,} MiB when it is unpacked, {_MAX_RATIO} "
+            f"{subject} must have at most {limit // _MIB:,} MiB when it is unpacked, {_MAX_RATIO} "
             "times the size of the compressed file; it has more. If that is right, unpack it (a "
             "Parquet file: save it as CSV) and give the unpacked file."
         )

@@ -6,8 +6,8 @@ from biasgate.tasks.common import files
 
 
 @pytest.fixture
-def free(monkeypatch):
-    """Pretend that a disk has this many free bytes."""
+def set_free_bytes(monkeypatch):
+    """Return a function that simulates a number of free bytes on the disk."""
     return lambda n_bytes: monkeypatch.setattr(
         files.shutil, "disk_usage", lambda _: SimpleNamespace(free=n_bytes)
     )

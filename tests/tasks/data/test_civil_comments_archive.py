@@ -16,13 +16,13 @@ from biasgate.tasks.data.civil_comments import IDENTITIES, KNOWN_ARCHIVES, OFFIC
 from biasgate.tasks.data.freezing import SOURCES, freeze
 
 
-def source(folder=None, **options):
+def make_source(folder=None, **options):
     options |= {} if folder is None else {"folder": folder}
     return SOURCES.validate_python({"name": "cc", "source": "civil_comments", **options})
 
 
 @pytest.fixture
-def archive(tmp_path, file_server, release):
+def sha256(tmp_path, file_server, release):
     """Serve a zip of the public archive's layout; return its SHA-256."""
     stream = io.BytesIO()
     folder = tmp_path / "made"
@@ -34,23 +34,23 @@ def archive(tmp_path, file_server, release):
     return hashlib.sha256(file_server.content).hexdigest()
 
 
-def test_an_archive_is_downloaded_resumed_verified_and_converted(tmp_path, file_server, archive):
+def test_an_archive_is_downloaded_resumed_verified_and_converted(tmp_path, file_server, sha256):
     file_server.cuts = [len(file_server.content) // 2]
-    chosen = source(url=file_server.url("cc_v9.zip"), sha256=archive)
-    found = freeze(chosen, tmp_path / "store")
+    chosen = make_source(url=file_server.url("cc_v9.zip"), sha256=sha256)
+    frozen = freeze(chosen, tmp_path / "store")
     assert [headers.get("Range") is None for headers in file_server.seen] == [True, False]
-    assert found.n_rows == 21
-    assert found.record["source"]["archive"] == {"name": "cc_v9.zip", "sha256": archive}
-    assert set(found.record["source"]["files"]) == {"civil_comments.csv"}
+    assert frozen.n_rows == 21
+    assert frozen.record["source"]["archive"] == {"name": "cc_v9.zip", "sha256": sha256}
+    assert set(frozen.record["source"]["files"]) == {"civil_comments.csv"}
     assert [p.name for p in (tmp_path / "store").rglob("*.csv")] == ["civil_comments.csv"]
     assert not list((tmp_path / "store").rglob("README.txt"))
 
 
-def test_an_unchanged_nightly_asks_the_server_nothing(tmp_path, file_server, archive):
-    del archive
-    first = freeze(source(url=file_server.url()), tmp_path / "store")
+def test_an_unchanged_nightly_asks_the_server_nothing(tmp_path, file_server, sha256):
+    del sha256
+    first = freeze(make_source(url=file_server.url()), tmp_path / "store")
     file_server.seen = []
-    second = freeze(source(url=file_server.url()), tmp_path / "store")
+    second = freeze(make_source(url=file_server.url()), tmp_path / "store")
     assert file_server.seen == []
     assert second.folder == first.folder
 
@@ -67,27 +67,27 @@ def test_another_split_of_a_fetched_archive_needs_no_further_download(
             zipped.write(path, f"jigsaw/{path.name}")
     file_server.content = stream.getvalue()
     store = tmp_path / "store"
-    freeze(source(url=file_server.url()), store)
+    freeze(make_source(url=file_server.url()), store)
     assert not list(store.rglob("train.csv"))
-    assert freeze(source(url=file_server.url(), split="train"), store).n_rows == 40
+    assert freeze(make_source(url=file_server.url(), split="train"), store).n_rows == 40
     assert len(file_server.seen) == 1
 
 
-def test_an_archive_of_the_wrong_digest_freezes_nothing(tmp_path, file_server, archive):
-    del archive
+def test_an_archive_of_the_wrong_digest_freezes_nothing(tmp_path, file_server, sha256):
+    del sha256
     with pytest.raises(InputError, match=f"must have SHA-256 {'0' * 64}"):
-        freeze(source(url=file_server.url(), sha256="0" * 64), tmp_path / "store")
+        freeze(make_source(url=file_server.url(), sha256="0" * 64), tmp_path / "store")
     assert not (tmp_path / "store" / "sets").exists()
     assert not list((tmp_path / "store").rglob("data.zip"))
 
 
 def test_a_mirror_of_a_known_archive_is_recorded_as_that_release(
-    tmp_path, file_server, archive, monkeypatch
+    tmp_path, file_server, sha256, monkeypatch
 ):
-    known = {"https://example.org/cc/release_v9.zip": (1, archive)}
+    known = {"https://example.org/cc/release_v9.zip": (1, sha256)}
     monkeypatch.setattr(civil_comments, "KNOWN_ARCHIVES", known)
-    found = freeze(source(url=file_server.url("mirrored.zip")), tmp_path / "store")
-    assert found.record["source"]["archive"] == {"name": "release_v9.zip", "sha256": archive}
+    frozen = freeze(make_source(url=file_server.url("mirrored.zip")), tmp_path / "store")
+    assert frozen.record["source"]["archive"] == {"name": "release_v9.zip", "sha256": sha256}
 
 
 def test_an_archive_of_something_else_is_named(tmp_path, file_server):
@@ -96,29 +96,29 @@ def test_an_archive_of_something_else_is_named(tmp_path, file_server):
         zipped.writestr("cats.csv", "id\n1\n")
     file_server.content = stream.getvalue()
     with pytest.raises(InputError, match=r"data\.zip must hold the test rows of Civil Comments"):
-        freeze(source(url=file_server.url()), tmp_path / "store")
+        freeze(make_source(url=file_server.url()), tmp_path / "store")
 
 
 def test_without_network_the_text_says_to_give_a_folder(tmp_path, file_server):
     url = file_server.url()
     file_server.server_close()
     with pytest.raises(InputError, match=r"unpack it and give its folder as `folder:`\.$"):
-        freeze(source(url=url), tmp_path / "store")
+        freeze(make_source(url=url), tmp_path / "store")
 
 
 def test_the_public_archive_and_its_known_digest_are_the_default(tmp_path, monkeypatch):
-    asked = {}
+    request = {}
 
-    def refuse(url, path, **known):
-        asked.update(known, url=url, name=path.name)
+    def refuse_download(url, path, **expected):
+        request.update(expected, url=url, name=path.name)
         raise InputError("stop")
 
-    monkeypatch.setattr("biasgate.tasks.data.civil_comments.download", refuse)
+    monkeypatch.setattr("biasgate.tasks.data.civil_comments.download_file", refuse_download)
     with pytest.raises(InputError, match="stop"):
-        freeze(source(), tmp_path)
+        freeze(make_source(), tmp_path)
     size, sha256 = KNOWN_ARCHIVES[OFFICIAL_URL]
-    assert (asked["url"], asked["name"]) == (OFFICIAL_URL, "civil_comments_v1.2.zip")
-    assert (asked["size"], asked["sha256"]) == (size, sha256)
+    assert (request["url"], request["name"]) == (OFFICIAL_URL, "civil_comments_v1.2.zip")
+    assert (request["size"], request["sha256"]) == (size, sha256)
 
 
 N_GENERATED = 3_000
@@ -126,7 +126,7 @@ N_GENERATED = 3_000
 
 @pytest.fixture(scope="module")
 def generated(tmp_path_factory):
-    """An archive of generated rows in the layout of the public one, and its rows."""
+    """Return an archive of generated rows in the layout of the public archive, and its rows."""
     folder = tmp_path_factory.mktemp("generated")
     rows = pa.concat_tables(rows_of_release(N_GENERATED, 5))
     return write_archive(folder / "archive.zip", N_GENERATED, 5), rows
@@ -140,26 +140,26 @@ def test_the_rows_of_an_archive_are_read_as_they_were_written(
 ):
     file_server.content, rows = generated
     file_server.cuts = [file_server.size // 3]
-    found = freeze(source(url=file_server.url(), split=splits), tmp_path / "store")
+    frozen = freeze(make_source(url=file_server.url(), split=splits), tmp_path / "store")
     assert len(file_server.sent) == 2
     assert sum(file_server.sent) == file_server.size
     names = [name for name in set(rows["split"].to_pylist()) if name.startswith(tuple(splits))]
     expected = rows.filter(pa.compute.is_in(rows["split"], pa.array(names)))
-    assert found.n_rows == len(expected) > 0
+    assert frozen.n_rows == len(expected) > 0
     columns = {"text": "comment_text", "label": "toxicity", "cluster": "article_id"}
     columns |= {f"identity/{name}": name for name in IDENTITIES}
     for ours, theirs in columns.items():
         written = expected[theirs]
         written = written.cast(pa.string()) if ours == "cluster" else written
-        assert values(found, "id", ours) == dict(
+        assert read_values(frozen, "id", ours) == dict(
             zip(map(str, expected["id"].to_pylist()), written.to_pylist(), strict=True)
         ), ours
-    assert found.column("identity/muslim").null_count == expected["muslim"].null_count > 0
+    assert frozen.column("identity/muslim").null_count == expected["muslim"].null_count > 0
 
 
-def values(evaluation_set, key, column):
-    keys = evaluation_set.column(key).to_pylist()
-    return dict(zip(keys, evaluation_set.column(column).to_pylist(), strict=True))
+def read_values(frozen, key, column):
+    keys = frozen.column(key).to_pylist()
+    return dict(zip(keys, frozen.column(column).to_pylist(), strict=True))
 
 
 def test_generated_rows_are_like_those_of_the_release(generated):
@@ -207,7 +207,7 @@ def test_the_command_serves_an_archive_and_prints_its_address(tmp_path):
             url, size, sha256 = (
                 printed[f"BIASGATE_CIVIL_COMMENTS_{name}"] for name in ("URL", "SIZE", "SHA256")
             )
-            chosen = source(url=url, size=int(size), sha256=sha256, split=["train", "test"])
+            chosen = make_source(url=url, size=int(size), sha256=sha256, split=["train", "test"])
             assert freeze(chosen, tmp_path / "store").n_rows == 500
         finally:
             process.terminate()
@@ -231,12 +231,12 @@ def test_a_killed_download_is_resumed_by_the_next_process(tmp_path, file_server,
             assert process.poll() is None
             time.sleep(0.02)
         process.kill()
-    kept = next(store.rglob("*.part")).stat().st_size
-    assert 0 < kept < file_server.size
+    n_kept = next(store.rglob("*.part")).stat().st_size
+    assert 0 < n_kept < file_server.size
     file_server.bytes_per_s = None
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert file_server.seen[1]["Range"] == f"bytes={kept}-"
-    assert file_server.sent[1] == file_server.size - kept
+    assert file_server.seen[1]["Range"] == f"bytes={n_kept}-"
+    assert file_server.sent[1] == file_server.size - n_kept
     with zipfile.ZipFile(generated[0]) as packed:
         packed.extractall(tmp_path / "folder")
-    assert done.stdout.strip() == freeze(source(tmp_path / "folder"), store).digest
+    assert done.stdout.strip() == freeze(make_source(tmp_path / "folder"), store).digest

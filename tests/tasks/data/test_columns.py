@@ -1,4 +1,4 @@
-"""The rows of every source are checked before they are frozen."""
+"""Checks of a source's rows before they are frozen."""
 
 import pyarrow as pa
 import pytest
@@ -10,8 +10,8 @@ ROWS = {"id": ["a", "b"], "text": ["x", "y"], "label": [0, 1], "identity/gay": [
 
 
 def test_plain_lists_get_the_types_of_frozen_rows():
-    found = conform_rows(pa.table(ROWS | {"slice/short": [True, False]}), "chats")
-    types = {field.name: str(field.type) for field in found.schema}
+    rows = conform_rows(pa.table(ROWS | {"slice/short": [True, False]}), "chats")
+    types = {field.name: str(field.type) for field in rows.schema}
     assert types == {
         "id": "string",
         "text": "large_string",
@@ -19,7 +19,7 @@ def test_plain_lists_get_the_types_of_frozen_rows():
         "identity/gay": "double",
         "slice/short": "bool",
     }
-    assert found["identity/gay"].to_pylist() == [None, 1.0]
+    assert rows["identity/gay"].to_pylist() == [None, 1.0]
 
 
 @pytest.mark.parametrize(

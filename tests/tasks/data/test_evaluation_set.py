@@ -27,20 +27,20 @@ BASE = pa.table(
 @pytest.fixture
 def digest(tmp_path):
     """Freeze a table in the given chunks and return the digest."""
-    made = iter(range(1000))
+    numbers = iter(range(1000))
 
-    def of(*chunks, split="all", source=None):
-        folder = tmp_path / str(next(made))
+    def freeze_chunks(*chunks, split="all", source=None):
+        folder = tmp_path / str(next(numbers))
         return freeze_rows(chunks, folder, name="s", split=split, source=source or {}).digest
 
-    return of
+    return freeze_chunks
 
 
-def changed(column, row, value):
+def change_value(column, row, value):
     values = BASE[column].to_pylist()
     values[row] = value
-    at = BASE.schema.get_field_index(column)
-    return BASE.set_column(at, column, pa.array(values, BASE.schema.field(column).type))
+    index = BASE.schema.get_field_index(column)
+    return BASE.set_column(index, column, pa.array(values, BASE.schema.field(column).type))
 
 
 def test_row_order_and_chunks_do_not_change_the_digest(digest):
@@ -74,14 +74,14 @@ def test_the_name_and_the_provenance_are_not_part_of_the_digest(digest):
 @pytest.mark.parametrize(
     "other",
     [
-        changed("id", 0, "6"),
-        changed("text", 2, "ca va"),
-        changed("text", 0, "ab "),
-        changed("label", 1, 0.5000000000000001),
-        changed("identity/muslim", 0, 0.0),
-        changed("identity/muslim", 1, None),
-        changed("text", 1, None),
-        changed("slice/short", 1, value=True),
+        change_value("id", 0, "6"),
+        change_value("text", 2, "ca va"),
+        change_value("text", 0, "ab "),
+        change_value("label", 1, 0.5000000000000001),
+        change_value("identity/muslim", 0, 0.0),
+        change_value("identity/muslim", 1, None),
+        change_value("text", 1, None),
+        change_value("slice/short", 1, value=True),
         BASE.rename_columns(["id", "text", "label", "identity/jewish", "slice/short"]),
         BASE.drop_columns(["slice/short"]),
         BASE.drop_columns(["text"]),
@@ -96,17 +96,17 @@ def test_the_split_changes_the_digest(digest):
     assert digest(BASE, split="test") != digest(BASE)
 
 
-def two_texts(*texts):
+def build_texts(*texts):
     return pa.table({"id": ["1", "2"], "text": pa.array(texts, pa.large_string())})
 
 
 def test_where_one_text_ends_and_the_next_begins_counts(digest):
     pairs = [("ab", ""), ("a", "b"), ("", "ab"), ("ab", None), (None, "ab")]
-    assert len({digest(two_texts(*pair)) for pair in pairs}) == len(pairs)
+    assert len({digest(build_texts(*pair)) for pair in pairs}) == len(pairs)
 
 
 def test_minus_zero_is_zero(digest):
-    assert digest(changed("label", 0, -0.0)) == digest(BASE)
+    assert digest(change_value("label", 0, -0.0)) == digest(BASE)
 
 
 @given(
@@ -122,19 +122,19 @@ def test_the_digest_is_one_of_the_multiset_of_rows(tmp_path_factory, rows):
         }
     )
     folder = tmp_path_factory.mktemp("sets")
-    one = freeze_rows([table], folder / "a", name="s", split="all", source={})
-    back = table.take(list(range(len(rows)))[::-1])
-    other = freeze_rows([back], folder / "b", name="s", split="all", source={})
-    assert one.digest == other.digest
+    frozen = freeze_rows([table], folder / "a", name="s", split="all", source={})
+    reversed_table = table.take(list(range(len(rows)))[::-1])
+    other = freeze_rows([reversed_table], folder / "b", name="s", split="all", source={})
+    assert frozen.digest == other.digest
 
 
 def test_a_frozen_set_can_be_opened_and_read(tmp_path):
     freeze_rows([BASE], tmp_path / "s", name="mine", split="test", source={"kind": "x"})
-    found = EvaluationSet.load(tmp_path / "s")
-    assert (found.name, found.n_rows, found.has_text) == ("mine", 5, True)
-    assert found.identities == ["muslim"]
-    assert found.column("id").to_pylist() == BASE["id"].to_pylist()
-    batches = list(found.batches(["label", "id"], 2))
+    frozen = EvaluationSet.load(tmp_path / "s")
+    assert (frozen.name, frozen.n_rows, frozen.has_text) == ("mine", 5, True)
+    assert frozen.identities == ["muslim"]
+    assert frozen.column("id").to_pylist() == BASE["id"].to_pylist()
+    batches = list(frozen.batches(["label", "id"], 2))
     assert [batch.num_rows for batch in batches] == [2, 2, 1]
 
 
@@ -157,13 +157,13 @@ def test_a_folder_that_lacks_a_file_is_no_frozen_set(tmp_path, lost):
 
 
 def test_a_set_appears_whole_or_not_at_all(tmp_path):
-    def chunks():
+    def yield_chunks():
         yield BASE
         msg = "row 7"
         raise InputError(msg)
 
     with pytest.raises(InputError, match="row 7"):
-        freeze_rows(chunks(), tmp_path / "s", name="s", split="all", source={})
+        freeze_rows(yield_chunks(), tmp_path / "s", name="s", split="all", source={})
     assert list(tmp_path.iterdir()) == []
 
 
@@ -194,33 +194,35 @@ def test_whole_files_and_folders_replace_what_was_there_only_when_made(tmp_path)
 
 
 @pytest.fixture
-def table(tmp_path):
+def make_source(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("id,label,muslim\n1,0.5,1\n2,0,\n")
     options = {"name": "t", "source": "table", "path": path, "identities": ["muslim"]}
     return lambda **more: SOURCES.validate_python(options | more)
 
 
-def test_a_set_is_made_once_for_a_content_and_its_options(tmp_path, table):
+def test_a_set_is_made_once_for_a_content_and_its_options(tmp_path, make_source):
     store = tmp_path / "store"
-    first = freeze(table(), store)
+    first = freeze(make_source(), store)
     touched = (first.folder / ROWS).stat().st_mtime_ns
-    again = freeze(table(label_threshold=0.8, required=False), store)
+    again = freeze(make_source(label_threshold=0.8, required=False), store)
     assert again.folder == first.folder
     assert (again.folder / ROWS).stat().st_mtime_ns == touched
     (tmp_path / "t.csv").write_text("id,label,muslim\n1,0.5,1\n2,0,0\n")
-    assert freeze(table(), store).digest != first.digest
+    assert freeze(make_source(), store).digest != first.digest
 
 
-def test_threads_that_freeze_the_same_set_get_the_same_one(tmp_path, table):
-    found = []
+def test_threads_that_freeze_the_same_set_get_the_same_one(tmp_path, make_source):
+    folders = []
     threads = [
-        threading.Thread(target=lambda: found.append(freeze(table(), tmp_path / "store").folder))
+        threading.Thread(
+            target=lambda: folders.append(freeze(make_source(), tmp_path / "store").folder)
+        )
         for _ in range(4)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(found) == 4
-    assert len(set(found)) == 1
+    assert len(folders) == 4
+    assert len(set(folders)) == 1

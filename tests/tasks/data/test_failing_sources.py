@@ -1,4 +1,4 @@
-"""A source of another package that fails is named; its message may quote a comment."""
+"""Failures of sources in other packages: the source is named, the message is withheld."""
 
 from typing import Literal
 
@@ -13,35 +13,35 @@ QUOTED = "a secret comment"
 ROWS = pa.table({"id": ["1"], "text": ["x"], "label": [1.0], "identity/gay": [1.0]})
 
 
-class Failing(SourceSettings):
+class FailingSource(SourceSettings):
     source: Literal["failing"] = "failing"
     fails_in: str
     error: type[Exception] = KeyError
 
     not_frozen = SourceSettings.not_frozen | {"fails_in", "error"}
 
-    def fail(self, method):
+    def fail_in(self, method):
         if self.fails_in == method:
             raise self.error(QUOTED)
 
     def check(self):
-        self.fail("check")
+        self.fail_in("check")
 
     def prepare(self, cache):
-        self.fail("prepare")
+        self.fail_in("prepare")
         return super().prepare(cache)
 
     def files(self):
-        self.fail("files")
+        self.fail_in("files")
         return []
 
     def chunks(self):
-        self.fail("first chunk")
+        self.fail_in("first chunk")
         yield ROWS
-        self.fail("second chunk")
+        self.fail_in("second chunk")
 
     def notes(self):
-        self.fail("notes")
+        self.fail_in("notes")
         return {}
 
 
@@ -49,21 +49,21 @@ class Failing(SourceSettings):
     "method", ["check", "prepare", "files", "first chunk", "second chunk", "notes"]
 )
 def test_it_is_named_and_its_message_is_withheld(tmp_path, method):
-    said = r"^source 'failing' of evaluation set 'chats' failed with KeyError at .*withheld"
-    with pytest.raises(SourceError, match=said) as told:
-        freeze(Failing(name="chats", fails_in=method), tmp_path)
-    assert QUOTED not in str(told.value)
-    assert told.value.__context__ is None
+    message = r"^source 'failing' of evaluation set 'chats' failed with KeyError at .*withheld"
+    with pytest.raises(SourceError, match=message) as error:
+        freeze(FailingSource(name="chats", fails_in=method), tmp_path)
+    assert QUOTED not in str(error.value)
+    assert error.value.__context__ is None
     assert not list((tmp_path / "sets").glob("chats-*/record.json"))
 
 
 def test_what_it_tells_the_user_to_fix_is_shown(tmp_path):
-    source = Failing(name="chats", fails_in="first chunk", error=InputError)
+    source = FailingSource(name="chats", fails_in="first chunk", error=InputError)
     with pytest.raises(InputError, match=QUOTED):
         freeze(source, tmp_path)
 
 
-class NoTable(Failing):
+class NonTableSource(FailingSource):
     def chunks(self):
         yield ROWS
         yield None
@@ -71,4 +71,4 @@ class NoTable(Failing):
 
 def test_a_chunk_that_is_no_table_does_not_end_the_set(tmp_path):
     with pytest.raises(InputError, match="'chats' must yield tables of pyarrow; got NoneType"):
-        freeze(NoTable(name="chats", fails_in=""), tmp_path)
+        freeze(NonTableSource(name="chats", fails_in=""), tmp_path)

@@ -1,4 +1,4 @@
-"""CSV with other separators, and JSON lines: as tables and as scores, and what is refused."""
+"""CSV with other separators, JSON lines and Parquet, as tables and as scores; refused files."""
 
 import gzip
 import os
@@ -12,7 +12,7 @@ from support.tables import freeze_table
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.chunks import require_columns
-from biasgate.tasks.data.json_lines import value_of
+from biasgate.tasks.data.json_lines import find_value
 from biasgate.tasks.data.scores import ScoreColumns
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 
@@ -28,27 +28,27 @@ JSON = ROWS.to_json(orient="records", lines=True).encode()
 COMMENT = "secretword"
 
 
-def frozen(folder, name, content, **options):
+def freeze_file(folder, name, content, **options):
     return freeze_table(folder, content, name, **{"text": "text"} | options)
 
 
-def written(separator):
+def format_csv(separator):
     return ROWS.to_csv(index=False, sep=separator).encode()
 
 
 @pytest.mark.parametrize(
     ("name", "content", "separator"),
     [
-        ("rows.csv", written(";"), ";"),
-        ("rows.txt", written("|"), "|"),
-        ("rows.csv", written("\t"), "\t"),
-        ("rows.tsv", written("\t"), None),
-        ("rows.tsv.gz", gzip.compress(written("\t"), mtime=0), None),
-        ("rows.csv.gz", gzip.compress(written(","), mtime=0), None),
+        ("rows.csv", format_csv(";"), ";"),
+        ("rows.txt", format_csv("|"), "|"),
+        ("rows.csv", format_csv("\t"), "\t"),
+        ("rows.tsv", format_csv("\t"), None),
+        ("rows.tsv.gz", gzip.compress(format_csv("\t"), mtime=0), None),
+        ("rows.csv.gz", gzip.compress(format_csv(","), mtime=0), None),
         ("rows.parquet", ROWS.to_parquet(index=False), None),
         ("rows.parquet", ROWS.astype({"id": str}).to_parquet(index=False), None),
-        ("rows.tsv", written(","), ","),
-        ("rows.csv", b"\xef\xbb\xbf" + written(","), None),
+        ("rows.tsv", format_csv(","), ","),
+        ("rows.csv", b"\xef\xbb\xbf" + format_csv(","), None),
         ("rows.jsonl", JSON, None),
         ("rows.ndjson", JSON, None),
         ("rows.jsonl.gz", gzip.compress(JSON, mtime=0), None),
@@ -57,8 +57,8 @@ def written(separator):
     ],
 )
 def test_the_same_rows_in_any_format_are_the_same_set(tmp_path, name, content, separator):
-    plain = frozen(tmp_path, "plain.csv", written(","))
-    assert frozen(tmp_path, name, content, separator=separator).digest == plain.digest
+    plain = freeze_file(tmp_path, "plain.csv", format_csv(","))
+    assert freeze_file(tmp_path, name, content, separator=separator).digest == plain.digest
 
 
 @pytest.mark.parametrize(
@@ -91,18 +91,18 @@ def test_scores_are_read_from_any_format(tmp_path, name, content, options):
         ("rows.jsonl.gz", JSON, "must be compressed with gzip, as its name suggests"),
         ("rows.jsonl", JSON.replace(b'"id"', b'"Id"'), "Did you mean 'Id'?"),
         ("rows.json", b"[]", "name it .jsonl if each line is a JSON object"),
-        ("rows.csv.gz", written(","), "must be compressed with gzip, as its name suggests"),
-        ("rows.csv", written(",") + b"9,0,1,\xe9\n", "must be UTF-8. Line 7 is not"),
-        ("rows.csv", written(",").decode().encode("utf-16"), "it is UTF-16"),
+        ("rows.csv.gz", format_csv(","), "must be compressed with gzip, as its name suggests"),
+        ("rows.csv", format_csv(",") + b"9,0,1,\xe9\n", "must be UTF-8. Line 7 is not"),
+        ("rows.csv", format_csv(",").decode().encode("utf-16"), "it is UTF-16"),
     ],
 )
 def test_a_file_in_a_wrong_format_is_refused_and_not_quoted(tmp_path, name, content, message):
     with pytest.raises(InputError, match=message.replace("?", r"\?")) as refused:
-        frozen(tmp_path, name, content)
+        freeze_file(tmp_path, name, content)
     assert COMMENT not in str(refused.value)
 
 
-def parquet(folder, **columns):
+def write_parquet(folder, **columns):
     table = ROWS.assign(text=COMMENT, **columns)
     pq.write_table(pa.Table.from_pandas(table, preserve_index=False), folder / "rows.parquet")
     return (folder / "rows.parquet").read_bytes()
@@ -124,25 +124,25 @@ def test_a_parquet_column_of_a_type_that_cannot_be_meant_is_refused(
     tmp_path, column, values, message
 ):
     with pytest.raises(InputError, match=rf"{message}.*column {column}\)"):
-        frozen(tmp_path, "rows.parquet", parquet(tmp_path, **{column: values}))
+        freeze_file(tmp_path, "rows.parquet", write_parquet(tmp_path, **{column: values}))
 
 
 def test_a_column_of_lists_in_place_of_fractions_is_refused_with_the_option(tmp_path):
     lists = [["gay", "deaf"], [], None, ["deaf"]]
     with pytest.raises(InputError, match=r"write `identities: {column: gay, names: \[...\]}`"):
-        frozen(tmp_path, "rows.parquet", parquet(tmp_path, gay=lists))
+        freeze_file(tmp_path, "rows.parquet", write_parquet(tmp_path, gay=lists))
 
 
 def test_a_label_outside_the_mapping_is_named(tmp_path):
     table = ROWS.assign(label=["toxic", "fine", "toxic", "fine"]).to_csv(index=False).encode()
     with pytest.raises(InputError, match=r"one of 'toxic' \(`label_values`\); got fine"):
-        frozen(tmp_path, "rows.csv", table, label_values={"toxic": 1})
+        freeze_file(tmp_path, "rows.csv", table, label_values={"toxic": 1})
 
 
 def test_ids_that_are_comments_are_not_quoted(tmp_path):
     table = ROWS.assign(text=[f"{COMMENT} again"] * 4).to_csv(index=False).encode()
     with pytest.raises(InputError, match=r"id \(with spaces\) is in rows 0 and 1"):
-        frozen(tmp_path, "rows.csv", table, id="text", text=None)
+        freeze_file(tmp_path, "rows.csv", table, id="text", text=None)
 
 
 LIKE_TEXTS = {
@@ -156,7 +156,7 @@ LIKE_TEXTS = {
 def test_ids_that_look_like_comments_are_refused_and_not_quoted(tmp_path, name):
     table = ROWS.assign(text=LIKE_TEXTS[name]).to_csv(index=False).encode()
     with pytest.raises(InputError, match=r"must not look like a comment .*`id: row_num") as error:
-        frozen(tmp_path, "rows.csv", table, id="text", text=None)
+        freeze_file(tmp_path, "rows.csv", table, id="text", text=None)
     assert not any(text in str(error.value) for text in LIKE_TEXTS[name][-1:])
 
 
@@ -164,14 +164,14 @@ def test_ids_that_look_like_comments_are_refused_and_not_quoted(tmp_path, name):
 def test_a_first_row_without_spaces_is_not_quoted_as_column_names(tmp_path, first):
     table = f"{first}\n" + "".join(f"{n}\n" for n in range(4))
     with pytest.raises(InputError, match="its first line is not a header") as error:
-        frozen(tmp_path, "rows.csv", table.encode())
+        freeze_file(tmp_path, "rows.csv", table.encode())
     assert first not in str(error.value)
 
 
 def test_fields_of_a_nested_column_are_not_quoted(tmp_path):
-    table = parquet(tmp_path, label=[{COMMENT: 1}] * 4)
+    table = write_parquet(tmp_path, label=[{COMMENT: 1}] * 4)
     with pytest.raises(InputError, match=r"got struct .file") as error:
-        frozen(tmp_path, "rows.parquet", table)
+        freeze_file(tmp_path, "rows.parquet", table)
     assert COMMENT not in str(error.value)
 
 
@@ -189,13 +189,16 @@ def test_a_parquet_column_of_an_unusual_type_is_read(tmp_path, column, values):
     table = pa.Table.from_pandas(ROWS, preserve_index=False)
     table = table.set_column(table.column_names.index(column), column, values)
     pq.write_table(table, tmp_path / "written.parquet")
-    assert frozen(tmp_path, "rows.parquet", (tmp_path / "written.parquet").read_bytes()).n_rows == 4
+    assert (
+        freeze_file(tmp_path, "rows.parquet", (tmp_path / "written.parquet").read_bytes()).n_rows
+        == 4
+    )
 
 
 def test_a_whole_number_that_no_float_holds_is_refused(tmp_path):
-    table = parquet(tmp_path, label=np.array([2**53 + 1, 0, 1, 1]))
+    table = write_parquet(tmp_path, label=np.array([2**53 + 1, 0, 1, 1]))
     with pytest.raises(InputError, match=r"a fraction must be in \[0, 1\]; got 9007199254740992"):
-        frozen(tmp_path, "rows.parquet", table)
+        freeze_file(tmp_path, "rows.parquet", table)
 
 
 def test_a_pipe_is_refused_instead_of_waited_for(tmp_path):
@@ -206,8 +209,8 @@ def test_a_pipe_is_refused_instead_of_waited_for(tmp_path):
 
 def test_a_dotted_name_is_looked_up_whole_first_and_then_inside():
     row = {"a": {"b": 1, "c.d": 2}, "a.b": 3, "e.f": {"g": 4}}
-    found = [value_of(row, name) for name in ("a.b", "a.c.d", "e.f.g", "a.x", "x.y")]
-    assert found == [3, 2, 4, None, None]
+    values = [find_value(row, name) for name in ("a.b", "a.c.d", "e.f.g", "a.x", "x.y")]
+    assert values == [3, 2, 4, None, None]
 
 
 @pytest.mark.parametrize("written", ["csv", "parquet"])

@@ -1,4 +1,4 @@
-"""Values in other forms than expected: read as they are meant, or refused with a remedy."""
+"""Values in unexpected forms: read correctly, or refused with a remedy."""
 
 import csv
 from functools import partial
@@ -17,7 +17,7 @@ from biasgate.tasks.counting.settings import CountFile
 from biasgate.tasks.counting.shards import counted_shard
 from biasgate.tasks.data.freezing import freeze
 from biasgate.tasks.data.identity_names import check_identity_names
-from biasgate.tasks.data.plain_columns import form_of, hint_for_forms
+from biasgate.tasks.data.plain_columns import hint_for_forms, normalize_value
 from biasgate.tasks.data.scores import ScoreColumns
 from biasgate.tasks.evidence.choose import choose_rows
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
@@ -34,7 +34,7 @@ ROWS = pd.DataFrame(
 )
 
 
-source, frozen = partial(table_source, text="text"), partial(freeze_table, text="text")
+make_source, freeze_rows = partial(table_source, text="text"), partial(freeze_table, text="text")
 
 
 WRONG = {
@@ -56,14 +56,14 @@ WRONG = {
 def test_a_value_of_another_form_is_refused_with_a_remedy(tmp_path, name):
     columns, remedy = WRONG[name]
     with pytest.raises(InputError) as error:
-        frozen(tmp_path, ROWS.assign(**columns))
+        freeze_rows(tmp_path, ROWS.assign(**columns))
     assert remedy in str(error.value)
     assert "names: [...]" not in str(error.value)
 
 
 def test_an_empty_identity_is_named(tmp_path):
-    rows = frozen(tmp_path, ROWS.assign(tall=None), identities=["gay", "tall"])
-    settings = source(tmp_path / "t.csv", identities=["gay", "tall"])
+    rows = freeze_rows(tmp_path, ROWS.assign(tall=None), identities=["gay", "tall"])
+    settings = make_source(tmp_path / "t.csv", identities=["gay", "tall"])
     with pytest.raises(InputError, match=r"the column of 'tall' is empty. Remove it from"):
         choose_rows(rows, settings)
     assert choose_rows(rows, settings.model_copy(update={"identity_rows": "all"}))[2].n_rows == N
@@ -84,7 +84,7 @@ def test_a_line_break_in_a_text_without_quotes_is_named(tmp_path, line_break, co
     )
     (tmp_path / "t.csv").write_text(text, newline="")
     with pytest.raises(InputError) as error:
-        freeze(source(tmp_path / "t.csv"), tmp_path / "store")
+        freeze(make_source(tmp_path / "t.csv"), tmp_path / "store")
     assert f"{'row 0 has 2' if columns[1] == 'text' else 'row 1 has 1'} field" in str(error.value)
     assert "quoting=csv.QUOTE_NONNUMERIC" in str(error.value)
     assert "secret" not in str(error.value)
@@ -93,19 +93,19 @@ def test_a_line_break_in_a_text_without_quotes_is_named(tmp_path, line_break, co
 def test_the_remedy_for_torn_rows_works(tmp_path):
     rows = ROWS.assign(text=["a\rb", "a\nb", "a\r\nb", *ROWS["text"][3:]])
     rows.to_csv(tmp_path / "t.csv", index=False, quoting=csv.QUOTE_NONNUMERIC)
-    found = freeze(source(tmp_path / "t.csv"), tmp_path / "store")
-    assert found.column("text").to_pylist() == rows["text"].tolist()
+    frozen = freeze(make_source(tmp_path / "t.csv"), tmp_path / "store")
+    assert frozen.column("text").to_pylist() == rows["text"].tolist()
 
 
 def test_a_torn_row_whose_pieces_could_be_rows_is_refused(tmp_path):
     # Without the check, "1" would be the label of a comment with the id "b".
     (tmp_path / "t.csv").write_text("id,label,text,gay\n1,0,x,1\n2,0.5,a\nb,1\n3,1,y,1\n")
     with pytest.raises(InputError, match="row 1 has 3 fields, the header 4"):
-        freeze(source(tmp_path / "t.csv"), tmp_path / "store")
+        freeze(make_source(tmp_path / "t.csv"), tmp_path / "store")
 
 
 def test_empty_cells_at_the_end_are_no_torn_rows(tmp_path):
-    rows = frozen(tmp_path, ROWS.assign(gay=[None] + [0, 1] * 5 + [None]))
+    rows = freeze_rows(tmp_path, ROWS.assign(gay=[None] + [0, 1] * 5 + [None]))
     assert rows.n_rows == N
 
 
@@ -116,13 +116,13 @@ def test_empty_cells_at_the_end_are_no_torn_rows(tmp_path):
 def test_decimal_commas_are_read_where_they_are_announced(tmp_path, form):
     comma = ROWS["label"].map(lambda value: form.format(value).replace(".", ","))
     rows = ROWS.assign(label=comma, score=comma)
-    found = frozen(tmp_path, rows, decimal=",")
-    assert found.column("label").to_pylist() == ROWS["label"].tolist()
+    frozen = freeze_rows(tmp_path, rows, decimal=",")
+    assert frozen.column("label").to_pylist() == ROWS["label"].tolist()
     read = ScoreColumns(score="score", decimal=",").read(tmp_path / "t.csv", allow_missing=False)
     assert read.tolist() == ROWS["label"].tolist()
     mixed = rows.assign(label=["0.5", *comma[1:]])
     with pytest.raises(InputError, match="must have a decimal comma, not a point"):
-        frozen(tmp_path, mixed, decimal=",")
+        freeze_rows(tmp_path, mixed, decimal=",")
 
 
 # Labels
@@ -132,33 +132,33 @@ def test_decimal_commas_are_read_where_they_are_announced(tmp_path, form):
 @pytest.mark.parametrize("values", [{"-1": None}, {"-1": None, "0": 0, "1": 1}])
 def test_rows_without_a_label_are_left_out_and_counted(tmp_path, missing, values):
     rows = ROWS.assign(label=[missing, 0, 1] * 4)
-    found = frozen(tmp_path, rows, label_values=values)
-    assert found.column("id").to_pylist() == [str(n) for n in range(N) if n % 3]
-    assert found.column("label").to_pylist() == [0.0, 1.0] * 4
-    assert found.n_unlabelled == 4
-    choices = choose_rows(found, source(tmp_path / "t.csv", label_values=values))[2]
+    frozen = freeze_rows(tmp_path, rows, label_values=values)
+    assert frozen.column("id").to_pylist() == [str(n) for n in range(N) if n % 3]
+    assert frozen.column("label").to_pylist() == [0.0, 1.0] * 4
+    assert frozen.n_unlabelled == 4
+    choices = choose_rows(frozen, make_source(tmp_path / "t.csv", label_values=values))[2]
     assert (choices.n_rows, choices.n_rows_unlabelled) == (8, 4)
 
 
 def test_of_several_labels_one_that_is_missing_leaves_the_row_out(tmp_path):
     rows = ROWS.assign(insult=[-1, 0, 1] * 4, threat=[1, 0, 0] * 4)
     values = {"label": ["insult", "threat"], "label_values": {"-1": None}}
-    found = frozen(tmp_path, rows, **values)
-    assert found.column("label").to_pylist() == [0.0, 1.0] * 4
+    frozen = freeze_rows(tmp_path, rows, **values)
+    assert frozen.column("label").to_pylist() == [0.0, 1.0] * 4
 
 
 def test_other_labels_are_checked_as_ever(tmp_path):
     with pytest.raises(InputError, match=r"must be in \[0, 1\]; got -2.*row 1, id 1"):
-        frozen(tmp_path, ROWS.assign(label=[-1, -2, 1] * 4), label_values={"-1": None})
+        freeze_rows(tmp_path, ROWS.assign(label=[-1, -2, 1] * 4), label_values={"-1": None})
     with pytest.raises(InputError, match=r"got nothing .*row 1, id 1"):
-        frozen(tmp_path, ROWS.assign(label=[-1, None, 1] * 4), label_values={"-1": None})
+        freeze_rows(tmp_path, ROWS.assign(label=[-1, None, 1] * 4), label_values={"-1": None})
 
 
 def test_scores_of_all_rows_fit_a_set_without_the_unlabelled_ones(tmp_path):
-    rows = frozen(tmp_path, ROWS.assign(label=[-1, 0, 1] * 4), label_values={"-1": None})
+    rows = freeze_rows(tmp_path, ROWS.assign(label=[-1, 0, 1] * 4), label_values={"-1": None})
     scores = pd.DataFrame({"id": range(N), "prediction": np.arange(N) / N})
 
-    def scored(table):
+    def score_table(table):
         table.to_csv(tmp_path / "scores.csv", index=False)
         options = {"name": "m", "kind": "scores", "path": tmp_path / "scores.csv"}
         candidate = CANDIDATES.validate_python(options)
@@ -166,10 +166,10 @@ def test_scores_of_all_rows_fit_a_set_without_the_unlabelled_ones(tmp_path):
             scorer.check(rows)
             return score_rows(scorer, rows, candidate, str(tmp_path / "scores"))
 
-    assert scored(scores).table()["score"].to_pylist() == [n / N for n in range(N) if n % 3]
-    assert scored(scores[scores["id"] % 3 > 0]).record.n_rows == 8
+    assert score_table(scores).table()["score"].to_pylist() == [n / N for n in range(N) if n % 3]
+    assert score_table(scores[scores["id"] % 3 > 0]).record.n_rows == 8
     with pytest.raises(InputError, match="3 have a score but are not in the set"):
-        scored(scores[scores["id"] > 0])
+        score_table(scores[scores["id"] > 0])
 
 
 def test_counts_leave_unlabelled_rows_out_too(tmp_path):
@@ -177,8 +177,8 @@ def test_counts_leave_unlabelled_rows_out_too(tmp_path):
     content = {"name": "c", "source": "shards", "path": str(tmp_path / "a.csv"), "label": "label"}
     content |= {"identities": ["gay"], "candidate": {"name": "m", "score": "s"}}
     content |= {"label_values": {"-1": None}}
-    found = counted_shard(CountFile.model_validate(content), tmp_path / "a.csv")
-    [shard] = found.record.shards
+    counts = counted_shard(CountFile.model_validate(content), tmp_path / "a.csv")
+    [shard] = counts.record.shards
     assert (shard.n_rows, shard.n_unlabelled) == (8, 4)
 
 
@@ -188,16 +188,16 @@ def test_counts_leave_unlabelled_rows_out_too(tmp_path):
 )
 def test_keys_of_yaml_mean_what_is_written(tmp_path, written, values, key):
     rows = ROWS.assign(label=[written, values] * 6)
-    found = frozen(tmp_path, rows, **load_yaml(f"label_values: {key}"))
-    assert found.column("label").to_pylist() == [1.0, 0.0] * 6
+    frozen = freeze_rows(tmp_path, rows, **load_yaml(f"label_values: {key}"))
+    assert frozen.column("label").to_pylist() == [1.0, 0.0] * 6
 
 
 @pytest.mark.parametrize("form", [(1.0, 0.0), ("1.0", "0.0"), (True, False), ("TRUE", "FALSE")])
 def test_values_of_labels_are_known_in_every_form(tmp_path, form):
     key = "{true: 1, false: 0}" if form[0] is True or form[0] == "TRUE" else "{1: 1, 0: 0}"
     rows = ROWS.assign(label=list(form) * 6)
-    found = frozen(tmp_path, rows, **load_yaml(f"label_values: {key}"))
-    assert found.column("label").to_pylist() == [1.0, 0.0] * 6
+    frozen = freeze_rows(tmp_path, rows, **load_yaml(f"label_values: {key}"))
+    assert frozen.column("label").to_pylist() == [1.0, 0.0] * 6
 
 
 # Names and ids
@@ -214,7 +214,7 @@ def test_values_of_labels_are_known_in_every_form(tmp_path, form):
 )
 def test_a_key_of_another_program_suggests_ours(given, known):
     with pytest.raises(ValueError, match=f"unknown key. Did you mean '{known}'?"):
-        source("t.csv", **{given: "x"})
+        make_source("t.csv", **{given: "x"})
 
 
 @pytest.mark.parametrize(
@@ -237,8 +237,8 @@ def test_names_that_look_the_same_are_refused(names):
 def test_a_name_in_a_cell_is_known_in_every_normal_form(tmp_path):
     rows = ROWS.assign(groups=["Zoe\u0308", "other"] * 6)
     named = {"column": "groups", "names": ["zoë"]}
-    found = frozen(tmp_path, rows, identities=named)
-    assert found.column("identity/zoë").to_pylist() == [1.0, 0.0] * 6
+    frozen = freeze_rows(tmp_path, rows, identities=named)
+    assert frozen.column("identity/zoë").to_pylist() == [1.0, 0.0] * 6
 
 
 WHOLE, AGAIN, ALIKE = "without `.0`", "read as text", "Write ids in the same form in both files."
@@ -258,7 +258,7 @@ PAIRS = [
     ("in_set", "in_file", "cure"), [*PAIRS, *((b, a, cure) for a, b, cure in PAIRS)]
 )
 def test_ids_that_differ_in_their_form_alone_are_said_to(tmp_path, in_set, in_file, cure):
-    rows = frozen(tmp_path, ROWS.assign(id=[in_set, *(f"x{n}" for n in range(1, N))]))
+    rows = freeze_rows(tmp_path, ROWS.assign(id=[in_set, *(f"x{n}" for n in range(1, N))]))
     ids = [in_file, *(f"x{n}" for n in range(1, N))]
     scores = pd.DataFrame({"id": ids, "prediction": np.arange(N) / N})
     scores.to_csv(tmp_path / "scores.csv", index=False)
@@ -279,8 +279,8 @@ def test_other_ids_get_no_hint_about_their_form():
 def test_all_forms_of_a_whole_number_are_one(number, n_before, n_after):
     sign = "-" if number < 0 else ""
     text = f"{sign}{'0' * n_before}{abs(number)}"
-    assert form_of(f" {text}{'.' * bool(n_after)}{'0' * n_after} ") == str(number)
-    assert form_of(f"{number}.5") != form_of(str(number))
+    assert normalize_value(f" {text}{'.' * bool(n_after)}{'0' * n_after} ") == str(number)
+    assert normalize_value(f"{number}.5") != normalize_value(str(number))
 
 
 class Mapped(Settings):

@@ -1,4 +1,4 @@
-"""Sets from Hugging Face: Parquet files by path and address, local repositories, and a hub."""
+"""Sets from Hugging Face: Parquet files by path and URL, local repositories, and a hub."""
 
 import hashlib
 import os
@@ -19,7 +19,7 @@ from biasgate.tasks.data.freezing import SOURCES, check_source, freeze
 
 COMMENTS = [f"comment {n}" for n in range(8)]
 OTHER = "f" * 40
-GIVEN = {
+OPTIONS = {
     "name": "chats",
     "source": "huggingface",
     "id": "key",
@@ -29,7 +29,7 @@ GIVEN = {
 HUB = {"dataset": "acme/chats", "revision": COMMIT, "split": "test"}
 
 
-def rows(start, stop):
+def build_rows(start, stop):
     chosen = range(start, stop)
     return pa.table(
         {
@@ -41,88 +41,88 @@ def rows(start, stop):
     )
 
 
-def source(base=None, **options):
+def make_source(base=None, **options):
     context = None if base is None else {"folder": base}
-    return SOURCES.validate_python(GIVEN | options, context=context)
+    return SOURCES.validate_python(OPTIONS | options, context=context)
 
 
 @pytest.fixture
 def files(tmp_path):
-    pq.write_table(rows(0, 5), tmp_path / "0.parquet")
-    pq.write_table(rows(5, 8), tmp_path / "1.parquet")
+    pq.write_table(build_rows(0, 5), tmp_path / "0.parquet")
+    pq.write_table(build_rows(5, 8), tmp_path / "1.parquet")
     return tmp_path
 
 
-def digest(path):
+def compute_sha256(path):
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def values(evaluation_set, column):
-    return evaluation_set.column(column).to_pylist()
+def read_values(frozen, column):
+    return frozen.column(column).to_pylist()
 
 
 def test_parquet_files_become_one_set_in_their_order(files):
-    found = freeze(source(files, parquet=["0.parquet", "1.parquet"]), files / "store")
-    assert values(found, "text") == COMMENTS
-    assert values(found, "identity/gay") == [0.0, 1.0] * 4
+    frozen = freeze(make_source(files, parquet=["0.parquet", "1.parquet"]), files / "store")
+    assert read_values(frozen, "text") == COMMENTS
+    assert read_values(frozen, "identity/gay") == [0.0, 1.0] * 4
 
 
 def test_row_numbers_go_on_in_the_next_file(files):
-    chosen = source(files, parquet=["0.parquet", "1.parquet"], id="row_number")
-    assert values(freeze(chosen, files / "store"), "id") == [str(n) for n in range(8)]
+    chosen = make_source(files, parquet=["0.parquet", "1.parquet"], id="row_number")
+    assert read_values(freeze(chosen, files / "store"), "id") == [str(n) for n in range(8)]
 
 
 def test_the_order_of_the_files_counts_where_it_numbers_the_rows(files):
     store = files / "store"
-    one, other = (
-        freeze(source(files, parquet=names, id="row_number"), store)
+    frozen, other = (
+        freeze(make_source(files, parquet=names, id="row_number"), store)
         for names in (["0.parquet", "1.parquet"], ["1.parquet", "0.parquet"])
     )
-    assert one.digest != other.digest
+    assert frozen.digest != other.digest
 
 
 def test_files_of_the_same_name_are_both_read(files):
     (files / "a").mkdir()
     (files / "1.parquet").rename(files / "a" / "0.parquet")
-    found = freeze(source(files, parquet=["0.parquet", "a/0.parquet"]), files / "store")
-    assert found.n_rows == 8
-    assert len(found.record["source"]["files"]) == 2
+    frozen = freeze(make_source(files, parquet=["0.parquet", "a/0.parquet"]), files / "store")
+    assert frozen.n_rows == 8
+    assert len(frozen.record["source"]["files"]) == 2
 
 
 def test_a_part_is_chosen_by_the_text(files):
     parts = [
-        freeze(source(files, parquet=["0.parquet", "1.parquet"], part=part), files / "store")
+        freeze(make_source(files, parquet=["0.parquet", "1.parquet"], part=part), files / "store")
         for part in ("train", "test")
     ]
-    assert sorted(values(parts[0], "text") + values(parts[1], "text")) == COMMENTS
+    assert sorted(read_values(parts[0], "text") + read_values(parts[1], "text")) == COMMENTS
 
 
 def test_a_file_at_an_address_is_read_if_its_digest_is_as_written(files, monkeypatch):
     monkeypatch.setattr(download, "WAIT_S", 0.0)
     with serving(files, "acme/chats", kind="datasets") as hub:
         address = f"{hub.url}/datasets/acme/chats/resolve/{COMMIT}/0.parquet"
-        pinned = {"url": address, "sha256": digest(files / "0.parquet")}
-        assert freeze(source(parquet=[pinned]), files / "store").n_rows == 5
+        pinned = {"url": address, "sha256": compute_sha256(files / "0.parquet")}
+        assert freeze(make_source(parquet=[pinned]), files / "store").n_rows == 5
         with pytest.raises(InputError, match="must have SHA-256 0000"):
-            freeze(source(parquet=[pinned | {"sha256": "0" * 64}]), files / "store")
-    assert freeze(source(parquet=[pinned]), files / "store").n_rows == 5
+            freeze(make_source(parquet=[pinned | {"sha256": "0" * 64}]), files / "store")
+    assert freeze(make_source(parquet=[pinned]), files / "store").n_rows == 5
 
 
 def test_a_local_file_of_another_digest_is_refused(files):
     pinned = {"path": "0.parquet", "sha256": "0" * 64}
     with pytest.raises(InputError, match="It is a different file"):
-        freeze(source(files, parquet=[pinned]), files / "store")
+        freeze(make_source(files, parquet=[pinned]), files / "store")
 
 
 def test_a_missing_column_is_refused_by_the_check(files):
     with pytest.raises(InputError, match="must have the column 'comment'"):
-        check_source(source(files, parquet=["1.parquet"], text="comment"))
+        check_source(make_source(files, parquet=["1.parquet"], text="comment"))
 
 
 def test_without_the_library_the_error_says_how_to_install_it(monkeypatch):
     monkeypatch.setattr(huggingface, "find_spec", lambda _: None)
     with pytest.raises(InputError, match=r'pip install "\.\[huggingface\]"'):
-        check_source(source(**HUB))
+        check_source(make_source(**HUB))
 
 
 @pytest.mark.parametrize(
@@ -149,12 +149,12 @@ def test_without_the_library_the_error_says_how_to_install_it(monkeypatch):
 )
 def test_options_that_cannot_be_meant_are_refused(options, message):
     with pytest.raises(ValidationError, match=message):
-        source(**options)
+        make_source(**options)
 
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory):
-    """A repository with codes of classes, two shards, two splits and a loading script."""
+    """Return a repository with class codes, two splits and a split in two shards."""
     datasets = pytest.importorskip("datasets")
     folder = tmp_path_factory.mktemp("hub") / "repo"
     classes = datasets.ClassLabel(names=["nontoxic", "toxic"])
@@ -166,7 +166,7 @@ def repository(tmp_path_factory):
             "groups": datasets.List(datasets.ClassLabel(names=["muslim", "gay"])),
         }
     )
-    table = rows(0, 8).to_pydict() | {"groups": [[1] if n % 2 else [] for n in range(8)]}
+    table = build_rows(0, 8).to_pydict() | {"groups": [[1] if n % 2 else [] for n in range(8)]}
     table["groups"][0] = None
     whole = datasets.Dataset.from_dict(table, features=features)
     (folder / "data").mkdir(parents=True)
@@ -179,27 +179,31 @@ def repository(tmp_path_factory):
 LOCAL = {"folder": "repo", "split": "test", "label_values": {"toxic": 1, "nontoxic": 0}}
 
 
-def of_folder(repository, store, **options):
-    return freeze(source(repository.parent, **LOCAL | options), store)
+def freeze_repository(repository, store, **options):
+    return freeze(make_source(repository.parent, **LOCAL | options), store)
+
+
+def read_mtimes(store):
+    return {path: path.stat().st_mtime_ns for path in store.rglob("huggingface/*.parquet")}
 
 
 @pytest.mark.slow
 def test_a_local_repository_is_read_with_the_names_of_its_classes(repository, tmp_path):
-    found = of_folder(repository, tmp_path)
-    assert values(found, "text") == COMMENTS
-    assert values(found, "label") == [0.0, 1.0] * 4
-    assert values(found, "identity/gay") == [None, 1.0] + [0.0, 1.0] * 3
-    assert values(found, "identity/muslim") == [None] + [0.0] * 7
+    frozen = freeze_repository(repository, tmp_path)
+    assert read_values(frozen, "text") == COMMENTS
+    assert read_values(frozen, "label") == [0.0, 1.0] * 4
+    assert read_values(frozen, "identity/gay") == [None, 1.0] + [0.0, 1.0] * 3
+    assert read_values(frozen, "identity/muslim") == [None] + [0.0] * 7
 
 
 @pytest.mark.slow
 def test_what_was_read_once_is_not_read_again_until_the_repository_changes(repository, tmp_path):
-    of_folder(repository, tmp_path)
-    made = {one: one.stat().st_mtime_ns for one in tmp_path.rglob("huggingface/*.parquet")}
-    of_folder(repository, tmp_path, label_threshold=0.7)
-    assert {one: one.stat().st_mtime_ns for one in tmp_path.rglob("huggingface/*.parquet")} == made
+    freeze_repository(repository, tmp_path)
+    mtimes = read_mtimes(tmp_path)
+    freeze_repository(repository, tmp_path, label_threshold=0.7)
+    assert read_mtimes(tmp_path) == mtimes
     (repository / "README.md").write_text("# Chats\n")
-    of_folder(repository, tmp_path)
+    freeze_repository(repository, tmp_path)
     (repository / "README.md").unlink()
     assert len(list(tmp_path.rglob("huggingface/*.parquet"))) == 2
     assert not list(tmp_path.rglob(".loading-*"))
@@ -218,10 +222,10 @@ def test_what_was_read_once_is_not_read_again_until_the_repository_changes(repos
 )
 def test_what_a_repository_lacks_is_named(repository, tmp_path, options, message):
     with pytest.raises(InputError, match=message):
-        of_folder(repository, tmp_path, **options)
+        freeze_repository(repository, tmp_path, **options)
 
 
-def repository_of(folder, **files):
+def write_repository(folder, **files):
     for name, content in files.items():
         path = folder / "repo" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -249,23 +253,23 @@ CSV = "key,text,label,groups\nk0,secretword,1,gay\n"
 def test_a_repository_that_cannot_be_trusted_or_read_is_refused(tmp_path, files, message):
     pytest.importorskip("datasets")
     (tmp_path / "out.csv").write_text(CSV)
-    repository_of(tmp_path, **files)
+    write_repository(tmp_path, **files)
     with pytest.raises(InputError, match=message) as refused:
-        freeze(source(tmp_path, folder="repo", split="test"), tmp_path / "store")
+        freeze(make_source(tmp_path, folder="repo", split="test"), tmp_path / "store")
     assert "secretword" not in str(refused.value)
 
 
-def frozen_from_hub(hub, folder, **options):
-    """Freeze in a process of its own: the address of the hub is read when it is imported."""
+def freeze_from_hub(hub, folder, **options):
+    """Freeze in a new process, since `datasets` reads the hub's address when it is imported."""
     code = (
         "import sys, yaml; from pathlib import Path\n"
         "from biasgate.tasks.data.freezing import SOURCES, freeze\n"
         "options = yaml.safe_load(sys.argv[1])\n"
         "print(freeze(SOURCES.validate_python(options), Path('store')).digest)"
     )
-    given = yaml.safe_dump(GIVEN | HUB | {"label_values": LOCAL["label_values"]} | options)
+    content = yaml.safe_dump(OPTIONS | HUB | {"label_values": LOCAL["label_values"]} | options)
     done = subprocess.run(
-        [sys.executable, "-c", code, given],
+        [sys.executable, "-c", code, content],
         env=os.environ | hub.environment(folder / "home"),
         cwd=folder,
         capture_output=True,
@@ -278,21 +282,23 @@ def frozen_from_hub(hub, folder, **options):
 @pytest.mark.slow
 def test_a_commit_of_a_hub_gives_the_same_rows_as_its_folder(repository, tmp_path):
     with serving(repository, "acme/chats", kind="datasets") as hub:
-        digest_of_hub, said = frozen_from_hub(hub, tmp_path)
-        n_asked = len(hub.requests)
-        again, _ = frozen_from_hub(hub, tmp_path)
-    assert digest_of_hub == of_folder(repository, tmp_path / "local").digest, said
-    assert again == digest_of_hub
-    assert len(hub.requests) == n_asked
-    assert not [one for one in hub.requests if COMMIT not in one and "/datasets/" in one]
+        hub_digest, stderr = freeze_from_hub(hub, tmp_path)
+        n_requests = len(hub.requests)
+        again, _ = freeze_from_hub(hub, tmp_path)
+    assert hub_digest == freeze_repository(repository, tmp_path / "local").digest, stderr
+    assert again == hub_digest
+    assert len(hub.requests) == n_requests
+    assert not [
+        request for request in hub.requests if COMMIT not in request and "/datasets/" in request
+    ]
 
 
 @pytest.mark.slow
 def test_a_commit_that_the_hub_lacks_is_refused(repository, tmp_path):
     with serving(repository, "acme/chats", kind="datasets") as hub:
-        frozen, said = frozen_from_hub(hub, tmp_path, revision=OTHER)
-    assert not frozen
-    assert "must be on the hub at commit ffffffffffff" in said
+        digest, stderr = freeze_from_hub(hub, tmp_path, revision=OTHER)
+    assert not digest
+    assert "must be on the hub at commit ffffffffffff" in stderr
 
 
 @pytest.mark.slow
@@ -300,5 +306,5 @@ def test_a_folder_of_the_same_name_is_not_taken_for_the_hub(repository, tmp_path
     (tmp_path / "acme").mkdir()
     Path(tmp_path / "acme" / "chats").symlink_to(repository)
     with serving(repository, "acme/chats", kind="datasets") as hub:
-        frozen_from_hub(hub, tmp_path)
+        freeze_from_hub(hub, tmp_path)
     assert hub.requests

@@ -1,4 +1,4 @@
-"""Names of identities that MLflow cannot store are refused before anything is measured."""
+"""Refusal of identity names that MLflow cannot store, before any measurement."""
 
 import pyarrow as pa
 import pytest
@@ -9,7 +9,7 @@ from bias_metrics.metrics import SUBGROUP_METRICS, list_changed_metrics
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.columns import conform_rows
 from biasgate.tasks.data.freezing import SOURCES
-from biasgate.tasks.data.identity_names import MOST_CHARACTERS, check_identity_names, metric_name
+from biasgate.tasks.data.identity_names import MAX_NAME_LENGTH, check_identity_names, metric_name
 from biasgate.tasks.tracking.log_runs import count_keys
 
 KEYS = [
@@ -20,7 +20,7 @@ KEYS = [
 
 
 @pytest.mark.parametrize(
-    "name", ["a" * MOST_CHARACTERS, "\u0130" * 100, "a/b", "...", "=x", "ça va"]
+    "name", ["a" * MAX_NAME_LENGTH, "\u0130" * 100, "a/b", "...", "=x", "ça va"]
 )
 def test_a_name_that_is_accepted_can_be_logged(name):
     check_identity_names([name])
@@ -29,12 +29,12 @@ def test_a_name_that_is_accepted_can_be_logged(name):
 
 
 def test_the_limit_is_as_long_as_mlflow_allows():
-    assert len(f"{max(KEYS, key=len)}/") + MOST_CHARACTERS == MAX_ENTITY_KEY_LENGTH
+    assert len(f"{max(KEYS, key=len)}/") + MAX_NAME_LENGTH == MAX_ENTITY_KEY_LENGTH
 
 
-@pytest.mark.parametrize("name", ["", "a" * (MOST_CHARACTERS + 1), "a" * 300, ".", "..", " "])
+@pytest.mark.parametrize("name", ["", "a" * (MAX_NAME_LENGTH + 1), "a" * 300, ".", "..", " "])
 def test_a_name_that_could_not_be_logged_is_refused(name):
-    with pytest.raises(ValueError, match=f"must have 1 to {MOST_CHARACTERS} characters and must"):
+    with pytest.raises(ValueError, match=f"must have 1 to {MAX_NAME_LENGTH} characters and must"):
         check_identity_names([name])
 
 

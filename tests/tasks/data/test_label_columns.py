@@ -1,4 +1,4 @@
-"""Labels from several columns, which are kinds of toxicity."""
+"""Labels from several columns, one for each kind of toxicity."""
 
 import pandas as pd
 import pytest
@@ -21,10 +21,10 @@ YES = {"label_values": {"yes": 1, "no": 0}}
 
 
 def test_of_kinds_of_toxicity_the_highest_counts(tmp_path):
-    found = freeze_table(tmp_path, ROWS, label=["insult", "threat"])
-    assert found.column("label").to_pylist() == [0.6, 1.0, 0.0]
-    found = freeze_table(tmp_path, ROWS, label=["ann", "ben"], **YES)
-    assert found.column("label").to_pylist() == [1.0, 1.0, 0.0]
+    frozen = freeze_table(tmp_path, ROWS, label=["insult", "threat"])
+    assert frozen.column("label").to_pylist() == [0.6, 1.0, 0.0]
+    frozen = freeze_table(tmp_path, ROWS, label=["ann", "ben"], **YES)
+    assert frozen.column("label").to_pylist() == [1.0, 1.0, 0.0]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Identities that are named in one column: one name, or a list of names."""
+"""Identities from a column of names, with a name or a list of names in each row."""
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,10 @@ from biasgate.tasks.data.freezing import freeze
 LISTS = [["muslim", "gay"], [], ["gay", "deaf"], None]
 EXPECTED = {"muslim": [1.0, 0.0, 0.0, None], "gay": [1.0, 0.0, 1.0, None]}
 AS_TEXT = {
-    "lists as pandas writes them": ([None if one is None else str(one) for one in LISTS], None),
+    "lists as pandas writes them": (
+        [str(names) if names is not None else None for names in LISTS],
+        None,
+    ),
     "lists of JSON": (['["muslim", "gay"]', "[]", '["gay", null]', None], None),
     "lists without quotes": (["[Muslim, gay]", "[]", "[gay]", ""], None),
     "names with commas": (["Muslim, gay", "other", "gay,deaf", None], ","),
@@ -22,36 +25,36 @@ AS_TEXT = {
 }
 
 
-def frozen(folder, cells, **options):
+def freeze_cells(folder, cells, **options):
     table = pd.DataFrame(
         {"id": range(len(cells)), "label": 0.0, "groups": pd.Series(cells, dtype=object)}
     )
     table.to_csv(folder / "t.csv", index=False)
-    return of_file(folder / "t.csv", **options)
+    return freeze_file(folder / "t.csv", **options)
 
 
-def of_file(path, **options):
+def freeze_file(path, **options):
     named = {"column": "groups", "names": ["muslim", "gay"]}
     named |= {key: options.pop(key) for key in ("names", "separator") if key in options}
     return freeze(table_source(path, **{"identities": named} | options), path.parent / "store")
 
 
-def found(evaluation_set):
-    names = evaluation_set.identities
-    return {name: evaluation_set.column(f"identity/{name}").to_pylist() for name in names}
+def read_mentions(frozen):
+    names = frozen.identities
+    return {name: frozen.column(f"identity/{name}").to_pylist() for name in names}
 
 
 @pytest.mark.parametrize("kind", AS_TEXT)
 def test_names_in_text_become_identities(tmp_path, kind):
     cells, separator = AS_TEXT[kind]
     options = {} if separator is None else {"separator": separator}
-    assert found(frozen(tmp_path, cells, **options)) == EXPECTED
+    assert read_mentions(freeze_cells(tmp_path, cells, **options)) == EXPECTED
 
 
 def test_one_name_in_each_row_becomes_identities(tmp_path):
     cells = ["Muslim", "nobody", " gay ", None]
     expected = {"muslim": [1.0, 0.0, 0.0, None], "gay": [0.0, 0.0, 1.0, None]}
-    assert found(frozen(tmp_path, cells)) == expected
+    assert read_mentions(freeze_cells(tmp_path, cells)) == expected
 
 
 @pytest.mark.parametrize(
@@ -70,20 +73,20 @@ def test_lists_of_parquet_become_identities(tmp_path, kind):
     built = pa.ListArray.from_arrays(groups.offsets, values, mask=groups.is_null())
     columns = {"id": [0, 1, 2, 3], "label": [0.0] * 4, "groups": built.cast(kind)}
     pq.write_table(pa.table(columns), tmp_path / "t.parquet")
-    assert found(of_file(tmp_path / "t.parquet")) == EXPECTED
+    assert read_mentions(freeze_file(tmp_path / "t.parquet")) == EXPECTED
 
 
 def test_lists_of_json_lines_become_identities(tmp_path):
     rows = pd.DataFrame({"id": range(4), "label": 0.0, "groups": LISTS})
     rows.to_json(tmp_path / "t.jsonl", orient="records", lines=True)
-    assert found(of_file(tmp_path / "t.jsonl")) == EXPECTED
+    assert read_mentions(freeze_file(tmp_path / "t.jsonl")) == EXPECTED
 
 
 def test_lists_of_codes_are_named_by_the_option(tmp_path):
     columns = {"id": [0, 1], "label": [0.0, 1.0], "groups": [[3, 7], [7]]}
     pq.write_table(pa.table(columns), tmp_path / "t.parquet")
     names = {"muslim": ["3"], "gay": ["7", "8"]}
-    assert found(of_file(tmp_path / "t.parquet", names=names)) == {
+    assert read_mentions(freeze_file(tmp_path / "t.parquet", names=names)) == {
         "muslim": [1.0, 0.0],
         "gay": [1.0, 1.0],
     }
@@ -91,8 +94,8 @@ def test_lists_of_codes_are_named_by_the_option(tmp_path):
 
 def test_one_name_may_belong_to_two_identities(tmp_path):
     names = {"lgbt": ["gay", "lesbian"], "gay": ["gay"]}
-    result = found(frozen(tmp_path, ["gay", "lesbian"], names=names))
-    assert result == {"lgbt": [1.0, 1.0], "gay": [1.0, 0.0]}
+    mentions = read_mentions(freeze_cells(tmp_path, ["gay", "lesbian"], names=names))
+    assert mentions == {"lgbt": [1.0, 1.0], "gay": [1.0, 0.0]}
 
 
 def test_names_and_terms_give_one_set(tmp_path):
@@ -105,13 +108,15 @@ def test_names_and_terms_give_one_set(tmp_path):
         }
     )
     table.to_csv(tmp_path / "t.csv", index=False)
-    result = of_file(tmp_path / "t.csv", names=["gay"], terms={"male": ["man"]}, text="text")
-    assert found(result) == {"gay": [1.0, None], "male": [1.0, 0.0]}
+    frozen = freeze_file(tmp_path / "t.csv", names=["gay"], terms={"male": ["man"]}, text="text")
+    assert read_mentions(frozen) == {"gay": [1.0, None], "male": [1.0, 0.0]}
 
 
 def test_a_name_that_no_row_has_is_noted(tmp_path):
-    result = frozen(tmp_path, ["gay"] * 3, names={"gay": ["gay"], "muslim": ["muslim", "muzlim"]})
-    assert result.record["unmatched_terms"] == {"muslim": ["muslim", "muzlim"]}
+    frozen = freeze_cells(
+        tmp_path, ["gay"] * 3, names={"gay": ["gay"], "muslim": ["muslim", "muzlim"]}
+    )
+    assert frozen.record["unmatched_terms"] == {"muslim": ["muslim", "muzlim"]}
 
 
 @pytest.mark.parametrize(
@@ -126,7 +131,7 @@ def test_a_name_that_no_row_has_is_noted(tmp_path):
 )
 def test_a_column_that_cannot_be_meant_is_refused(tmp_path, cells, options, message):
     with pytest.raises(InputError, match=message) as refused:
-        frozen(tmp_path, cells, **options)
+        freeze_cells(tmp_path, cells, **options)
     assert "somebody" not in str(refused.value)
 
 
@@ -138,7 +143,7 @@ def test_other_types_than_names_are_refused(tmp_path, values):
         pa.table({"id": [0, 1], "label": [0.0, 1.0], "groups": values}), tmp_path / "t.parquet"
     )
     with pytest.raises(InputError, match=r"names or lists of names|a single value in each row"):
-        of_file(tmp_path / "t.parquet")
+        freeze_file(tmp_path / "t.parquet")
 
 
 @pytest.mark.parametrize(
@@ -155,18 +160,18 @@ def test_other_types_than_names_are_refused(tmp_path, values):
 )
 def test_options_that_cannot_be_meant_are_refused(tmp_path, options, message):
     with pytest.raises(ValidationError, match=message):
-        of_file(tmp_path / "t.csv", **options)
+        freeze_file(tmp_path / "t.csv", **options)
 
 
 def test_an_identity_may_be_called_names(tmp_path):
     (tmp_path / "t.csv").write_text("id,label,a,b\n1,0,1,0\n")
-    result = of_file(tmp_path / "t.csv", identities={"names": "a", "column": "b"})
-    assert found(result) == {"names": [1.0], "column": [0.0]}
+    frozen = freeze_file(tmp_path / "t.csv", identities={"names": "a", "column": "b"})
+    assert read_mentions(frozen) == {"names": [1.0], "column": [0.0]}
 
 
 def test_names_are_found_in_any_chunk_of_a_large_file(tmp_path):
     cells = np.where(np.arange(250_000) % 50_000 == 49_999, "gay", "none")
     table = pa.table({"id": np.arange(250_000), "label": np.zeros(250_000), "groups": cells})
     pq.write_table(table, tmp_path / "t.parquet")
-    result = of_file(tmp_path / "t.parquet", names=["gay"])
-    assert result.column("identity/gay").to_numpy().sum() == 5
+    frozen = freeze_file(tmp_path / "t.parquet", names=["gay"])
+    assert frozen.column("identity/gay").to_numpy().sum() == 5

@@ -20,7 +20,7 @@ GOOD = f'id,text,label\n7,"{PRIVATE}",0.25\n8,"two\nlines, ""quoted""",1\n9,,0\n
 
 
 @pytest.fixture
-def file(tmp_path):
+def write_file(tmp_path):
     def write(content, name="data.csv"):
         path = tmp_path / name
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -29,21 +29,21 @@ def file(tmp_path):
     return write
 
 
-def fully_read(path, size=100):
-    """Read id, text and label as every source does."""
+def read_rows(path, size=100):
+    """Read id, text and label with the converters of the sources."""
     rows = []
     for chunk in read_chunks(path, ["id", "text", "label"], size):
         ids = reading.to_ids(chunk, "id")
-        text = reading.to_text(chunk, "text", ids)
-        label = reading.to_fractions(chunk, "label", ids, nullable=False)
+        text = reading.convert_texts(chunk, "text", ids)
+        label = reading.convert_fractions(chunk, "label", ids, nullable=False)
         rows += zip(ids.to_pylist(), text.to_pylist(), label.to_pylist(), strict=True)
     return rows
 
 
-def refusal(path, size=100):
-    """Text of the refusal; what is printed with it, causes and all, holds no comment."""
+def read_refusal(path, size=100):
+    """Return the error's text; assert that its traceback, with causes, quotes no comment."""
     with pytest.raises(InputError) as caught:
-        fully_read(path, size)
+        read_rows(path, size)
     printed = "".join(traceback.format_exception(caught.value))
     assert PRIVATE not in printed
     return str(caught.value)
@@ -53,17 +53,17 @@ ROWS = [("7", PRIVATE, 0.25), ("8", 'two\nlines, "quoted"', 1.0), ("9", "", 0.0)
 
 
 @pytest.mark.parametrize("size", [1, 2, 100])
-def test_quoted_newlines_survive_chunk_borders(file, size):
-    assert fully_read(file(GOOD), size) == ROWS
+def test_quoted_newlines_survive_chunk_borders(write_file, size):
+    assert read_rows(write_file(GOOD), size) == ROWS
 
 
-def test_rows_are_numbered_through_all_chunks(file):
-    chunks = read_chunks(file(GOOD), ["id"], 2)
+def test_rows_are_numbered_through_all_chunks(write_file):
+    chunks = read_chunks(write_file(GOOD), ["id"], 2)
     assert [(chunk.first_row, chunk.table.num_rows) for chunk in chunks] == [(0, 2), (2, 1)]
 
 
-def test_windows_line_ends_make_no_difference(file):
-    assert fully_read(file("id,text,label\r\n7,a,0.5\r\n")) == [("7", "a", 0.5)]
+def test_windows_line_ends_make_no_difference(write_file):
+    assert read_rows(write_file("id,text,label\r\n7,a,0.5\r\n")) == [("7", "a", 0.5)]
 
 
 def test_a_dictionary_column_is_read_as_its_values(tmp_path):
@@ -71,20 +71,20 @@ def test_a_dictionary_column_is_read_as_its_values(tmp_path):
     table = pa.table({"id": ["a", "b"], "text": ["x", "y"], "label": [0.0, 1.0]})
     coded = table.set_column(1, "text", table["text"].dictionary_encode())
     pq.write_table(coded, path)
-    assert [row[1] for row in fully_read(path)] == ["x", "y"]
+    assert [row[1] for row in read_rows(path)] == ["x", "y"]
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.floats(0, 1), min_size=1))
-def test_every_double_survives_a_csv_file(file, values):
+def test_every_double_survives_a_csv_file(write_file, values):
     lines = [f"{i},x,{value!r}" for i, value in enumerate(values)]
-    path = file("id,text,label\n" + "\n".join(lines) + "\n")
-    assert [row[2] for row in fully_read(path)] == values
+    path = write_file("id,text,label\n" + "\n".join(lines) + "\n")
+    assert [row[2] for row in read_rows(path)] == values
 
 
-def test_texts_that_look_like_missing_values_are_texts(file):
-    path = file("id,text,label\n1,NA,0\n2,null,0\n3,nan,0\n4,,0\n")
-    assert [row[1] for row in fully_read(path)] == ["NA", "null", "nan", ""]
+def test_texts_that_look_like_missing_values_are_texts(write_file):
+    path = write_file("id,text,label\n1,NA,0\n2,null,0\n3,nan,0\n4,,0\n")
+    assert [row[1] for row in read_rows(path)] == ["NA", "null", "nan", ""]
 
 
 @pytest.mark.parametrize(
@@ -113,79 +113,79 @@ def test_texts_that_look_like_missing_values_are_texts(file):
         (f'id,text,label\n1,"a\nb",0\n2,b,\n3,{PRIVATE}\nand,0\n', "row 2 has 2 fields"),
     ],
 )
-def test_a_bad_file_is_refused_with_its_place_and_without_its_text(file, content, text):
-    path = file(content)
-    said = refusal(path)
-    assert str(path) in said
-    assert text.format(path=path) in said
+def test_a_bad_file_is_refused_with_its_place_and_without_its_text(write_file, content, text):
+    path = write_file(content)
+    message = read_refusal(path)
+    assert str(path) in message
+    assert text.format(path=path) in message
 
 
-def test_a_header_alone_has_no_rows(file):
-    assert fully_read(file("id,text,label\n")) == []
+def test_a_header_alone_has_no_rows(write_file):
+    assert read_rows(write_file("id,text,label\n")) == []
 
 
-def test_a_truncated_gzip_file_is_named(file):
-    path = file(gzip.compress((GOOD * 500).encode())[:-20], "data.csv.gz")
-    assert refusal(path) == (
+def test_a_truncated_gzip_file_is_named(write_file):
+    path = write_file(gzip.compress((GOOD * 500).encode())[:-20], "data.csv.gz")
+    assert read_refusal(path) == (
         f"file {path} is truncated: its compressed data end too early. Download it again."
     )
 
 
 @pytest.mark.parametrize("name", ["absent.csv", "absent.parquet"])
 def test_a_missing_file_is_named(tmp_path, name):
-    assert refusal(tmp_path / name) == f"file {tmp_path / name} does not exist."
+    assert read_refusal(tmp_path / name) == f"file {tmp_path / name} does not exist."
 
 
 @pytest.mark.parametrize("name", ["folder.csv", "folder.parquet"])
 def test_a_folder_in_place_of_a_file_is_named(tmp_path, name):
     (tmp_path / name).mkdir()
-    assert str(tmp_path / name) in refusal(tmp_path / name)
+    assert str(tmp_path / name) in read_refusal(tmp_path / name)
 
 
 def test_a_truncated_parquet_file_is_named(tmp_path):
     path = tmp_path / "data.parquet"
     pq.write_table(pa.table({"id": [1], "text": [PRIVATE], "label": [0.5]}), path)
     path.write_bytes(path.read_bytes()[:-9])
-    assert "not a readable Parquet file" in refusal(path)
+    assert "not a readable Parquet file" in read_refusal(path)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_file_that_may_not_be_read_is_named(file):
-    path = file(GOOD)
+def test_a_file_that_may_not_be_read_is_named(write_file):
+    path = write_file(GOOD)
     path.chmod(0)
-    assert "permission is denied" in refusal(path)
+    assert "permission is denied" in read_refusal(path)
 
 
-def parquet_chunk(tmp_path, **columns):
+def read_parquet_chunk(tmp_path, **columns):
     pq.write_table(pa.table(columns), tmp_path / "data.parquet")
     (chunk,) = read_chunks(tmp_path / "data.parquet", list(columns))
     return chunk
 
 
 def test_ids_that_are_fractions_are_refused(tmp_path):
-    chunk = parquet_chunk(tmp_path, id=[1.0, 2.0])
+    chunk = read_parquet_chunk(tmp_path, id=[1.0, 2.0])
     with pytest.raises(InputError, match=r"whole numbers or text; got double .*column id\)"):
         reading.to_ids(chunk, "id")
 
 
 def test_a_missing_text_is_refused_and_an_empty_one_is_not(tmp_path):
-    chunk = parquet_chunk(tmp_path, id=[1, 2], text=["", None])
+    chunk = read_parquet_chunk(tmp_path, id=[1, 2], text=["", None])
     ids = reading.to_ids(chunk, "id")
     with pytest.raises(InputError, match=r"a text must not be missing .*row 1, id 2\)"):
-        reading.to_text(chunk, "text", ids)
+        reading.convert_texts(chunk, "text", ids)
 
 
 def test_a_text_column_of_numbers_is_refused(tmp_path):
-    chunk = parquet_chunk(tmp_path, id=[1], text=[3])
+    chunk = read_parquet_chunk(tmp_path, id=[1], text=[3])
     with pytest.raises(InputError, match="texts must be strings; got int64"):
-        reading.to_text(chunk, "text", reading.to_ids(chunk, "id"))
+        reading.convert_texts(chunk, "text", reading.to_ids(chunk, "id"))
 
 
 @pytest.mark.parametrize("value", ["", None])
 def test_a_missing_cluster_is_refused(tmp_path, value):
-    chunk = parquet_chunk(tmp_path, id=[1, 2], thread=["t", value])
+    chunk = read_parquet_chunk(tmp_path, id=[1, 2], thread=["t", value])
     with pytest.raises(InputError, match=r"a value must not be missing .*row 1, id 2\)"):
-        reading.to_strings(chunk, "thread", reading.to_ids(chunk, "id"))
+        reading.convert_names(chunk, "thread", reading.to_ids(chunk, "id"))
 
 
 @pytest.mark.parametrize(
@@ -200,8 +200,8 @@ def test_a_missing_cluster_is_refused(tmp_path, value):
     ],
 )
 def test_numbers_in_all_their_spellings(tmp_path, raw, numbers):
-    chunk = parquet_chunk(tmp_path, x=raw)
-    assert reading.to_numbers(chunk, "x").to_pylist() == numbers
+    chunk = read_parquet_chunk(tmp_path, x=raw)
+    assert reading.convert_numbers(chunk, "x").to_pylist() == numbers
 
 
 def test_row_numbers_start_at_zero_and_go_on(tmp_path):
@@ -217,12 +217,12 @@ def test_a_table_of_many_columns_is_read_in_fewer_rows_at_a_time(tmp_path, monke
     path, n_rows = tmp_path / "wide.parquet", 25_000
     pq.write_table(pa.table({name: np.zeros(n_rows, bool) for name in "abcd"}), path)
 
-    def sizes(columns):
-        return [one.table.num_rows for one in read_chunks(path, columns)]
+    def list_sizes(columns):
+        return [chunk.table.num_rows for chunk in read_chunks(path, columns)]
 
-    assert sizes(["a"]) == [25_000]
-    assert sizes(["a", "b"]) == [20_000, 5_000]
-    assert sizes(list("abcd")) == [10_000, 10_000, 5_000]
+    assert list_sizes(["a"]) == [25_000]
+    assert list_sizes(["a", "b"]) == [20_000, 5_000]
+    assert list_sizes(list("abcd")) == [10_000, 10_000, 5_000]
 
 
 def test_a_parquet_file_is_not_held_in_memory_while_it_is_read(tmp_path):

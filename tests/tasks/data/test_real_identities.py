@@ -9,7 +9,7 @@ from biasgate.tasks.data.civil_comments import IDENTITIES, JIGSAW_NINE
 
 @pytest.fixture(scope="module")
 def rated(real_data):
-    """Civil Comments rows with identity labels and the scores of a public model."""
+    """Return Civil Comments rows with identity labels and the scores of a public model."""
     rows = pd.read_parquet(real_data / "civil_comments_test_identities.parquet")
     scores = pd.read_csv(real_data / "toxic_bert_submission.csv")
     return rows.merge(scores, on="id", validate="one_to_one")
@@ -44,13 +44,13 @@ def test_an_intersection_of_real_identities_fares_worse_than_any_of_them(rated, 
     for name, support in crossed.kept.items():
         both = rated[list(support.members)].ge(0.5).all(axis=1)
         assert (support.n, support.n_positive) == (both.sum(), (both & toxic).sum()), name
-    alone = evaluate_bias(toxic, rated.prediction, identities)
+    single = evaluate_bias(toxic, rated.prediction, identities)
     joint = evaluate_bias(toxic, rated.prediction, crossed.masks)
-    one, two = alone.worst("bpsn_auc"), joint.worst("bpsn_auc")
-    assert one.subgroup == "homosexual_gay_or_lesbian"
-    assert two.subgroup == "homosexual_gay_or_lesbian & white"
-    assert two.value.value < one.value.value
-    assert two.n_positive == 22  # few: the reason to show counts
+    worst_single, worst_joint = single.worst("bpsn_auc"), joint.worst("bpsn_auc")
+    assert worst_single.subgroup == "homosexual_gay_or_lesbian"
+    assert worst_joint.subgroup == "homosexual_gay_or_lesbian & white"
+    assert worst_joint.value.value < worst_single.value.value
+    assert worst_joint.n_positive == 22  # few: the reason to show counts
 
 
 def test_real_categories_hold_their_identities(identities):

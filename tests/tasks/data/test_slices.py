@@ -1,4 +1,4 @@
-"""The values of a column as slices, and the slices that a rule names."""
+"""Slices from the values of a column, and their names in rules."""
 
 import unicodedata
 
@@ -15,10 +15,10 @@ from biasgate.tasks.gating.policy_rules import RuleSettings, is_meant
 def test_each_value_of_a_column_is_a_slice(tmp_path):
     rows = pd.DataFrame({"id": range(4), "label": [0, 1, 0, 1], "gay": [1, 1, 0, 0]})
     rows["language"] = ["german", "arabic", None, "german"]
-    found = freeze_table(tmp_path, rows, slices_in=["language"])
-    assert found.column("slice/language.german").to_pylist() == [True, False, False, True]
-    assert found.column("slice/language.arabic").to_pylist() == [False, True, False, False]
-    assert found.record["in_no_slice"] == {"language": 1}
+    frozen = freeze_table(tmp_path, rows, slices_in=["language"])
+    assert frozen.column("slice/language.german").to_pylist() == [True, False, False, True]
+    assert frozen.column("slice/language.arabic").to_pylist() == [False, True, False, False]
+    assert frozen.record["in_no_slice"] == {"language": 1}
     whole = rows.assign(language=["german", "arabic", "german", "german"])
     assert "in_no_slice" not in freeze_table(tmp_path, whole, slices_in=["language"]).record
 
@@ -28,23 +28,23 @@ def test_a_rule_can_name_the_slice_of_a_value():
     assert RuleSettings.model_validate(rule).rule(0.95).slice == "language.german"
 
 
-def slices_of(tmp_path, languages):
+def list_slices(tmp_path, languages):
     rows = pd.DataFrame({"id": range(len(languages)), "label": 0, "gay": 1, "language": languages})
-    found = freeze_table(tmp_path, rows, slices_in=["language"])
-    return [one.removeprefix("slice/") for one in found.columns if one.startswith("slice/")]
+    frozen = freeze_table(tmp_path, rows, slices_in=["language"])
+    return [name.removeprefix("slice/") for name in frozen.columns if name.startswith("slice/")]
 
 
 def test_slices_are_named_in_every_script_and_a_rule_and_a_filing_name_them_so(tmp_path):
     names = ["عربي", "文言", "女書", "हिन्दी", "русский", "français"]
-    found = slices_of(tmp_path, names)
-    assert found == sorted(f"language.{one}" for one in names)
+    slices = list_slices(tmp_path, names)
+    assert slices == sorted(f"language.{name}" for name in names)
     rule = {"metric": "auc", "scope": "overall", "floor": 0.5}
-    for name in found:
+    for name in slices:
         decomposed = unicodedata.normalize("NFD", name)
         assert RuleSettings.model_validate(rule | {"slice": decomposed}).slice == name
         assert TypeAdapter(SliceName).validate_python(decomposed) == name
-    each = RuleSettings.model_validate(rule | {"slice": "язык.*"}).slice
-    assert is_meant(each, "язык.русский")
+    pattern = RuleSettings.model_validate(rule | {"slice": "язык.*"}).slice
+    assert is_meant(pattern, "язык.русский")
 
 
 @pytest.mark.parametrize("name", ["", ".*", " a", "a/b", "a\u202eb", "a\x1b", "x" * 101, "a*"])
@@ -57,7 +57,7 @@ def test_what_is_no_slice_is_named_by_no_rule(name):
 @pytest.mark.parametrize("values", [["?", "!"], ["cafe\u0301", "caf\u00e9"]])
 def test_values_that_no_rule_could_tell_apart_make_no_slices(tmp_path, values):
     with pytest.raises(InputError, match="two in column 'language' give the slice 'language"):
-        slices_of(tmp_path, values)
+        list_slices(tmp_path, values)
 
 
 @pytest.mark.parametrize("values", [["x" * 61, "b"], [str(at) for at in range(201)]])

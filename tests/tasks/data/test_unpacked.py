@@ -1,4 +1,4 @@
-"""Tables in gzip are read up to a limit: a small file must not fill memory or disk."""
+"""Limits on unpacked tables: a small file must not fill memory or disk."""
 
 import gzip
 import tracemalloc
@@ -12,17 +12,17 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data import chunks, unpacked
 from biasgate.tasks.data.chunks import file_columns, read_chunks
 
-SAID = "50 times the size of the compressed file; it has more. If that is right, unpack it"
+REFUSED = "50 times the size of the compressed file; it has more. If that is right, unpack it"
 ROW = {"bomb.csv.gz": b"1,0\n", "bomb.jsonl.gz": b'{"id": 1, "label": 0}\n'}
 
 
-def read(path):
-    return sum(one.table.num_rows for one in read_chunks(path, ["id", "label"], size=1000))
+def count_rows(path):
+    return sum(chunk.table.num_rows for chunk in read_chunks(path, ["id", "label"], size=1000))
 
 
 @pytest.fixture(params=ROW)
 def bomb(request, tmp_path, monkeypatch):
-    """A table of a few kilobytes that unpacks to megabytes."""
+    """Return the path of a table of a few kilobytes that unpacks to megabytes."""
     monkeypatch.setattr(unpacked, "_ALWAYS_ALLOWED", 100_000)
     path = tmp_path / request.param
     header = b"id,label\n" if request.param == "bomb.csv.gz" else b""
@@ -31,8 +31,8 @@ def bomb(request, tmp_path, monkeypatch):
 
 
 def test_a_table_far_larger_than_its_gzip_file_is_refused(bomb):
-    with pytest.raises(InputError, match=f"file .*{bomb.name} must have at most .* MiB.*{SAID}"):
-        read(bomb)
+    with pytest.raises(InputError, match=f"file .*{bomb.name} must have at most .* MiB.*{REFUSED}"):
+        count_rows(bomb)
 
 
 @pytest.mark.parametrize("name", ROW)
@@ -41,7 +41,7 @@ def test_one_endless_line_is_refused_before_it_fills_memory(tmp_path, monkeypatc
     (tmp_path / name).write_bytes(gzip.compress(b"1" * 100_000_000))
     tracemalloc.start()
     try:
-        with pytest.raises(InputError, match=SAID):
+        with pytest.raises(InputError, match=REFUSED):
             file_columns(tmp_path / name)
         assert tracemalloc.get_traced_memory()[1] < 30_000_000
     finally:
@@ -51,7 +51,7 @@ def test_one_endless_line_is_refused_before_it_fills_memory(tmp_path, monkeypatc
 def test_a_small_table_may_be_packed_as_well_as_can_be(tmp_path):
     path = tmp_path / "rows.csv.gz"
     path.write_bytes(gzip.compress(b"id,label\n" + b"1,0\n" * 200_000))
-    assert read(path) == 200_000
+    assert count_rows(path) == 200_000
 
 
 @pytest.mark.parametrize("repeated", [True, False])
@@ -66,7 +66,7 @@ def test_long_equal_texts_of_a_parquet_file_are_refused_before_they_fill_memory(
     usual = pa.default_memory_pool()
     pa.set_memory_pool(counted)
     try:
-        with pytest.raises(InputError, match=SAID):
+        with pytest.raises(InputError, match=REFUSED):
             next(read_chunks(path, ["id", "text"]))
     finally:
         pa.set_memory_pool(usual)
@@ -78,8 +78,8 @@ def test_repeated_long_texts_of_a_parquet_file_are_read_in_parts(tmp_path, monke
     path = tmp_path / "rows.parquet"
     wanted = pa.table({"id": np.arange(500), "text": ["a" * 1000, "b" * 1000, None, ""] * 125})
     pq.write_table(wanted, path)
-    parts = [one.table for one in read_chunks(path, ["text", "id"])]
-    assert max(one.nbytes for one in parts) < 3 * 10_000
+    parts = [part.table for part in read_chunks(path, ["text", "id"])]
+    assert max(part.nbytes for part in parts) < 3 * 10_000
     assert pa.concat_tables(parts).select(["id", "text"]).equals(wanted)
 
 
@@ -100,4 +100,4 @@ def test_an_undecodable_line_of_a_gzip_table_is_named(tmp_path):
     path = tmp_path / "rows.csv.gz"
     path.write_bytes(gzip.compress(b"id,label\n1,0\n\xff,0\n"))
     with pytest.raises(InputError, match=r"must be UTF-8\. Line 3 is not"):
-        read(path)
+        count_rows(path)
