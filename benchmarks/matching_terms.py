@@ -21,7 +21,7 @@ import pandas as pd
 
 from benchmarks._comments import for_training, real_data
 from benchmarks._measurement import Measurement, median_ratio, time_in_turns
-from biasgate.tasks.data.scripts import folded
+from biasgate.tasks.data.scripts import fold_text
 from biasgate.tasks.data.terms import TermMatcher
 
 ROWS, ROUNDS, ROWS_A_CHUNK = 1_800_000, 1, 100_000
@@ -87,7 +87,7 @@ def _in_parts(language: str, n_rows: int) -> dict[str, float]:
         lambda: TermMatcher(terms).mentions,
         {
             "pyahocorasick, as they are": lambda: _automaton(terms, lambda text: text),
-            "pyahocorasick, normal form": lambda: _automaton(terms, folded),
+            "pyahocorasick, normal form": lambda: _automaton(terms, fold_text),
         },
     )
 

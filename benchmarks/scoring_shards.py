@@ -96,7 +96,7 @@ def _chunks(n_rows: int) -> Iterator[pa.Table]:
 
 def _one_file(frozen: EvaluationSet, path: Path) -> None:
     scorer, writer = Lengths(), None
-    for batch in frozen.batches(["id", "text"], 10_000):
+    for batch in frozen.iter_batches(["id", "text"], 10_000):
         part = pa.table({"id": batch.column("id"), "score": scorer.score(batch)})
         writer = writer or pq.ParquetWriter(path, part.schema, compression="zstd")
         writer.write_table(part)

@@ -18,7 +18,7 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.settings import Name, Settings, json_schema
 from biasgate.tasks.common.steps import RETRIES
 from biasgate.tasks.counting.settings import CountFile
-from biasgate.tasks.data.chunks import TextForm
+from biasgate.tasks.data.chunks import TextFormat
 from biasgate.tasks.data.freezing import SOURCE_KINDS, Source
 from biasgate.tasks.gating.policy import Policy, policy_schema, sections_of_policy
 from biasgate.tasks.ledger.ledger import LEDGER_SUFFIX, is_ledger
@@ -33,7 +33,7 @@ from biasgate.tasks.scoring.registered_candidates import RegisteredCandidates, r
 _MLFLOWS_OWN = "Default"
 
 
-class EvaluationFile(TextForm):
+class EvaluationFile(TextFormat):
     """The content of an evaluation file.
 
     `separator`, `decimal` and `encoding` are those of every file that has none of its own.
@@ -91,7 +91,7 @@ class EvaluationFile(TextForm):
         """Give the form of text files to each section that reads one and lacks it."""
         if not isinstance(value, dict):
             return value
-        form = {key: value[key] for key in TextForm.model_fields if value.get(key) is not None}
+        form = {key: value[key] for key in TextFormat.model_fields if value.get(key) is not None}
         return _with_form(value, form) if form else value
 
     @field_validator("registered_model")
@@ -218,7 +218,7 @@ def _with_form(value: Any, form: Mapping[str, Any]) -> Any:
     for catalogue in (SOURCE_KINDS, CANDIDATES):
         name = value.get(catalogue.key)
         known = name in catalogue.own and catalogue.named(str(name))
-        if known and issubclass(known, TextForm):
+        if known and issubclass(known, TextFormat):
             below = {**form, **below}
     return below
 

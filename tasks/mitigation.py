@@ -11,7 +11,7 @@ from biasgate.tasks.common.errors import SourceError
 from biasgate.tasks.common.files import whole_file
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.common.yaml_files import read_settings
-from biasgate.tasks.data.freezing import freeze
+from biasgate.tasks.data.freezing import freeze_source
 from biasgate.tasks.evaluation_file import Evaluation, EvaluationFile
 from biasgate.tasks.gating.policy import shipped_policies
 from biasgate.tasks.included import find_evaluation_file
@@ -37,7 +37,7 @@ def check_mitigation(
             source,
             evaluation.evaluation_sets,
             mitigation,
-            lambda one: str(freeze(one, store).folder),
+            lambda one: str(freeze_source(one, store).folder),
         )
     except SourceError:
         return

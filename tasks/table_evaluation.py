@@ -20,12 +20,18 @@ import yaml
 
 from biasgate.tasks.common.errors import InputError, shown_names
 from biasgate.tasks.common.files import found_instead
-from biasgate.tasks.data.chunks import Chunk, TextForm, file_columns, read_chunks, require_columns
+from biasgate.tasks.data.chunks import (
+    Chunk,
+    TextFormat,
+    read_chunks,
+    read_column_names,
+    require_columns,
+)
 from biasgate.tasks.data.formats import is_json_lines, is_parquet
 from biasgate.tasks.data.mapped_columns import guess_separator, split_names
-from biasgate.tasks.data.plain_columns import is_text, plain_column, words_of
-from biasgate.tasks.data.reading import ROW_NUMBER, is_decimal_comma, is_number, means_yes
-from biasgate.tasks.data.unpacked import opened_table
+from biasgate.tasks.data.plain_columns import is_string_type, list_words, read_plain_column
+from biasgate.tasks.data.reading import ROW_NUMBER, is_decimal_comma, is_number, is_yes_word
+from biasgate.tasks.data.unpacked import open_table
 
 _SEPARATORS = (",", ";", "\t", "|")
 _HEADER_BYTES = 2**20
@@ -48,7 +54,7 @@ class TableOptions:
 
 def columns_of_table(path: Path) -> list[str]:
     """Return the names of the columns of a table."""
-    return file_columns(path, _recognise_form(path, []))
+    return read_column_names(path, _recognise_form(path, []))
 
 
 def describe_table(path: Path, options: TableOptions) -> tuple[str, list[str]]:
@@ -65,7 +71,7 @@ def describe_table(path: Path, options: TableOptions) -> tuple[str, list[str]]:
     if options.scores_file is not None:
         scores_path = options.scores_file
         scores_form = _recognise_form(scores_path, notes)
-    present = file_columns(path, form)
+    present = read_column_names(path, form)
     id_column = _id_column(options, present)
     label, _, toxic = options.label.partition("=")
     require_columns(path, [label, *options.identities], form)
@@ -111,33 +117,33 @@ def describe_table(path: Path, options: TableOptions) -> tuple[str, list[str]]:
     return yaml.safe_dump(content, sort_keys=False, allow_unicode=True), notes
 
 
-def _recognise_form(path: Path, notes: list[str]) -> TextForm:
+def _recognise_form(path: Path, notes: list[str]) -> TextFormat:
     """Return separator and encoding of a file of text."""
     if not path.exists():
         msg = f"file {path} does not exist.{found_instead(path)}"
         raise InputError(msg)
     if is_parquet(path) or is_json_lines(path):
-        return TextForm()
+        return TextFormat()
     encoding = None
     if not _is_encoded_in(path, "utf-8"):
         encoding = "cp1252" if _is_encoded_in(path, "cp1252") else "latin-1"
         notes.append(f"{path.name} is not UTF-8 and is read as {encoding}")
-    file_columns(path, TextForm(encoding=encoding))  # refuses other formats
-    with opened_table(path) as (_, content):
+    read_column_names(path, TextFormat(encoding=encoding))  # refuses other formats
+    with open_table(path) as (_, content):
         header = content.read(_HEADER_BYTES).splitlines()[:1]
     counts = {mark: b"".join(header).count(mark.encode()) for mark in _SEPARATORS}
-    default = TextForm().separator_of(path)
+    default = TextFormat().get_separator(path)
     mark = max(_SEPARATORS, key=lambda mark: (counts[mark], mark == default))
     if mark == default:
-        return TextForm(encoding=encoding)
+        return TextFormat(encoding=encoding)
     named = {";": "semicolons", "\t": "tabs", ",": "commas", "|": "vertical bars"}[mark]
     notes.append(f"columns of {path.name} are separated by {named}")
-    return TextForm(separator=mark, encoding=encoding)
+    return TextFormat(separator=mark, encoding=encoding)
 
 
 def _is_encoded_in(path: Path, encoding: str) -> bool:
     decoder = codecs.getincrementaldecoder(encoding)()
-    with opened_table(path) as (_, content):
+    with open_table(path) as (_, content):
         try:
             while part := content.read(2**20):
                 decoder.decode(part)
@@ -147,8 +153,8 @@ def _is_encoded_in(path: Path, encoding: str) -> bool:
     return True
 
 
-def _first_rows(path: Path, form: TextForm, columns: Sequence[str]) -> Chunk:
-    for chunk in read_chunks(path, columns, form=form):
+def _first_rows(path: Path, form: TextFormat, columns: Sequence[str]) -> Chunk:
+    for chunk in read_chunks(path, columns, text_format=form):
         return chunk
     msg = f"file {path} must have rows; it has none."
     raise InputError(msg)
@@ -170,13 +176,13 @@ def _id_column(options: TableOptions, present: Sequence[str]) -> str:
 
 
 def _score_columns(
-    options: TableOptions, id_column: str, path: Path, form: TextForm
+    options: TableOptions, id_column: str, path: Path, form: TextFormat
 ) -> tuple[str, ...]:
     """Return the columns of scores: those named, or all others of a file of scores."""
     if options.scores:
         require_columns(path, options.scores, form)
         return options.scores
-    present = file_columns(path, form)
+    present = read_column_names(path, form)
     if options.scores_file is not None:
         return tuple(name for name in present if name != id_column)
     msg = (
@@ -186,7 +192,9 @@ def _score_columns(
     raise InputError(msg)
 
 
-def _with_decimal(form: TextForm, path: Path, texts: Sequence[str], notes: list[str]) -> TextForm:
+def _with_decimal(
+    form: TextFormat, path: Path, texts: Sequence[str], notes: list[str]
+) -> TextFormat:
     """Return the form with a decimal comma if numbers have one, and none has a point."""
     has_comma = any(map(is_decimal_comma, texts))
     if not has_comma or any("." in text for text in texts if is_number(text)):
@@ -200,23 +208,23 @@ def _texts(chunk: Chunk, columns: Sequence[str] | None = None) -> list[str]:
     found = []
     for column in columns or chunk.table.column_names:
         if not pa.types.is_nested(chunk.table.column(column).type):
-            raw = plain_column(chunk, column)
-            if is_text(raw.type):
+            raw = read_plain_column(chunk, column)
+            if is_string_type(raw.type):
                 found += [text.strip() for text in pc.unique(raw).to_pylist() if text]
     return found
 
 
 def _label_values(chunk: Chunk, column: str, toxic: str, notes: list[str]) -> dict[str, Any]:
     """Return what the words of a label column mean; nothing if it holds numbers."""
-    raw = plain_column(chunk, column)
-    words = [] if not is_text(raw.type) else sorted(set(_texts(chunk, [column])))
+    raw = read_plain_column(chunk, column)
+    words = [] if not is_string_type(raw.type) else sorted(set(_texts(chunk, [column])))
     if toxic and toxic not in words:
         msg = f"`--label {column}=WORD` must name a value of the column; {toxic!r} is not one."
         raise InputError(msg)
     if not toxic and all(is_number(word) or is_decimal_comma(word) for word in words):
         return {}
-    words = words_of(pa.array([*words, *words]))  # others may be comments
-    means = {word: int(word == toxic if toxic else means_yes(word)) for word in words}
+    words = list_words(pa.array([*words, *words]))  # others may be comments
+    means = {word: int(word == toxic if toxic else is_yes_word(word)) for word in words}
     if sum(means.values()) != 1 or (not toxic and len(means) != 2):
         named = f" ({', '.join(map(repr, words[:5]))})" if words else ""
         msg = (
@@ -230,7 +238,7 @@ def _label_values(chunk: Chunk, column: str, toxic: str, notes: list[str]) -> di
 
 
 def _identities(
-    path: Path, form: TextForm, chunk: Chunk, columns: Sequence[str], notes: list[str]
+    path: Path, form: TextFormat, chunk: Chunk, columns: Sequence[str], notes: list[str]
 ) -> dict[str, Any]:
     """Return the columns of identities, or the names in a single column of names."""
     [first, *others] = columns
@@ -259,11 +267,11 @@ def _identities(
     return {"identities": named, "identity_rows": "all"}
 
 
-def _names_in(path: Path, form: TextForm, column: str) -> tuple[list[str], str | None, int]:
+def _names_in(path: Path, form: TextFormat, column: str) -> tuple[list[str], str | None, int]:
     """Return the names in a column, the most frequent first, their separator, and empty rows."""
     cells: Counter[str] = Counter()
     n_empty = 0
-    for chunk in read_chunks(path, [column], form=form):
+    for chunk in read_chunks(path, [column], text_format=form):
         for cell in chunk.table.column(column).to_pylist():
             if isinstance(cell, list):
                 cells.update({str(name): 1 for name in cell})

@@ -27,7 +27,7 @@ from benchmarks._measurement import describe_machine
 from bias_metrics import MetricValue
 from biasgate.flows.evaluate import evaluate
 from biasgate.flows.score import train
-from biasgate.tasks.data.freezing import freeze
+from biasgate.tasks.data.freezing import freeze_source
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.reading_evaluation import read_evaluation
 from biasgate.tasks.records import Report, Summary
@@ -94,7 +94,7 @@ def main() -> None:
         writer.writerow([*HEAD, "verdict", "rows a second"])
         for source in sources:
             writer.writerows(table(source.name, summary, scored, store))
-    training = freeze(candidates[0].train_on, store)
+    training = freeze_source(candidates[0].train_on, store)
     machine = describe_machine()
     print(
         PAGE.format(
@@ -116,7 +116,7 @@ def timed_scores(
     candidate: CandidateSettings, source: SourceSettings, place: Workplace
 ) -> tuple[np.ndarray, float]:
     """Return scores and rows in a second; the evaluation finds the scores kept."""
-    rows = freeze(source, place.store)
+    rows = freeze_source(source, place.store)
     start = time.perf_counter()
     with candidate.open(place) as scorer:
         scores = score_rows(scorer, rows, candidate, place.scores)

@@ -36,8 +36,8 @@ from bias_metrics import (
 from bias_metrics.metrics import AEGS, AUCS, SUBGROUP_METRICS
 from biasgate.tasks.common.own_folders import own_folder, temporary_files
 from biasgate.tasks.data.evaluation_set import EvaluationSet, freeze_rows
-from biasgate.tasks.data.freezing import freeze
-from biasgate.tasks.data.hashed_parts import uniform_hash
+from biasgate.tasks.data.freezing import freeze_source
+from biasgate.tasks.data.hashed_parts import hash_to_fraction
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.mitigating.methods.method import MethodUndoneError
 from biasgate.tasks.mitigating.proposing import chosen_candidate, training_source
@@ -117,13 +117,13 @@ class Experiment:
         self.clean = folders[-1] if clean else None
 
     def _frozen(self, source: SourceSettings) -> SetFolder:
-        return SetFolder(source, str(freeze(source, self.store).folder))
+        return SetFolder(source, str(freeze_source(source, self.store).folder))
 
     def trial(self, seed: int) -> Trial:
         """Train and measure every method on one split."""
         mitigation, sets = self.mitigation, self.sets
         whole = rows_of(sets.training, mitigation)
-        place = np.array([uniform_hash(f"{seed}\n{text}") for text in whole.texts])
+        place = np.array([hash_to_fraction(f"{seed}\n{text}") for text in whole.texts])
         train = whole.of_part(place >= TEST_SHARE)
         test = whole.of_part(place < TEST_SHARE / 2)
         tune = whole.of_part((place >= TEST_SHARE / 2) & (place < TEST_SHARE))
@@ -287,7 +287,7 @@ def overall(rows: Scored, threshold: float) -> dict[str, float]:
 def parts_of(table: pa.Table) -> np.ndarray | None:
     """Divide rows into at most `PARTS` parts, whole clusters by a hash; None if there is one."""
     clusters = table["cluster" if "cluster" in table.column_names else "id"].to_pylist()
-    order = sorted(set(map(str, clusters)), key=uniform_hash)
+    order = sorted(set(map(str, clusters)), key=hash_to_fraction)
     part = {one: at % PARTS for at, one in enumerate(order)}
     return np.array([part[str(one)] for one in clusters]) if len(order) > 1 else None
 

@@ -15,7 +15,7 @@ from bias_metrics.thresholds import ThresholdTransfer
 from biasgate.tasks.analysing.analysis import Analysis, Findings, MeasuredRows
 from biasgate.tasks.common.settings import ConfigPath
 from biasgate.tasks.data.evaluation_set import EvaluationSet
-from biasgate.tasks.data.plain_columns import hint_for_forms
+from biasgate.tasks.data.plain_columns import suggest_id_form
 from biasgate.tasks.data.scores import ScoreColumns
 from biasgate.tasks.data.source import SourceSettings
 
@@ -44,7 +44,7 @@ class ThresholdTransferAnalysis(ScoreColumns, Analysis):
         del source
         if self.path is None:
             return
-        known = self.read(self.path, allow_missing=True)
+        known = self.read_scores(self.path, allow_missing=True)
         wanted = pd.Index(frozen.column("id").to_pandas())
         missing = wanted.difference(known.index, sort=False)
         if len(missing):
@@ -52,7 +52,7 @@ class ThresholdTransferAnalysis(ScoreColumns, Analysis):
                 frozen,
                 f"the ids of {self.path.name}",
                 f"{len(missing)} of its {frozen.n_rows} rows are not in that file"
-                f"{hint_for_forms(missing, known.index).rstrip('.')}",
+                f"{suggest_id_form(missing, known.index).rstrip('.')}",
             )
 
     def analyse(self, rows: MeasuredRows) -> Findings:
@@ -78,9 +78,8 @@ class ThresholdTransferAnalysis(ScoreColumns, Analysis):
                 self.refuse(rows.frozen, "scores of an earlier model", found)
             return np.asarray(rows.evidence.scores(_CHAMPION), dtype=np.float64)
         ids = np.asarray(rows.frozen.column("id").to_pandas(), dtype=object)[rows.measured]
-        return np.asarray(
-            self.read(self.path, allow_missing=True).reindex(ids).to_numpy(), dtype=np.float64
-        )
+        scores = self.read_scores(self.path, allow_missing=True).reindex(ids)
+        return np.asarray(scores.to_numpy(), dtype=np.float64)
 
 
 def _sentences(found: ThresholdTransfer) -> tuple[str, ...]:

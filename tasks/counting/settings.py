@@ -144,7 +144,7 @@ class CountFile(FileSource):
             found = read_counted(path)
         own = found.counts[CANDIDATE]
         names = set(own.names), own.bits, found.record.key, found.counts.keys()
-        if names != (set(self.identity_names()), self.bits, self.key, self.models.keys()):
+        if names != (set(self.list_identity_names()), self.bits, self.key, self.models.keys()):
             msg = (
                 f"counts must be made with the settings of this count file; those in "
                 f"{shown(shard)} were made with another `name`, other columns, models, `bits`, or "
@@ -227,7 +227,7 @@ class CountFile(FileSource):
     def _convert_chunk(self, chunk: Chunk) -> pa.Table:
         rows = super()._convert_chunk(chunk)
         for role, one in self.models.items():
-            scores = reading.to_scores(chunk, one.score, rows["id"], missing_hint=_IF_NONE)
+            scores = reading.convert_scores(chunk, one.score, rows["id"], missing_hint=_IF_NONE)
             rows = rows.append_column(SCORE + role, scores)
         return rows
 
@@ -238,7 +238,7 @@ def read_count_file(path: Path) -> tuple[CountFile, Policy]:
     found = read_settings(path, CountFile)
     policy = read_policy(found.policy, path.parent)
     _refuse_rules(policy, found)
-    refuse_unknown_names(policy, found.identity_names(), [])
+    refuse_unknown_names(policy, found.list_identity_names(), [])
     found.expected()
     found.check()
     return found, policy

@@ -50,7 +50,7 @@ def counted_shard(settings: CountFile, path: Path) -> Counted:
         to[role] = to[role] + found if role in to else found
 
     n_rows = n_rated = n_measured = 0
-    unrated = set(settings.identity_names())
+    unrated = set(settings.list_identity_names())
     source = settings.of_shard(path)
     for number, batch in enumerate(batches_of(source)):
         n_rows += batch.num_rows
@@ -182,7 +182,7 @@ def at_once(settings: CountFile) -> int:
     """
     if is_spread():
         return SPREAD
-    n_columns = 1 + len(settings.models) + len(settings.identity_names())
+    n_columns = 1 + len(settings.models) + len(settings.list_identity_names())
     of_shard = OF_SHARD + OF_COLUMN * n_columns
     return max(1, min(os.cpu_count() or 1, (MEMORY - OTHERS) // of_shard))
 

@@ -36,7 +36,7 @@ from biasgate.tasks.data.formats import (
     refuse_other_format,
 )
 from biasgate.tasks.data.json_lines import read_json_columns, read_json_tables
-from biasgate.tasks.data.unpacked import opened_table, refuse_bomb
+from biasgate.tasks.data.unpacked import open_table, refuse_bomb
 
 CHUNK_ROWS = 100_000
 # Chunks of a table with hundreds of columns have fewer rows, but at least the minimum: reused
@@ -68,7 +68,7 @@ _PARQUET_ALLOWANCE = 4 * 2**30
 _NAME_PATTERN = re.compile(r"[^\W\d][\w.@/-]*|")
 
 
-class TextForm(Settings):
+class TextFormat(Settings):
     """Notation of numbers and columns in a text file."""
 
     separator: Separator | None = None
@@ -78,12 +78,12 @@ class TextForm(Settings):
     encoding: Encoding | None = None
     """Encoding of a CSV file, such as `cp1252` for Windows in Western Europe. Default: UTF-8."""
 
-    def separator_of(self, path: Path) -> str:
+    def get_separator(self, path: Path) -> str:
         """Return the column separator of a CSV file."""
         return self.separator or find_default_separator(path)
 
 
-_DEFAULT_FORMAT = TextForm()
+_DEFAULT_FORMAT = TextFormat()
 
 
 @dataclass(frozen=True)
@@ -102,20 +102,20 @@ class Chunk:
     """Decimal separator of numbers in text."""
 
 
-def file_columns(path: Path, form: TextForm = _DEFAULT_FORMAT) -> list[str]:
+def read_column_names(path: Path, text_format: TextFormat = _DEFAULT_FORMAT) -> list[str]:
     """Return the column names of a file; refuse more than 10,000."""
-    with _translate_errors(path, form):
+    with _translate_errors(path, text_format):
         refuse_other_format(path)
         if is_parquet(path) or is_json_lines(path):
             names = pq.read_schema(path).names if is_parquet(path) else read_json_columns(path)
             _refuse_wide_table(len(names))
             return list(names)
-        separator = form.separator_of(path)
-        with opened_table(path) as (_, content):
+        separator = text_format.get_separator(path)
+        with open_table(path) as (_, content):
             header = content.read(_HEADER_BYTES).lstrip().splitlines()[:1]
         _refuse_wide_table(b"".join(header).count(separator.encode()) + 1)
         # Read the header as a row: pandas would rename a repeated name.
-        with opened_table(path) as (_, content):
+        with open_table(path) as (_, content):
             first_line = pd.read_csv(
                 content,
                 header=None,
@@ -123,7 +123,7 @@ def file_columns(path: Path, form: TextForm = _DEFAULT_FORMAT) -> list[str]:
                 dtype=str,
                 sep=separator,
                 keep_default_na=False,
-                encoding=form.encoding or _UTF_8,
+                encoding=text_format.encoding or _UTF_8,
             )
         return [str(name) for name in first_line.iloc[0]]
 
@@ -138,9 +138,11 @@ def _refuse_wide_table(n_columns: int) -> None:
         raise FormatError(msg)
 
 
-def require_columns(path: Path, wanted: Sequence[str], form: TextForm = _DEFAULT_FORMAT) -> None:
+def require_columns(
+    path: Path, wanted: Sequence[str], text_format: TextFormat = _DEFAULT_FORMAT
+) -> None:
     """Raise an error if a file lacks a column."""
-    present = file_columns(path, form)
+    present = read_column_names(path, text_format)
     missing = [name for name in wanted if name not in present]
     repeated = [name for name in wanted if present.count(name) > 1]
     if repeated:
@@ -166,14 +168,17 @@ def require_columns(path: Path, wanted: Sequence[str], form: TextForm = _DEFAULT
 
 
 def read_chunks(
-    path: Path, columns: Sequence[str], size: int = CHUNK_ROWS, form: TextForm = _DEFAULT_FORMAT
+    path: Path,
+    columns: Sequence[str],
+    size: int = CHUNK_ROWS,
+    text_format: TextFormat = _DEFAULT_FORMAT,
 ) -> Iterator[Chunk]:
     """Read the named columns, `size` rows at a time, or fewer for hundreds of columns.
 
     Refuse a file that is truncated, malformed or in another encoding.
     """
     wanted = list(dict.fromkeys(columns))
-    require_columns(path, wanted, form)
+    require_columns(path, wanted, text_format)
     steps = _MAX_CHUNK_VALUES // max(len(wanted), 1) // _MIN_CHUNK_ROWS
     size = min(size, max(steps, 1) * _MIN_CHUNK_ROWS)
     first_row = 0
@@ -182,10 +187,10 @@ def read_chunks(
     elif is_json_lines(path):
         tables = read_json_tables(path, wanted, size)
     else:
-        tables = _read_csv(path, wanted, size, form)
-    with _translate_errors(path, form), progress(f"reading {path.name}") as advance:
+        tables = _read_csv(path, wanted, size, text_format)
+    with _translate_errors(path, text_format), progress(f"reading {path.name}") as advance:
         for table, share in tables:
-            yield Chunk(path, first_row, table, decimal=form.decimal or ".")
+            yield Chunk(path, first_row, table, decimal=text_format.decimal or ".")
             first_row += table.num_rows
             advance(table.num_rows, total=first_row / share if share else None)
 
@@ -229,28 +234,28 @@ def _count_plain_bytes(table: pa.Table) -> int:
 
 
 def _read_csv(
-    path: Path, columns: list[str], size: int, form: TextForm
+    path: Path, columns: list[str], size: int, text_format: TextFormat
 ) -> Iterator[tuple[pa.Table, float]]:
     """Yield chunks, each with the share of the file's bytes read so far."""
     length, is_whole = path.stat().st_size, False
     # Read all columns: with `usecols`, pandas silently drops surplus fields, and an unquoted comma
     # shifts the values of its row.
     with (
-        opened_table(path) as (stream, content),
+        open_table(path) as (stream, content),
         pd.read_csv(
             content,
-            sep=form.separator_of(path),
+            sep=text_format.get_separator(path),
             dtype=str,
             keep_default_na=False,
             chunksize=size,
-            encoding=form.encoding or _UTF_8,
+            encoding=text_format.encoding or _UTF_8,
         ) as reader,
     ):
         for frame in reader:
             if not isinstance(frame.index, pd.RangeIndex):
                 raise pd.errors.ParserError("its rows have more fields than its header")
             if not is_whole and frame.iloc[:, -1].eq("").any():  # empty, or absent from its row
-                _refuse_short_rows(path, form)
+                _refuse_short_rows(path, text_format)
                 is_whole = True
             arrays = [
                 pa.array(frame[name], pa.large_string(), from_pandas=True) for name in columns
@@ -261,7 +266,7 @@ def _read_csv(
             yield table, stream.tell() / length
 
 
-def _refuse_short_rows(path: Path, form: TextForm) -> None:
+def _refuse_short_rows(path: Path, text_format: TextFormat) -> None:
     """Refuse rows with fewer fields than the header, which pandas fills with empty fields.
 
     A line break in an unquoted text splits its row in two. The fields after it would be read as
@@ -274,15 +279,15 @@ def _refuse_short_rows(path: Path, form: TextForm) -> None:
             short.append(row)
         return "skip"
 
-    with opened_table(path) as (_, content), suppress(pa.ArrowInvalid):
-        [first, *_] = file_columns(path, form)
+    with open_table(path) as (_, content), suppress(pa.ArrowInvalid):
+        [first, *_] = read_column_names(path, text_format)
         reader = pa.csv.open_csv(
             content,
             read_options=pa.csv.ReadOptions(
-                use_threads=False, block_size=_BLOCK_BYTES, encoding=form.encoding or _UTF_8
+                use_threads=False, block_size=_BLOCK_BYTES, encoding=text_format.encoding or _UTF_8
             ),
             parse_options=pa.csv.ParseOptions(
-                delimiter=form.separator_of(path),
+                delimiter=text_format.get_separator(path),
                 newlines_in_values=True,
                 invalid_row_handler=record_short_row,
             ),
@@ -303,12 +308,12 @@ def _refuse_short_rows(path: Path, form: TextForm) -> None:
 
 
 @contextmanager
-def _translate_errors(path: Path, form: TextForm) -> Iterator[None]:
+def _translate_errors(path: Path, text_format: TextFormat) -> Iterator[None]:
     """Turn the errors of readers into an InputError with the file and a remedy."""
     try:
         yield
     except Exception as error:
-        reason = _describe_error(error, path, form.encoding or _UTF_8)
+        reason = _describe_error(error, path, text_format.encoding or _UTF_8)
         if reason is None:
             raise
         msg = f"file {path} {reason}"
@@ -317,7 +322,7 @@ def _translate_errors(path: Path, form: TextForm) -> Iterator[None]:
 
 def _locate_undecodable_line(path: Path, encoding: str) -> str:
     """Return a hint with the first line that an encoding cannot decode."""
-    with opened_table(path) as (_, lines):
+    with open_table(path) as (_, lines):
         for number, line in enumerate(lines, start=1):
             try:
                 line.decode(encoding)

@@ -36,7 +36,7 @@ from biasgate.tasks.common.errors import InputError, place
 from biasgate.tasks.common.files import refuse_full_disk, require_space, whole_file
 from biasgate.tasks.common.settings import ConfigPath
 from biasgate.tasks.data import reading
-from biasgate.tasks.data.chunks import Chunk, file_columns, read_chunks, require_columns
+from biasgate.tasks.data.chunks import Chunk, read_chunks, read_column_names, require_columns
 from biasgate.tasks.data.download import Sha256, download_file, locate_download
 from biasgate.tasks.data.evaluation_set import IDENTITY, SLICE
 from biasgate.tasks.data.source import SourceSettings
@@ -222,7 +222,7 @@ def _list_tar_entries(archive: tarfile.TarFile, path: Path) -> Iterator[_Archive
             yield _ArchiveEntry(name, entry.size, partial(archive.extractfile, entry))
 
 
-SHORT = 100
+SHORT_LENGTH = 100
 """Short comments, as in Borkan et al., have fewer characters than this."""
 
 _ALTERNATIVE = "Or download the archive elsewhere, unpack it and give its folder as `folder:`."
@@ -331,7 +331,7 @@ class CivilCommentsSource(SourceSettings):
     def chunks(self) -> Iterator[pa.Table]:
         """Yield the checked rows of the chosen splits."""
         layout, splits = self._choose_layout()
-        is_clustered = all("article_id" in file_columns(path) for path in self.files())
+        is_clustered = all("article_id" in read_column_names(path) for path in self.files())
         seen: Counter[str] = Counter()
         for path in self.files():
             columns = [*self._list_columns(path), *["article_id"] * is_clustered]
@@ -415,11 +415,11 @@ class CivilCommentsSource(SourceSettings):
 
     def _find_label_column(self, path: Path) -> str:
         """Return the label's column name; `train.csv` names toxicity `target`."""
-        columns = file_columns(path) if self.label == "toxicity" else []
+        columns = read_column_names(path) if self.label == "toxicity" else []
         return "target" if "target" in columns and "toxicity" not in columns else self.label
 
     def _convert_chunk(self, chunk: Chunk, *, is_clustered: bool) -> pa.Table:
-        ids = reading.to_ids(chunk, "id")
+        ids = reading.convert_ids(chunk, "id")
         text = reading.convert_texts(chunk, "comment_text", ids)
         label = reading.convert_fractions(
             chunk, self._find_label_column(chunk.path), ids, nullable=False
@@ -429,7 +429,7 @@ class CivilCommentsSource(SourceSettings):
             columns["cluster"] = reading.convert_names(chunk, "article_id", ids)
         for name in IDENTITIES:
             columns[IDENTITY + name] = reading.convert_fractions(chunk, name, ids, nullable=True)
-        columns[SLICE + "short"] = pc.less(pc.utf8_length(text), SHORT)
+        columns[SLICE + "short"] = pc.less(pc.utf8_length(text), SHORT_LENGTH)
         return pa.table(columns)
 
 

@@ -10,7 +10,7 @@ from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError, place
 from biasgate.tasks.data.evaluation_set import CLUSTER, IDENTITY, SLICE, TERMS, WEIGHT
 from biasgate.tasks.data.identity_names import check_identity_names
-from biasgate.tasks.data.plain_columns import convert_to_float64, is_text
+from biasgate.tasks.data.plain_columns import convert_to_float64, is_string_type
 
 _REQUIRED = ("id", "label")
 _TYPES = {
@@ -50,7 +50,7 @@ def conform_rows(chunk: pa.Table, name: str) -> pa.Table:
 
 def _conform_column(chunk: pa.Table, column: str, source: str) -> pa.ChunkedArray:
     column_type, values = _find_column_type(column, source), chunk[column]
-    is_valid_type = is_text(values.type) == is_text(column_type)
+    is_valid_type = is_string_type(values.type) == is_string_type(column_type)
     try:
         if is_valid_type and column_type == pa.float64():
             values = pa.chunked_array([convert_to_float64(values.combine_chunks())])

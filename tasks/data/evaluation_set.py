@@ -81,7 +81,7 @@ class EvaluationSet:
         """SHA-256 over split, schema and values in id order."""
         return str(self.record["digest"])
 
-    def content_digest(self) -> str:
+    def compute_digest(self) -> str:
         """Recompute `digest` from the current rows."""
         order = _sort_by_id(self.folder / ROWS, self.name)
         return digest_rows(self.folder / ROWS, str(self.record["split"]), order)
@@ -124,7 +124,7 @@ class EvaluationSet:
 
     def column(self, name: str) -> pa.ChunkedArray:
         """Read a whole column, in row order."""
-        return next(self.each_column([name]))
+        return next(self.iter_columns([name]))
 
     @cached_property
     def _metadata(self) -> pq.FileMetaData:
@@ -134,18 +134,18 @@ class EvaluationSet:
     def _open_rows(self) -> pq.ParquetFile:
         return pq.ParquetFile(self.folder / ROWS, metadata=self._metadata, pre_buffer=False)
 
-    def each_column(self, names: Iterable[str]) -> Iterator[pa.ChunkedArray]:
+    def iter_columns(self, names: Iterable[str]) -> Iterator[pa.ChunkedArray]:
         """Yield whole columns, one at a time; the file is opened once."""
         with self._open_rows() as file:
             for name in names:
                 yield file.read(columns=[name]).column(0)
 
-    def batches(self, columns: Sequence[str], size: int) -> Iterator[pa.RecordBatch]:
+    def iter_batches(self, columns: Sequence[str], size: int) -> Iterator[pa.RecordBatch]:
         """Yield batches of at most `size` rows of some columns, in row order."""
         with self._open_rows() as file:
             yield from file.iter_batches(batch_size=size, columns=list(columns))
 
-    def rows(self, columns: Sequence[str], start: int, n_rows: int) -> pa.Table:
+    def read_rows(self, columns: Sequence[str], start: int, n_rows: int) -> pa.Table:
         """Read at most `n_rows` rows of some columns from row `start`, by whole row groups."""
         with self._open_rows() as file:
             sizes = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]

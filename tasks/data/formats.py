@@ -37,7 +37,7 @@ def find_default_separator(path: Path) -> str:
     return "\t" if ".tsv" in path.suffixes[-2:] else ","
 
 
-def read_as(name: str) -> tuple[str, bool]:
+def identify_format(name: str) -> tuple[str, bool]:
     """Return the format that a file's name implies, and if the file is compressed.
 
     Files with the same bytes hold the same rows only if both values are equal.

@@ -43,7 +43,7 @@ Source = Annotated[SerializeAsAny[SourceSettings], BeforeValidator(SOURCE_KINDS.
 SOURCES: TypeAdapter[SourceSettings] = TypeAdapter(Source)
 
 
-def freeze(source: SourceSettings, store: Path) -> EvaluationSet:
+def freeze_source(source: SourceSettings, store: Path) -> EvaluationSet:
     """Return the frozen set of a source, written once per content of its files and options.
 
     Sets are written to `store/sets`, downloads to `store/downloads`; an existing set is verified.
@@ -100,7 +100,7 @@ def _call_source(source: SourceSettings, method: Callable[[], Result]) -> Result
 def freeze_evaluation_set(source: SourceSettings, workplace: Workplace) -> str:
     """Read a source, write the frozen set and return its folder. Safe to retry."""
     say(f"freezing {source.name}")
-    frozen = freeze(source, workplace.store)
+    frozen = freeze_source(source, workplace.store)
     total = "" if frozen.sampled_from is None else f" of {frozen.sampled_from:,}"
     counts = f"{frozen.n_rows:,}{total} rows, identities: {len(frozen.identities)}"
     say(f"frozen {frozen.name}: {counts}, digest: {frozen.digest[:12]}")

@@ -21,12 +21,12 @@ def select_part(table: pa.Table, part: HashedPart, test_fraction: float) -> pa.T
         return table
     keys = table["text" if "text" in table.column_names else "id"]
     in_test = np.array(
-        [uniform_hash(value) < test_fraction for value in keys.to_pylist()], dtype=bool
+        [hash_to_fraction(value) < test_fraction for value in keys.to_pylist()], dtype=bool
     )
     return table.filter(pa.array(in_test if part == "test" else ~in_test))
 
 
-def uniform_hash(key: str) -> float:
+def hash_to_fraction(key: str) -> float:
     """Hash a key to [0, 1), reproducibly on every machine and independent of other rows."""
     return int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest()) / 2.0**64
 
@@ -81,5 +81,7 @@ def _hash_clusters(table: pa.Table) -> np.ndarray:
     names = table[CLUSTER if CLUSTER in table.column_names else "id"].combine_chunks()
     encoded = pc.dictionary_encode(names)
     # The prefix makes samples independent of the parts that `select_part` chooses.
-    hashes = np.array([uniform_hash(f"sample {name}") for name in encoded.dictionary.to_pylist()])
+    hashes = np.array(
+        [hash_to_fraction(f"sample {name}") for name in encoded.dictionary.to_pylist()]
+    )
     return np.asarray(hashes[encoded.indices.to_numpy(zero_copy_only=False)])

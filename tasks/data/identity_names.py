@@ -18,7 +18,7 @@ _PREFIXES = [*SUBGROUP_METRICS, *list_changed_metrics(), "n_positive"]
 MAX_NAME_LENGTH = _MAX_KEY_LENGTH - max(map(len, _PREFIXES)) - len("/")
 
 
-def metric_name(subgroup: str) -> str:
+def sanitize_name(subgroup: str) -> str:
     """Return a subgroup's name for MLflow keys; characters that MLflow refuses become `_`."""
     return "".join(char if char.isalnum() or char in "_-. :" else "_" for char in subgroup)
 
@@ -39,7 +39,7 @@ def check_identity_names(names: Iterable[str]) -> None:
                 "the same text in Unicode, or differ by invisible characters; rename either"
             )
             raise ValueError(msg)
-        key = metric_name(name)
+        key = sanitize_name(name)
         if not 0 < len(key) <= MAX_NAME_LENGTH or key.strip() in {"", ".", ".."}:
             msg = (
                 f"the name of an identity must have 1 to {MAX_NAME_LENGTH} characters and must not "

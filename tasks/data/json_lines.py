@@ -15,7 +15,7 @@ import pyarrow as pa
 from pydantic import JsonValue
 
 from biasgate.tasks.data.formats import FormatError
-from biasgate.tasks.data.unpacked import opened_table
+from biasgate.tasks.data.unpacked import open_table
 
 _MAX_LEVELS = 4
 # Objects may omit null keys, so the columns are the union of the keys of this many lines.
@@ -24,7 +24,7 @@ _HEADER_LINES = 1000
 
 def read_json_columns(path: Path) -> list[str]:
     """Return the keys of the first lines, in order of appearance."""
-    with opened_table(path) as (_, lines):
+    with open_table(path) as (_, lines):
         header = islice(_parse_rows(lines), _HEADER_LINES)
         keys = dict.fromkeys(key for row in header for key in _list_keys(row))
     if not keys:
@@ -39,7 +39,7 @@ def read_json_tables(path: Path, columns: list[str], size: int) -> Iterator[tupl
     A key that a line omits is null. The values of a column must have a single type.
     """
     length = path.stat().st_size
-    with opened_table(path) as (stream, lines):
+    with open_table(path) as (stream, lines):
         rows, first_row = _parse_rows(lines), 0
         while part := list(islice(rows, size)):
             arrays = [

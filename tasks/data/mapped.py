@@ -42,7 +42,7 @@ from biasgate.tasks.data.mapped_columns import (
     convert_labels,
     convert_weights,
 )
-from biasgate.tasks.data.plain_columns import plain_column, refuse_lists, suggest_names_option
+from biasgate.tasks.data.plain_columns import read_plain_column, refuse_lists, suggest_names_option
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.data.terms import Matching, TermMatcher
 
@@ -129,7 +129,7 @@ class MappedSource(SourceSettings):
 
     @model_validator(mode="after")
     def _check_options(self) -> Self:
-        names = self.identity_names()
+        names = self.list_identity_names()
         if not names:
             msg = (
                 "name the identities: `identities` (columns, or one column of names) or `terms` "
@@ -151,7 +151,7 @@ class MappedSource(SourceSettings):
             raise ValueError(msg)
         return self
 
-    def identity_names(self) -> list[str]:
+    def list_identity_names(self) -> list[str]:
         """Return the names of the identities, in the order of the options."""
         identities = self.identities
         names = identities.names if isinstance(identities, NamedIdentities) else identities
@@ -180,7 +180,7 @@ class MappedSource(SourceSettings):
         for chunk in self._read_raw_chunks(self._list_columns()):
             rows = self._convert_chunk(chunk)
             for column, names in slices.items():
-                texts = plain_column(chunk, column).cast(pa.string())
+                texts = read_plain_column(chunk, column).cast(pa.string())
                 for value, name in names.items():
                     in_slice = pc.fill_null(pc.equal(texts, value), fill_value=False)
                     rows = rows.append_column(name, in_slice)
@@ -235,7 +235,7 @@ class MappedSource(SourceSettings):
         """Return the name of the slice column for each value; refuse a column of comments."""
         distinct: set[str] = set()
         for chunk in self._read_raw_chunks([column]):
-            texts = plain_column(chunk, column).cast(pa.string())
+            texts = read_plain_column(chunk, column).cast(pa.string())
             distinct.update(filter(None, pc.unique(texts).to_pylist()))
             is_long = any(len(value) > _MAX_VALUE_LENGTH for value in distinct)
             if is_long or len(distinct) > _MAX_SLICES:
@@ -279,7 +279,7 @@ class MappedSource(SourceSettings):
         return [name for name in wanted if name is not None and name != reading.ROW_NUMBER]
 
     def _convert_chunk(self, chunk: Chunk) -> pa.Table:
-        ids = reading.to_ids(chunk, self.id)
+        ids = reading.convert_ids(chunk, self.id)
         columns = {"id": ids}
         if self.text is not None:
             columns["text"] = reading.convert_texts(chunk, self.text, ids)

@@ -20,7 +20,7 @@ from biasgate.tasks.common.errors import InputError, place
 from biasgate.tasks.data import reading
 from biasgate.tasks.data.chunks import Chunk
 from biasgate.tasks.data.identity_names import NamedIdentities
-from biasgate.tasks.data.plain_columns import is_text, plain_column
+from biasgate.tasks.data.plain_columns import is_string_type, read_plain_column
 from biasgate.tasks.data.reading import convert_numbers, refuse_values
 
 LabelValues = dict[str, Annotated[float, Field(ge=0, le=1)] | None]
@@ -109,11 +109,11 @@ class NameMatcher:
             rows, values = as_numpy(pc.list_parent_indices(array)), pc.list_flatten(array)
             values = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
         else:
-            rows, values = np.arange(len(array)), plain_column(chunk, self._column)
+            rows, values = np.arange(len(array)), read_plain_column(chunk, self._column)
         value_type = values.type
         if pa.types.is_integer(value_type) or pa.types.is_null(value_type):
             values = values.cast(pa.string())
-        if not is_text(values.type):
+        if not is_string_type(values.type):
             msg = (
                 "`column` of `identities` must hold names or lists of names; got "
                 f"{'lists of other values than names' if is_list else value_type} {self._place}. "

@@ -27,7 +27,7 @@ _TEXT_OR_BYTES = (
 )
 
 
-def plain_column(chunk: Chunk, column: str) -> pa.Array:
+def read_plain_column(chunk: Chunk, column: str) -> pa.Array:
     """Return a column as a single array of plain values; text of any Arrow type as strings.
 
     Refuse nested values, and text that is not UTF-8.
@@ -46,7 +46,7 @@ def plain_column(chunk: Chunk, column: str) -> pa.Array:
     # Raise outside of an except block: Arrow's error quotes the value.
     with suppress(pa.ArrowInvalid):
         # Some programs write text as bytes.
-        array = array if is_text(array.type) else array.cast(pa.large_string())
+        array = array if is_string_type(array.type) else array.cast(pa.large_string())
         array.validate(full=True)
         return array
     msg = f"a text column must be UTF-8; it is not {where}."
@@ -72,12 +72,12 @@ MAX_WORDS, _MAX_WORD_LENGTH = 10, 20
 _ID_MARGINS = " \t\r\n'\"`"
 
 
-def words_of(raw: pa.Array) -> list[str]:
+def list_words(raw: pa.Array) -> list[str]:
     """Return the distinct values of a column of few, short, repeated words; else an empty list.
 
     Error texts may quote only such a column: any other column may hold comments.
     """
-    if not is_text(raw.type):
+    if not is_string_type(raw.type):
         return []
     words = [value for value in pc.unique(raw).to_pylist() if value]
     are_few = len(words) <= MAX_WORDS and 2 * len(words) <= len(raw)
@@ -95,7 +95,7 @@ def normalize_value(text: str) -> str:
     return text.lower() if text.lower() in {"true", "false"} else text
 
 
-def hint_for_forms(wanted: Iterable[str], present: Iterable[str]) -> str:
+def suggest_id_form(wanted: Iterable[str], present: Iterable[str]) -> str:
     """Return the remedy if missing ids are present in another form, as `7.0` for `7`; else ""."""
     ids_by_form = {_normalize_id(other): other for other in present}
     for wanted_id in wanted:
@@ -126,12 +126,12 @@ def _normalize_id(text: str) -> str:
     return normalize_value(visible).casefold()
 
 
-def as_written(value: object) -> object:
+def stringify_scalar(value: object) -> object:
     """Return numbers and booleans as YAML writes them; other values unchanged."""
     return str(value).lower() if isinstance(value, bool | int | float) else value
 
 
-def is_text(kind: pa.DataType) -> bool:
+def is_string_type(kind: pa.DataType) -> bool:
     """Check if an Arrow type is a string type."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from biasgate.tasks.common.arrow_arrays import as_numpy
 from biasgate.tasks.common.errors import InputError, MisreadError, place
 from biasgate.tasks.data.chunks import Chunk
-from biasgate.tasks.data.plain_columns import MAX_WORDS, normalize_value, words_of
+from biasgate.tasks.data.plain_columns import MAX_WORDS, list_words, normalize_value
 from biasgate.tasks.data.reading import refuse_values
 
 _MIN_ROWS = 10
@@ -54,7 +54,7 @@ class PredictedLabels:
     def check_labels(self, column: str) -> None:
         """Raise an error if the positive label never occurs, or with several other labels."""
         where = place(file=self._path, column=column)
-        others = words_of(pa.array([*self._others.values()] * 2, pa.string()))
+        others = list_words(pa.array([*self._others.values()] * 2, pa.string()))
         shown = " and ".join(map(repr, sorted(others))) or "others"
         if not self._has_positive:
             msg = (
@@ -70,7 +70,7 @@ class PredictedLabels:
             raise InputError(msg)
 
 
-def refuse_scores_of_predicted(
+def refuse_predicted_scores(
     scores: np.ndarray,
     columns: Iterable[tuple[str, pa.Array]],
     score: str,
@@ -92,7 +92,7 @@ def refuse_scores_of_predicted(
     if np.unique(finite).size <= 2:  # class labels, which another check refuses
         return
     for name, values in columns:
-        words = sorted(words_of(values))
+        words = sorted(list_words(values))
         if len(words) < 2 or finite.min() < np.floor(100 / len(words)) / 100:
             continue
         if len(words) > 2 and not (np.median(finite) >= 0.5 and _has_class_names(name, words)):

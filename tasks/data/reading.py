@@ -20,11 +20,11 @@ from biasgate.tasks.common.errors import InputError, place
 from biasgate.tasks.data.chunks import Chunk
 from biasgate.tasks.data.plain_columns import (
     convert_to_float64,
-    is_text,
+    is_string_type,
+    list_words,
     normalize_value,
-    plain_column,
+    read_plain_column,
     suggest_list_option,
-    words_of,
 )
 
 ROW_NUMBER = "row_number"
@@ -50,7 +50,7 @@ _COMMENT_PATTERN = (
 _MISSING_NUMBERS = pa.array(["", "NA", "N/A", "NaN", "nan", "null", "None"])
 
 
-def to_ids(chunk: Chunk, column: str) -> pa.Array:
+def convert_ids(chunk: Chunk, column: str) -> pa.Array:
     """Return the ids as strings; `row_number` numbers the rows from 0.
 
     Refuse ids that are missing, are fractions, or look like comments.
@@ -58,7 +58,7 @@ def to_ids(chunk: Chunk, column: str) -> pa.Array:
     if column == ROW_NUMBER:
         start = chunk.rows_before + chunk.first_row
         return pa.array(np.arange(start, start + chunk.table.num_rows)).cast(pa.string())
-    raw = plain_column(chunk, column)
+    raw = read_plain_column(chunk, column)
     if pa.types.is_floating(raw.type):
         msg = (
             f"ids must be whole numbers or text; got {raw.type} "
@@ -76,8 +76,8 @@ def to_ids(chunk: Chunk, column: str) -> pa.Array:
 
 def convert_texts(chunk: Chunk, column: str, ids: pa.Array) -> pa.Array:
     """Return the texts; keep empty texts and refuse missing texts."""
-    raw = plain_column(chunk, column)
-    if not is_text(raw.type):
+    raw = read_plain_column(chunk, column)
+    if not is_string_type(raw.type):
         msg = f"texts must be strings; got {raw.type} {place(file=chunk.path, column=column)}."
         raise InputError(msg)
     refuse_values(chunk, column, pc.is_null(raw), "a text must not be missing", ids)
@@ -86,7 +86,7 @@ def convert_texts(chunk: Chunk, column: str, ids: pa.Array) -> pa.Array:
 
 def convert_names(chunk: Chunk, column: str, ids: pa.Array) -> pa.Array:
     """Return a column of names, such as clusters, as strings; refuse missing names."""
-    raw = plain_column(chunk, column).cast(pa.string())
+    raw = read_plain_column(chunk, column).cast(pa.string())
     refuse_values(chunk, column, _find_empty(raw), "a value must not be missing", ids)
     return raw
 
@@ -108,8 +108,8 @@ def convert_numbers(
     `words_hint` is the remedy for a column of a few different words; WORDS in it is replaced with a
     mapping of the words. `text_hint` is the remedy for other text.
     """
-    raw = plain_column(chunk, column)
-    if is_text(raw.type):
+    raw = read_plain_column(chunk, column)
+    if is_string_type(raw.type):
         raw = pc.utf8_trim_whitespace(raw)
         is_missing = pc.is_in(raw, value_set=_MISSING_NUMBERS.cast(raw.type))
         raw = pc.if_else(is_missing, pa.scalar(None, raw.type), raw)
@@ -123,7 +123,7 @@ def convert_numbers(
             return raw.cast(pa.float64())
         values = [_parse_number(value) for value in raw.to_pylist()]
         is_wrong = pa.array([value is _INVALID for value in values])
-        texts, words = [value or "" for value in raw.to_pylist()], words_of(raw)
+        texts, words = [value or "" for value in raw.to_pylist()], list_words(raw)
         rule = "a value must be a number, true or false"
         if any(map(_PERCENT.fullmatch, texts)):
             rule = f"{rule}, without `%`"
@@ -171,7 +171,7 @@ def convert_fractions(
     return numbers
 
 
-def to_scores(
+def convert_scores(
     chunk: Chunk, column: str, ids: pa.Array, *, allow_missing: bool = False, missing_hint: str
 ) -> pa.Array:
     """Return finite scores, with NaN for missing scores if allowed; refuse other values.
@@ -203,15 +203,15 @@ def is_decimal_comma(text: str) -> bool:
     return _DECIMAL_COMMA.fullmatch(text) is not None
 
 
-def means_yes(word: str) -> bool:
+def is_yes_word(word: str) -> bool:
     """Check if a label's word means yes in any of several languages."""
     return word.strip().casefold() in _YES_WORDS
 
 
 def refuse_word_labels(chunk: Chunk, column: str) -> None:
     """Refuse a label column of words, such as toxic and nontoxic; the error lists them."""
-    raw = plain_column(chunk, column)
-    words = [word.strip() for word in words_of(raw) if _parse_number(word.strip()) is _INVALID]
+    raw = read_plain_column(chunk, column)
+    words = [word.strip() for word in list_words(raw) if _parse_number(word.strip()) is _INVALID]
     if words and not any(map(_DECIMAL_COMMA.fullmatch, words)):
         msg = (
             f"a label must be a fraction, 0 or 1, or true or false; got words such as "
@@ -223,7 +223,7 @@ def refuse_word_labels(chunk: Chunk, column: str) -> None:
 
 def _suggest_mapping(words: Collection[str]) -> str:
     """Return a suggested mapping of words to 1 and 0; a placeholder if the meaning is unclear."""
-    numbers = {word: int(means_yes(word)) for word in words}
+    numbers = {word: int(is_yes_word(word)) for word in words}
     if len(set(numbers.values())) < len(numbers):
         return "{...: 1, ...: 0}"
     return str(dict(sorted(numbers.items(), key=lambda item: -item[1])))
@@ -236,7 +236,7 @@ def replace_values(
 
     The replaced rows then pass the checks of the other rows, and the caller drops them.
     """
-    raw = plain_column(chunk, column)
+    raw = read_plain_column(chunk, column)
     mask = pc.is_valid(_find_positions(raw, values)) if values else None
     if mask is None or not pc.any(mask).as_py():
         return chunk, None
@@ -262,14 +262,14 @@ def map_labels(
     chunk: Chunk, column: str, ids: pa.Array, values: Mapping[str, float | None]
 ) -> pa.Array:
     """Return labels by a mapping such as `{"toxic": 1, "nontoxic": 0}`; refuse other values."""
-    raw = plain_column(chunk, column).cast(pa.string())
+    raw = read_plain_column(chunk, column).cast(pa.string())
     positions = _find_positions(raw, values)
     is_unknown = pc.is_null(positions)
     is_missing = pc.and_(_find_empty(raw), is_unknown)
     remedy = _suggest_removal(chunk, column, pc.sum(is_missing).as_py() or 0)
     refuse_values(chunk, column, is_missing, "a label must not be missing", ids, hint=remedy)
     rule = f"a label must be one of {', '.join(map(repr, values))} (`label_values`)"
-    refuse_values(chunk, column, is_unknown, rule, ids, raw if words_of(raw) else None)
+    refuse_values(chunk, column, is_unknown, rule, ids, raw if list_words(raw) else None)
     return pa.array(list(values.values()), pa.float64()).take(positions)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]")
 
 
-def normal_form(text: str) -> str:
+def normalize_text(text: str) -> str:
     """Return the normal form of a text, equal for all texts that readers take as the same.
 
     It removes differences in case, Unicode form (NFKC), whitespace and invisible characters.

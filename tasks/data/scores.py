@@ -16,13 +16,13 @@ from pydantic import BeforeValidator, Field, model_validator
 from biasgate.tasks.common.arrow_arrays import as_numpy
 from biasgate.tasks.common.errors import InputError, place, shown_id
 from biasgate.tasks.data import reading
-from biasgate.tasks.data.chunks import Chunk, TextForm, file_columns, read_chunks
-from biasgate.tasks.data.plain_columns import as_written, plain_column, words_of
+from biasgate.tasks.data.chunks import Chunk, TextFormat, read_chunks, read_column_names
+from biasgate.tasks.data.plain_columns import list_words, read_plain_column, stringify_scalar
 from biasgate.tasks.data.predicted_labels import (
     PredictedLabels,
     extract_label_scores,
     is_label_type,
-    refuse_scores_of_predicted,
+    refuse_predicted_scores,
     select_label_scores,
 )
 
@@ -39,7 +39,7 @@ _PREDICTED_REMEDIES = (
 _MAX_COLUMNS = 20
 
 
-class ScoreColumns(TextForm):
+class ScoreColumns(TextFormat):
     """Options that name the columns of a file of scores."""
 
     id: str = "id"
@@ -50,7 +50,7 @@ class ScoreColumns(TextForm):
     label: str | None = None
     """Column of the predicted label, if `score` is the score of that label; with
     `positive_label`."""
-    positive_label: Annotated[str, BeforeValidator(as_written)] | None = None
+    positive_label: Annotated[str, BeforeValidator(stringify_scalar)] | None = None
     """The label that means toxic; a score of the other label counts as 1 - score."""
 
     @model_validator(mode="after")
@@ -61,17 +61,17 @@ class ScoreColumns(TextForm):
         return self
 
     @property
-    def wanted(self) -> list[str]:
+    def required_columns(self) -> list[str]:
         """Columns that the file must have."""
         named = [self.id, self.score, self.label]
         return [name for name in named if name is not None and name != reading.ROW_NUMBER]
 
     @property
-    def columns(self) -> dict[str, str]:
+    def chosen_options(self) -> dict[str, str]:
         """Options that are set and affect the scores read from a file."""
         return self.model_dump(include=set(ScoreColumns.model_fields), exclude_none=True)
 
-    def read(self, path: Path, *, allow_missing: bool) -> pd.Series[float]:
+    def read_scores(self, path: Path, *, allow_missing: bool) -> pd.Series[float]:
         """Return a file's scores, indexed by id; NaN for missing scores.
 
         Refuse repeated ids, and scores that appear to be those of the predicted label.
@@ -79,8 +79,8 @@ class ScoreColumns(TextForm):
         label = self.positive_label
         predicted = None if label is None else PredictedLabels(label, path)
         ids, scores = [], []
-        for chunk in read_chunks(path, self.wanted, form=self):
-            ids.append(reading.to_ids(chunk, self.id))
+        for chunk in read_chunks(path, self.required_columns, text_format=self):
+            ids.append(reading.convert_ids(chunk, self.id))
             numbers = self._convert_scores(chunk, ids[-1], predicted, allow_missing=allow_missing)
             scores.append(as_numpy(numbers))
         if not sum(map(len, ids)):
@@ -95,7 +95,7 @@ class ScoreColumns(TextForm):
             raise InputError(msg)
         if predicted is None:
             columns, where = self._read_unused_columns(path), place(file=path)
-            refuse_scores_of_predicted(
+            refuse_predicted_scores(
                 series.to_numpy(), columns, self.score, where, _PREDICTED_REMEDIES
             )
         else:
@@ -114,7 +114,7 @@ class ScoreColumns(TextForm):
         labels, where = None, place(file=chunk.path, column=self.score)
         if is_label_type(chunk.table.column(self.score).type):
             if predicted is None:
-                words = sorted(words_of(extract_label_scores(chunk, self.score)[1]))
+                words = sorted(list_words(extract_label_scores(chunk, self.score)[1]))
                 choices = f" ({' or '.join(map(repr, words))})" if words else ""
                 msg = (
                     f"scores must be numbers; got labels with their scores {where}. Set "
@@ -124,11 +124,11 @@ class ScoreColumns(TextForm):
             labels, numbers = select_label_scores(chunk, self.score, ids, predicted)
             chunk = replace(chunk, table=pa.table({self.score: numbers}))
         elif self.label is not None:
-            labels = plain_column(chunk, self.label).cast(pa.string())
+            labels = read_plain_column(chunk, self.label).cast(pa.string())
         elif predicted is not None:
             msg = f"`positive_label` needs `label`, the column of the predicted label {where}."
             raise InputError(msg)
-        scores = reading.to_scores(
+        scores = reading.convert_scores(
             chunk, self.score, ids, allow_missing=allow_missing, missing_hint=_MISSING_HINT
         )
         if predicted is None or labels is None:
@@ -140,12 +140,12 @@ class ScoreColumns(TextForm):
 
     def _read_unused_columns(self, path: Path) -> Iterator[tuple[str, pa.Array]]:
         """Yield the first rows of unread columns that may hold predicted labels."""
-        names = file_columns(path, self)
-        others = [name for name in names if name not in self.wanted][:_MAX_COLUMNS]
-        chunk = next(read_chunks(path, others, form=self))
+        names = read_column_names(path, self)
+        others = [name for name in names if name not in self.required_columns][:_MAX_COLUMNS]
+        chunk = next(read_chunks(path, others, text_format=self))
         for name in others:
             kind = chunk.table.column(name).type
             if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
-                yield name, plain_column(chunk, name).cast(pa.string())
+                yield name, read_plain_column(chunk, name).cast(pa.string())
             elif not pa.types.is_nested(kind):
-                yield name, plain_column(chunk, name)
+                yield name, read_plain_column(chunk, name)

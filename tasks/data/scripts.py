@@ -83,7 +83,7 @@ _MAX_SPELLINGS = 64
 _ASCII_WORD = re.compile(r"\w+")
 
 
-def folded(text: str) -> str:
+def fold_text(text: str) -> str:
     """Return the normal form of a text."""
     if text.isascii():
         return text.lower()
@@ -105,7 +105,7 @@ def fold_characters(text: str) -> list[str]:
         return list(text.lower())
     parts = []
     for letter in re.finditer(rf"(?s).[{_list_marks()}{_REMOVED}\uff9e\uff9f]*", text):
-        parts += [folded(letter[0]), *[""] * (len(letter[0]) - 1)]
+        parts += [fold_text(letter[0]), *[""] * (len(letter[0]) - 1)]
     return parts
 
 

@@ -10,12 +10,12 @@ import pyarrow as pa
 from pydantic import Field
 
 from biasgate.tasks.common.settings import ConfigPath
-from biasgate.tasks.data.chunks import Chunk, TextForm, read_chunks, require_columns
+from biasgate.tasks.data.chunks import Chunk, TextFormat, read_chunks, require_columns
 from biasgate.tasks.data.hashed_parts import HashedPart, select_part
 from biasgate.tasks.data.mapped import MappedSource
 
 
-class FileSource(TextForm, MappedSource):
+class FileSource(TextFormat, MappedSource):
     """A table of labelled comments in a single file."""
 
     path: ConfigPath
@@ -40,7 +40,7 @@ class FileSource(TextForm, MappedSource):
         return self.split if self.split == "all" else f"{self.split} of {self.test_fraction}"
 
     def _read_raw_chunks(self, columns: list[str]) -> Iterator[Chunk]:
-        return read_chunks(self.path, columns, form=self)
+        return read_chunks(self.path, columns, text_format=self)
 
     def _select_part(self, table: pa.Table) -> pa.Table:
         return select_part(table, self.split, self.test_fraction)

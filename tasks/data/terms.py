@@ -18,7 +18,7 @@ from biasgate.tasks.data.scripts import (
     build_left_boundary,
     build_right_boundary,
     fold_characters,
-    folded,
+    fold_text,
     has_word_boundaries,
     list_enclitics,
     list_proclitics,
@@ -109,7 +109,7 @@ class TermMatcher:
 
     def _find_terms(self, texts: Sequence[str]) -> Iterator[list[_Term]]:
         """Yield a list of terms per text; record matched terms and count similar words."""
-        for text in map(folded, texts):
+        for text in map(fold_text, texts):
             words = split_words(text) if self._known_words else []
             terms = self._match_terms(text, words)
             self._unmatched.difference_update(terms)
@@ -139,7 +139,7 @@ class TermMatcher:
             return [term for term in self._owners if term.pattern.search(text)]
         return [term for term, _ in self._scanner.find_spans(text)]
 
-    def swapped(self, text: str, rng: np.random.Generator) -> str | None:
+    def swap_terms(self, text: str, rng: np.random.Generator) -> str | None:
         """Replace every term of a text with a term of another identity.
 
         Each identity is replaced with a random other identity, the same throughout the text. A term
@@ -234,7 +234,7 @@ def _parse_term(text: str) -> _Term:
     if text == _WILDCARD:
         before = after = False
     core = text[before : len(text) - after]
-    return _Term(" ".join(folded(core).split()), before, after)
+    return _Term(" ".join(fold_text(core).split()), before, after)
 
 
 class _TermScanner:

@@ -32,7 +32,7 @@ def refuse_bomb(path: Path, unpacked: int, subject: str, *, allowance: int | Non
 
 
 @contextmanager
-def opened_table(path: Path) -> Iterator[tuple[IO[bytes], Any]]:
+def open_table(path: Path) -> Iterator[tuple[IO[bytes], Any]]:
     """Open a file; yield its raw stream, for progress, and its content, unpacked if `.gz`.
 
     Reading the content raises an error at the limit of `refuse_bomb`.

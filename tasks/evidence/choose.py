@@ -21,7 +21,7 @@ from biasgate.tasks.data.evaluation_set import (
     WEIGHT,
     EvaluationSet,
 )
-from biasgate.tasks.data.same_texts import hash_texts, normal_form
+from biasgate.tasks.data.same_texts import hash_texts, normalize_text
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.records import Choices
 from biasgate.tasks.records.numbers import CONFIDENCE
@@ -165,8 +165,8 @@ def cluster_codes(evaluation_set: EvaluationSet) -> tuple[npt.NDArray[np.intp] |
 def _hash_normal_forms(evaluation_set: EvaluationSet) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """Return the hash of each text in normal form, and which texts are blank."""
     hashes, blank = [], []
-    for batch in evaluation_set.batches(["text"], _ROWS_A_STEP):
-        forms = [normal_form(text or "") for text in batch.column("text").to_pylist()]
+    for batch in evaluation_set.iter_batches(["text"], _ROWS_A_STEP):
+        forms = [normalize_text(text or "") for text in batch.column("text").to_pylist()]
         hashes.append(hash_texts(forms))
         blank.append(np.array([not form for form in forms], np.bool_))
     return np.concatenate(hashes), np.concatenate(blank)
@@ -186,7 +186,7 @@ def _codes(column: pa.ChunkedArray) -> npt.NDArray[np.intp]:
 def _rated(evaluation_set: EvaluationSet, identities: list[str]) -> npt.NDArray[np.bool_]:
     """Return which rows were rated for all identities."""
     rated = np.ones(evaluation_set.n_rows, dtype=np.bool_)
-    for column in evaluation_set.each_column([IDENTITY + name for name in identities]):
+    for column in evaluation_set.iter_columns([IDENTITY + name for name in identities]):
         if column.null_count:
             np.logical_and(rated, column.is_valid().to_numpy(), out=rated)
     return rated
@@ -194,7 +194,7 @@ def _rated(evaluation_set: EvaluationSet, identities: list[str]) -> npt.NDArray[
 
 def _refuse_unrated(evaluation_set: EvaluationSet, identities: list[str]) -> None:
     """Refuse identities whose columns are empty: no row is rated for all identities then."""
-    columns = evaluation_set.each_column([IDENTITY + name for name in identities])
+    columns = evaluation_set.iter_columns([IDENTITY + name for name in identities])
     empty = [
         name
         for name, column in zip(identities, columns, strict=True)

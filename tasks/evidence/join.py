@@ -146,7 +146,7 @@ def _read_identities(
     rated = np.ones(evaluation_set.n_rows, dtype=np.bool_)
 
     def each() -> Iterator[tuple[str, npt.NDArray[np.bool_]]]:
-        columns = evaluation_set.each_column([IDENTITY + name for name in identities])
+        columns = evaluation_set.iter_columns([IDENTITY + name for name in identities])
         for name, column in zip(identities, columns, strict=True):
             if column.null_count:
                 np.logical_and(rated, column.is_valid().to_numpy(), out=rated)

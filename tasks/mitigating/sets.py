@@ -87,4 +87,4 @@ def rows_of(folder: SetFolder, mitigation: Mitigation, *, whole: bool = True) ->
 def table_of(folder: SetFolder) -> pa.Table:
     """Read a frozen set into memory."""
     frozen = folder.load()
-    return pa.table(dict(zip(frozen.columns, frozen.each_column(frozen.columns), strict=True)))
+    return pa.table(dict(zip(frozen.columns, frozen.iter_columns(frozen.columns), strict=True)))

@@ -16,7 +16,7 @@ from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.common.markdown import as_text
 from biasgate.tasks.common.plain import plain
 from biasgate.tasks.common.untrusted import read_record
-from biasgate.tasks.data.identity_names import metric_name
+from biasgate.tasks.data.identity_names import sanitize_name
 from biasgate.tasks.mlflow_server.runs import NOTE, Gateway
 from biasgate.tasks.records.trend import Night, Remembered
 
@@ -103,7 +103,7 @@ def _key() -> str:
 
 def _metric(key: str) -> str:
     kind, _, group = key.partition("/")
-    return f"{kind}/{metric_name(group)}" if group else kind
+    return f"{kind}/{sanitize_name(group)}" if group else kind
 
 
 def require_nights(memory: Memory, number: int) -> list[Night]:

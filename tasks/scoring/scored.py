@@ -108,10 +108,10 @@ def score_shards(
 
     def complete(number: int) -> int:
         start = number * size
-        ids = evaluation_set.rows(["id"], start, size)["id"].combine_chunks()
+        ids = evaluation_set.read_rows(["id"], start, size)["id"].combine_chunks()
         with shards.locked(number):
             if not shards.holds(number, ids):
-                table = evaluation_set.rows(list(scorer.columns), start, size)
+                table = evaluation_set.read_rows(list(scorer.columns), start, size)
                 [rows] = table.combine_chunks().to_batches()
                 score, of = partial(scorer.score, rows), f"candidate {candidate.name!r}"
                 scores = without_quotes(score, of, CandidateError)

@@ -101,7 +101,7 @@ def _unscored(
         return []
     size, found = candidate.rows_a_shard, []
     for number in range(-(-rows.n_rows // size)):
-        table = rows.rows(["id", "text"], number * size, size)
+        table = rows.read_rows(["id", "text"], number * size, size)
         if not shards.holds(number, table["id"].combine_chunks()):
             found.append(table["text"].to_pylist())
     return found

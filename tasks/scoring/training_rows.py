@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.reading import ROW_NUMBER
-from biasgate.tasks.data.same_texts import hash_texts, normal_form
+from biasgate.tasks.data.same_texts import hash_texts, normalize_text
 from biasgate.tasks.records.report import TrainedOn
 
 FILE = "training_rows.parquet"
@@ -32,7 +32,7 @@ _ROWS_A_STEP = 100_000
 
 def write_training_rows(training_set: EvaluationSet, folder: Path) -> None:
     """Write two lists of sorted hashes: of id and text together, and of the text alone."""
-    rows, texts = _hashes(training_set, normal_form)
+    rows, texts = _hashes(training_set, normalize_text)
     table = pa.table(dict(zip(_NORMAL, (np.sort(rows), np.sort(texts)), strict=True)))
     pq.write_table(table, folder / FILE)
 
@@ -47,7 +47,7 @@ def find_training_rows(folder: Path | None, evaluation_set: EvaluationSet) -> Tr
     seen = pq.read_table(folder / FILE)
     is_normal = _NORMAL[0] in seen.column_names
     rows, texts = (seen[name].to_numpy() for name in (_NORMAL if is_normal else _EXACT))
-    return _count_shared(rows, texts, evaluation_set, normal_form if is_normal else str)
+    return _count_shared(rows, texts, evaluation_set, normalize_text if is_normal else str)
 
 
 def refuse_training_rows(
@@ -63,10 +63,10 @@ def refuse_shared_rows(
     training_set: EvaluationSet, evaluation_sets: Iterable[EvaluationSet], candidate: str
 ) -> None:
     """Refuse a training set that shares rows with an evaluation set, before any training."""
-    rows, texts = _hashes(training_set, normal_form)
+    rows, texts = _hashes(training_set, normalize_text)
     what = f"candidate {candidate!r} would be trained on"
     for evaluation_set in evaluation_sets:
-        found = _count_shared(rows, texts, evaluation_set, normal_form)
+        found = _count_shared(rows, texts, evaluation_set, normalize_text)
         _refuse_shared(found, evaluation_set, what, _setting(candidate, None))
 
 
@@ -115,7 +115,7 @@ def _setting(candidate: str, model: str | None) -> str:
 def _hashes(rows: EvaluationSet, form: Callable[[str], str]) -> tuple[np.ndarray, np.ndarray]:
     both: list[np.ndarray] = []
     texts: list[np.ndarray] = []
-    for batch in rows.batches(["id", "text"], _ROWS_A_STEP):
+    for batch in rows.iter_batches(["id", "text"], _ROWS_A_STEP):
         ids = batch.column("id").to_pylist()
         contents = [form(text) for text in batch.column("text").to_pylist()]
         texts.append(hash_texts(contents))

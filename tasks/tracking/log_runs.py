@@ -18,7 +18,7 @@ from bias_metrics.table import Estimate
 from biasgate.tasks.common.files import json_digest, locked
 from biasgate.tasks.common.markdown import as_text
 from biasgate.tasks.common.prefect_task import say, task
-from biasgate.tasks.data.identity_names import metric_name
+from biasgate.tasks.data.identity_names import sanitize_name
 from biasgate.tasks.evaluation_file import Evaluation
 from biasgate.tasks.included import find_evaluation_file
 from biasgate.tasks.measuring.identities import Measured
@@ -98,9 +98,9 @@ def metric_keys(
         cells.append((f"{kind}_rate/overall", comments.overall.rate))
         for group, share in comments.subgroups.items():
             if group in table.subgroups:
-                cells.append((f"{kind}_rate/{metric_name(group)}", share.rate))
+                cells.append((f"{kind}_rate/{sanitize_name(group)}", share.rate))
                 if share.gap is not None:
-                    cells.append((f"{kind}_gap/{metric_name(group)}", share.gap))
+                    cells.append((f"{kind}_gap/{sanitize_name(group)}", share.gap))
     counts = Counter(key for key, _ in cells)
     twice = sorted(key for key, count in counts.items() if count > 1)
     if twice:
@@ -111,7 +111,7 @@ def metric_keys(
 
 def _mlflow_key(key: Key) -> str:
     if key.group is not None:
-        return f"{key.metric}/{metric_name(key.group)}"
+        return f"{key.metric}/{sanitize_name(key.group)}"
     if key.metric in FINAL_SCORE_PARTS:
         return f"power_mean/{key.metric}"
     return "auc/overall" if key.metric == "auc" else key.metric
@@ -305,7 +305,7 @@ def count_keys(table: BiasTable) -> dict[str, float]:
     """Return the numbers of rows under their MLflow keys, such as `n_rows/muslim`."""
     found: dict[str, float] = {}
     for group, rows in table.counts.items():
-        name = "overall" if group is None else metric_name(group)
+        name = "overall" if group is None else sanitize_name(group)
         found |= {f"n_rows/{name}": rows.n, f"n_positive/{name}": rows.n_positive}
     return found
 

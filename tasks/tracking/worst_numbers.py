@@ -6,7 +6,7 @@ import math
 
 from bias_metrics.metrics import SUBGROUP_METRICS
 from biasgate.tasks.common.printable import printable
-from biasgate.tasks.data.identity_names import metric_name
+from biasgate.tasks.data.identity_names import sanitize_name
 from biasgate.tasks.records import Report, Verdict
 from biasgate.tasks.reporting.candidates import CandidateStory
 from biasgate.tasks.reporting.story import GAINED, WORSE, Story
@@ -48,7 +48,7 @@ def headline_metrics(report: Report, verdict: Verdict) -> dict[str, float]:
     for identity, changed in (verdict.changed or {}).items():
         for metric, one in changed.items():
             if one.value is not None:
-                found[f"{metric}/{metric_name(identity)}"] = one.value
+                found[f"{metric}/{sanitize_name(identity)}"] = one.value
     return found
 
 

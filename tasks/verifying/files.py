@@ -15,7 +15,7 @@ from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.common.untrusted import read_record, require_regular
 from biasgate.tasks.data.evaluation_set import RECORD, ROWS, EvaluationSet
-from biasgate.tasks.data.formats import read_as
+from biasgate.tasks.data.formats import identify_format
 from biasgate.tasks.ledger.chain import Chain
 from biasgate.tasks.ledger.entry import RestsOn
 from biasgate.tasks.mlflow_server.artifact_hosts import without_password
@@ -148,7 +148,7 @@ class VersionFiles:
 
 def _contents(manifest: Manifest) -> list[tuple[str, tuple[str, bool]]]:
     """Return what is in each file, and how its name says that it is read."""
-    return [(file.sha256, read_as(file.path)) for file in manifest.files]
+    return [(file.sha256, identify_format(file.path)) for file in manifest.files]
 
 
 def champion_files(
@@ -231,7 +231,7 @@ def _rows_digest(folder: Path) -> str | InputError:
     try:
         read_record(record, _SetRecord)
         require_regular(rows, str(rows))
-        return EvaluationSet.load(folder).content_digest()
+        return EvaluationSet.load(folder).compute_digest()
     except InputError as error:
         return error
     except Exception as error:  # noqa: BLE001 - rows of others may make any library fail anyhow

@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 import yaml
 
-from biasgate.tasks.data.freezing import SOURCES, freeze
+from biasgate.tasks.data.freezing import SOURCES, freeze_source
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "evaluation-files.md"
 TARGETS = ["women", "trans people", "gay people", "black people", "disabled people"]
@@ -27,7 +27,7 @@ def test_the_lines_of_the_guide_read_a_published_set(tmp_path):
     [settings] = yaml.safe_load(block.partition("```")[0])["evaluation_sets"]
     CASES.to_csv(tmp_path / settings["path"], index=False)
     settings["path"] = tmp_path / settings["path"]
-    found = freeze(SOURCES.validate_python(settings), tmp_path / "store")
+    found = freeze_source(SOURCES.validate_python(settings), tmp_path / "store")
     columns = {name: found.column(name).to_pylist() for name in found.columns}
     assert found.identities == TARGETS[:-1]
     assert columns["label"] == [1, 0] * 8

@@ -1,6 +1,6 @@
 """Tables as frozen evaluation sets, for tests of scoring."""
 
-from biasgate.tasks.data.freezing import SOURCES, freeze
+from biasgate.tasks.data.freezing import SOURCES, freeze_source
 
 
 def freeze_table(table, folder, name="rows", **options):
@@ -12,4 +12,4 @@ def freeze_table(table, folder, name="rows", **options):
     path = folder / f"{name}.csv"
     table.to_csv(path, index=False)
     source = {"name": name, "source": "table", "path": path, "identities": ["group"]}
-    return freeze(SOURCES.validate_python(source | options), folder / name)
+    return freeze_source(SOURCES.validate_python(source | options), folder / name)

@@ -14,7 +14,7 @@ from support.scorers import HOSTILE
 from bias_metrics import evaluate_bias
 from biasgate.tasks.data.civil_comments import IDENTITIES, JIGSAW_NINE
 from biasgate.tasks.data.freezing import SOURCES
-from biasgate.tasks.data.hashed_parts import uniform_hash
+from biasgate.tasks.data.hashed_parts import hash_to_fraction
 
 FRIENDLY = ("kind", "decent", "lovely", "honest", "gentle", "warm")
 PLAIN = ("neighbour", "talk", "street", "morning", "letter", "people", "again", "house", "story")
@@ -168,7 +168,7 @@ WILDS_SPLITS = {"default": ["test"], "one": ["test"], "several": ["val", "test"]
 def _table_rows(road, rows):
     found = []
     for number, row in enumerate(rows["test_public"] + rows["test_private"]):
-        in_test = uniform_hash(row["comment_text"]) < 0.4
+        in_test = hash_to_fraction(row["comment_text"]) < 0.4
         if road["split"] != "default" and in_test != (road["split"] == "test"):
             continue
         slices = {"none": [], "renamed": ["half"]}.get(road["slices"], ["male_or_not"])

@@ -1,6 +1,6 @@
 """Tables that are written to a file and frozen as a set."""
 
-from biasgate.tasks.data.freezing import SOURCES, freeze
+from biasgate.tasks.data.freezing import SOURCES, freeze_source
 
 
 def table_source(path, **options):
@@ -13,4 +13,4 @@ def freeze_table(folder, rows, name="t.csv", **options):
     """Freeze rows: a data frame, which is written as CSV, or the bytes of a file."""
     content = rows if isinstance(rows, bytes) else rows.to_csv(index=False).encode()
     (folder / name).write_bytes(content)
-    return freeze(table_source(folder / name, **options), folder / "store")
+    return freeze_source(table_source(folder / name, **options), folder / "store")

@@ -43,7 +43,9 @@ def frozen(path, tmp_path, options=COLUMNS):
     workplace = Workplace(tmp_path / "store")
     [source] = evaluation.evaluation_sets
     found = freeze_evaluation_set.fn(source, workplace)
-    scores = {one.name: one.read(one.path, allow_missing=False) for one in evaluation.candidates}
+    scores = {
+        one.name: one.read_scores(one.path, allow_missing=False) for one in evaluation.candidates
+    }
     return found, scores
 
 

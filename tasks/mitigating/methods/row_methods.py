@@ -217,7 +217,7 @@ class Swap(Method):
         named = rows.table["id"].to_pylist()
         for at, text in enumerate(rows.texts):
             for copy in range(self.copies):
-                swapped = matcher.swapped(text, rng)
+                swapped = matcher.swap_terms(text, rng)
                 if swapped is not None and swapped not in known:
                     known.add(swapped)
                     ids.append(f"swap-{copy}/{named[at]}")

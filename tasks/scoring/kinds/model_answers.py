@@ -70,7 +70,7 @@ def _refuse_scores_of_predicted(table: pd.DataFrame, name: str, output: str) -> 
         return
     import pyarrow as pa  # noqa: PLC0415 - slow, and few answers have labels
 
-    from biasgate.tasks.data.predicted_labels import refuse_scores_of_predicted  # noqa: PLC0415
+    from biasgate.tasks.data.predicted_labels import refuse_predicted_scores  # noqa: PLC0415
 
     labels = pa.array(table["label"].astype(str))
     cures = (
@@ -78,7 +78,7 @@ def _refuse_scores_of_predicted(table: pd.DataFrame, name: str, output: str) -> 
         "Let it return the score of the toxic label in a column, and name it with `output`.",
     )
     scores = widen_floats(table[output])
-    refuse_scores_of_predicted(scores, [("label", labels)], output, f"({name})", cures)
+    refuse_predicted_scores(scores, [("label", labels)], output, f"({name})", cures)
 
 
 def _label_scores(table: pd.DataFrame, name: str, score: str, label: str) -> np.ndarray:

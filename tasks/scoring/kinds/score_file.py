@@ -18,10 +18,10 @@ from bias_metrics.parts import format_count
 from biasgate.tasks.common.errors import InputError, shown_id
 from biasgate.tasks.common.files import file_digest, json_digest
 from biasgate.tasks.common.settings import ConfigPath, Name
-from biasgate.tasks.data.chunks import file_columns, require_columns
+from biasgate.tasks.data.chunks import read_column_names, require_columns
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.formats import is_json_lines
-from biasgate.tasks.data.plain_columns import hint_for_forms
+from biasgate.tasks.data.plain_columns import suggest_id_form
 from biasgate.tasks.data.scores import ScoreColumns
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.mlflow_server.runs import Gateway
@@ -82,21 +82,21 @@ class ScoreFile(ScoreColumns, CandidateSettings):
 
     def check(self) -> None:
         """Refuse a file that is missing or lacks a column."""
-        require_columns(self.path, self.wanted, self)
+        require_columns(self.path, self.required_columns, self)
         if self.register_as is None:
             return
         # A registered file may hold no comments: everyone with access to the registry can read it.
         problem = "it is JSON lines, and any line may hold more keys"
         if not is_json_lines(self.path):
-            columns = file_columns(self.path, self)
-            n_others = sum(column not in self.wanted for column in columns)
+            columns = read_column_names(self.path, self)
+            n_others = sum(column not in self.required_columns for column in columns)
             if not n_others:
                 return
             problem = f"it has {format_count(n_others, 'more column')}"
         msg = (
             f"file {self.path} must be CSV or Parquet with no columns but "
-            f"{' and '.join(self.wanted)}, since `register` keeps the whole file in the model "
-            f"registry; {problem}. Write the scores to a separate file."
+            f"{' and '.join(self.required_columns)}, since `register` keeps the whole file in the "
+            f"model registry; {problem}. Write the scores to a separate file."
         )
         raise InputError(msg)
 
@@ -106,7 +106,12 @@ class ScoreFile(ScoreColumns, CandidateSettings):
     def opened_as(self) -> dict[str, JsonValue]:
         """Return the options of `RegisteredScores`."""
         missing = {"allow_missing": True} if self.allow_missing else {}
-        return {"kind": "scores", "file": self.path.name, "read_by": {**self.columns}, **missing}
+        return {
+            "kind": "scores",
+            "file": self.path.name,
+            "read_by": {**self.chosen_options},
+            **missing,
+        }
 
     def open(self, workplace: Workplace) -> ScoreTable:
         """Read and check the whole file."""
@@ -121,7 +126,7 @@ def register_scores(settings: ScoreFile, model: str, gateway: Gateway) -> ModelV
 
     Its tags name its columns, and the digest by which the same file is found again.
     """
-    digest = json_digest([file_digest(settings.path), settings.columns])
+    digest = json_digest([file_digest(settings.path), settings.chosen_options])
     found = gateway.find_version(model, SCORES_TAG, digest)
     if found is not None:
         return found
@@ -130,7 +135,7 @@ def register_scores(settings: ScoreFile, model: str, gateway: Gateway) -> ModelV
     with gateway.failing(run_id), tempfile.TemporaryDirectory() as folder:
         shutil.copy(settings.path, Path(folder) / settings.path.name)
         gateway.log_folder(run_id, Path(folder), "scores")
-        columns = json.dumps([settings.path.name, settings.columns])
+        columns = json.dumps([settings.path.name, settings.chosen_options])
         tags = {SCORES_TAG: digest, COLUMNS_TAG: columns}
         # Before the version is created: after that, no later run completes this one.
         gateway.finish(run_id)
@@ -172,7 +177,7 @@ class RegisteredScores(CandidateSettings):
                 )
                 raise InputError(msg)
             options = {"name": self.name, "kind": "scores", "path": folder / self.file}
-            options |= {**self.read_by.columns, "allow_missing": self.allow_missing}
+            options |= {**self.read_by.chosen_options, "allow_missing": self.allow_missing}
             reset = workplace.gateway.command(
                 "promote", version.name, "--reset", "--reason", "TEXT"
             )
@@ -192,8 +197,8 @@ class ScoreTable(Scorer):
     def __init__(self, settings: ScoreFile, cure: str = _CURE) -> None:
         self._cure = cure
         self.path = self.files = settings.path
-        self.digest = json_digest(["scores", self.single_digest, settings.columns])
-        scores = settings.read(settings.path, allow_missing=settings.allow_missing)
+        self.digest = json_digest(["scores", self.single_digest, settings.chosen_options])
+        scores = settings.read_scores(settings.path, allow_missing=settings.allow_missing)
         self._index, self._scores = scores.index, scores.to_numpy()
         super().refuse_changed()  # the last time: from here on, the scores are in memory
 
@@ -224,7 +229,7 @@ class ScoreTable(Scorer):
         msg = (
             f"ids of file {self.path} must be those of evaluation set "
             f"{evaluation_set.name!r} ({evaluation_set.n_rows} rows): {'; '.join(parts)}."
-            f"{hint_for_forms(missing, extra) or f' {self._cure}'}"
+            f"{suggest_id_form(missing, extra) or f' {self._cure}'}"
         )
         raise InputError(msg)
 

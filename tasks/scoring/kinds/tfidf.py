@@ -160,5 +160,5 @@ class TfidfScorer(Scorer):
 
 def _texts(rows: EvaluationSet) -> Iterator[str]:
     """Yield the texts of a set, without keeping them in memory."""
-    for batch in rows.batches(["text"], 50_000):
+    for batch in rows.iter_batches(["text"], 50_000):
         yield from batch.column("text").to_pylist()

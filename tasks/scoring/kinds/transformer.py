@@ -122,7 +122,7 @@ class Transformer(HuggingFaceModel):
             max_tokens=self.max_tokens,
             trust_remote_code=self.trust_remote_code is not None,
         )
-        parts = training_set.batches(["text"], 10_000)
+        parts = training_set.iter_batches(["text"], 10_000)
         texts = (part.column("text").to_pylist() for part in parts)
         tuner.fit(texts, positive, log, self.training_weights(training_set))
         save_transformer(tuner.model, tuner.tokenizer, folder, _EXAMPLE)

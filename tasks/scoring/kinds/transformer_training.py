@@ -17,7 +17,7 @@ from bias_metrics import roc_auc
 from bias_metrics.parts import format_count
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.progress import progress
-from biasgate.tasks.data.hashed_parts import uniform_hash
+from biasgate.tasks.data.hashed_parts import hash_to_fraction
 from biasgate.tasks.scoring.candidate import LogMetrics
 from biasgate.tasks.scoring.kinds.fine_tuning import FineTuning
 from biasgate.tasks.scoring.kinds.transformer_inference import chosen_precision, is_out_of_memory
@@ -102,7 +102,7 @@ class FineTuner:
         for part in texts:
             encoded = self.tokenizer(part, truncation=True, return_attention_mask=False)
             self._tokens += [np.asarray(ids, dtype=np.int32) for ids in encoded["input_ids"]]
-            keys = (uniform_hash(f"{self._options.seed}\n{text}") for text in part)
+            keys = (hash_to_fraction(f"{self._options.seed}\n{text}") for text in part)
             held_out += [key < self._options.validation_fraction for key in keys]
         self._lengths = np.array([len(ids) for ids in self._tokens])
         return np.array(held_out, dtype=bool)

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from biasgate.tasks.analysing.analysis import MeasuredRows
-from biasgate.tasks.data.freezing import SOURCES, freeze
+from biasgate.tasks.data.freezing import SOURCES, freeze_source
 from biasgate.tasks.evidence.file import FILE
 from biasgate.tasks.evidence.join import write_evidence
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
@@ -46,7 +46,7 @@ def frozen(tmp_path):
             table.to_csv(tmp_path / "rows.csv", index=False)
             settings |= {"path": tmp_path / "rows.csv"}
         source = SOURCES.validate_python(settings)
-        return source, freeze(source, tmp_path / "store")
+        return source, freeze_source(source, tmp_path / "store")
 
     return frozen
 

@@ -3,7 +3,7 @@ from pydantic import ValidationError
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.civil_comments import IDENTITIES, JIGSAW_NINE
-from biasgate.tasks.data.freezing import SOURCES, freeze
+from biasgate.tasks.data.freezing import SOURCES, freeze_source
 
 
 def make_source(folder=None, **options):
@@ -13,7 +13,9 @@ def make_source(folder=None, **options):
 
 @pytest.fixture
 def freeze_set(tmp_path):
-    return lambda folder, **options: freeze(make_source(folder, **options), tmp_path / "store")
+    return lambda folder, **options: freeze_source(
+        make_source(folder, **options), tmp_path / "store"
+    )
 
 
 def read_values(frozen, column):

@@ -13,7 +13,7 @@ from support.release import rows_of_release, write_archive
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data import civil_comments
 from biasgate.tasks.data.civil_comments import IDENTITIES, KNOWN_ARCHIVES, OFFICIAL_URL
-from biasgate.tasks.data.freezing import SOURCES, freeze
+from biasgate.tasks.data.freezing import SOURCES, freeze_source
 
 
 def make_source(folder=None, **options):
@@ -37,7 +37,7 @@ def sha256(tmp_path, file_server, release):
 def test_an_archive_is_downloaded_resumed_verified_and_converted(tmp_path, file_server, sha256):
     file_server.cuts = [len(file_server.content) // 2]
     chosen = make_source(url=file_server.url("cc_v9.zip"), sha256=sha256)
-    frozen = freeze(chosen, tmp_path / "store")
+    frozen = freeze_source(chosen, tmp_path / "store")
     assert [headers.get("Range") is None for headers in file_server.seen] == [True, False]
     assert frozen.n_rows == 21
     assert frozen.record["source"]["archive"] == {"name": "cc_v9.zip", "sha256": sha256}
@@ -48,9 +48,9 @@ def test_an_archive_is_downloaded_resumed_verified_and_converted(tmp_path, file_
 
 def test_an_unchanged_nightly_asks_the_server_nothing(tmp_path, file_server, sha256):
     del sha256
-    first = freeze(make_source(url=file_server.url()), tmp_path / "store")
+    first = freeze_source(make_source(url=file_server.url()), tmp_path / "store")
     file_server.seen = []
-    second = freeze(make_source(url=file_server.url()), tmp_path / "store")
+    second = freeze_source(make_source(url=file_server.url()), tmp_path / "store")
     assert file_server.seen == []
     assert second.folder == first.folder
 
@@ -67,16 +67,16 @@ def test_another_split_of_a_fetched_archive_needs_no_further_download(
             zipped.write(path, f"jigsaw/{path.name}")
     file_server.content = stream.getvalue()
     store = tmp_path / "store"
-    freeze(make_source(url=file_server.url()), store)
+    freeze_source(make_source(url=file_server.url()), store)
     assert not list(store.rglob("train.csv"))
-    assert freeze(make_source(url=file_server.url(), split="train"), store).n_rows == 40
+    assert freeze_source(make_source(url=file_server.url(), split="train"), store).n_rows == 40
     assert len(file_server.seen) == 1
 
 
 def test_an_archive_of_the_wrong_digest_freezes_nothing(tmp_path, file_server, sha256):
     del sha256
     with pytest.raises(InputError, match=f"must have SHA-256 {'0' * 64}"):
-        freeze(make_source(url=file_server.url(), sha256="0" * 64), tmp_path / "store")
+        freeze_source(make_source(url=file_server.url(), sha256="0" * 64), tmp_path / "store")
     assert not (tmp_path / "store" / "sets").exists()
     assert not list((tmp_path / "store").rglob("data.zip"))
 
@@ -86,7 +86,7 @@ def test_a_mirror_of_a_known_archive_is_recorded_as_that_release(
 ):
     known = {"https://example.org/cc/release_v9.zip": (1, sha256)}
     monkeypatch.setattr(civil_comments, "KNOWN_ARCHIVES", known)
-    frozen = freeze(make_source(url=file_server.url("mirrored.zip")), tmp_path / "store")
+    frozen = freeze_source(make_source(url=file_server.url("mirrored.zip")), tmp_path / "store")
     assert frozen.record["source"]["archive"] == {"name": "release_v9.zip", "sha256": sha256}
 
 
@@ -96,14 +96,14 @@ def test_an_archive_of_something_else_is_named(tmp_path, file_server):
         zipped.writestr("cats.csv", "id\n1\n")
     file_server.content = stream.getvalue()
     with pytest.raises(InputError, match=r"data\.zip must hold the test rows of Civil Comments"):
-        freeze(make_source(url=file_server.url()), tmp_path / "store")
+        freeze_source(make_source(url=file_server.url()), tmp_path / "store")
 
 
 def test_without_network_the_text_says_to_give_a_folder(tmp_path, file_server):
     url = file_server.url()
     file_server.server_close()
     with pytest.raises(InputError, match=r"unpack it and give its folder as `folder:`\.$"):
-        freeze(make_source(url=url), tmp_path / "store")
+        freeze_source(make_source(url=url), tmp_path / "store")
 
 
 def test_the_public_archive_and_its_known_digest_are_the_default(tmp_path, monkeypatch):
@@ -115,7 +115,7 @@ def test_the_public_archive_and_its_known_digest_are_the_default(tmp_path, monke
 
     monkeypatch.setattr("biasgate.tasks.data.civil_comments.download_file", refuse_download)
     with pytest.raises(InputError, match="stop"):
-        freeze(make_source(), tmp_path)
+        freeze_source(make_source(), tmp_path)
     size, sha256 = KNOWN_ARCHIVES[OFFICIAL_URL]
     assert (request["url"], request["name"]) == (OFFICIAL_URL, "civil_comments_v1.2.zip")
     assert (request["size"], request["sha256"]) == (size, sha256)
@@ -140,7 +140,7 @@ def test_the_rows_of_an_archive_are_read_as_they_were_written(
 ):
     file_server.content, rows = generated
     file_server.cuts = [file_server.size // 3]
-    frozen = freeze(make_source(url=file_server.url(), split=splits), tmp_path / "store")
+    frozen = freeze_source(make_source(url=file_server.url(), split=splits), tmp_path / "store")
     assert len(file_server.sent) == 2
     assert sum(file_server.sent) == file_server.size
     names = [name for name in set(rows["split"].to_pylist()) if name.startswith(tuple(splits))]
@@ -208,7 +208,7 @@ def test_the_command_serves_an_archive_and_prints_its_address(tmp_path):
                 printed[f"BIASGATE_CIVIL_COMMENTS_{name}"] for name in ("URL", "SIZE", "SHA256")
             )
             chosen = make_source(url=url, size=int(size), sha256=sha256, split=["train", "test"])
-            assert freeze(chosen, tmp_path / "store").n_rows == 500
+            assert freeze_source(chosen, tmp_path / "store").n_rows == 500
         finally:
             process.terminate()
 
@@ -216,9 +216,9 @@ def test_the_command_serves_an_archive_and_prints_its_address(tmp_path):
 FREEZE = """
 import sys
 from pathlib import Path
-from biasgate.tasks.data.freezing import SOURCES, freeze
+from biasgate.tasks.data.freezing import SOURCES, freeze_source
 options = {"name": "cc", "source": "civil_comments", "url": sys.argv[1]}
-print(freeze(SOURCES.validate_python(options), Path(sys.argv[2])).digest)
+print(freeze_source(SOURCES.validate_python(options), Path(sys.argv[2])).digest)
 """
 
 
@@ -239,4 +239,4 @@ def test_a_killed_download_is_resumed_by_the_next_process(tmp_path, file_server,
     assert file_server.sent[1] == file_server.size - n_kept
     with zipfile.ZipFile(generated[0]) as packed:
         packed.extractall(tmp_path / "folder")
-    assert done.stdout.strip() == freeze(make_source(tmp_path / "folder"), store).digest
+    assert done.stdout.strip() == freeze_source(make_source(tmp_path / "folder"), store).digest

@@ -9,10 +9,10 @@ ROWS, LIMIT_GIB = 1_800_000, 4
 FREEZE = """
 import resource, sys, time
 from pathlib import Path
-from biasgate.tasks.data.freezing import SOURCES, freeze
+from biasgate.tasks.data.freezing import SOURCES, freeze_source
 began = time.perf_counter()
 options = {"name": "all", "source": "civil_comments", "folder": sys.argv[1], "split": ["train"]}
-found = freeze(SOURCES.validate_python(options), Path(sys.argv[2]))
+found = freeze_source(SOURCES.validate_python(options), Path(sys.argv[2]))
 # It is in KiB on Linux and in bytes on macOS.
 unit = 1024**3 if sys.platform == "darwin" else 1024**2
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import whole_file, whole_folder
 from biasgate.tasks.data.evaluation_set import RECORD, ROWS, EvaluationSet, digest_rows, freeze_rows
-from biasgate.tasks.data.freezing import SOURCES, freeze
+from biasgate.tasks.data.freezing import SOURCES, freeze_source
 
 TEXTS = pa.array(["ab", "", "ça va", "line\nbreak", "ab"], pa.large_string())
 BASE = pa.table(
@@ -134,7 +134,7 @@ def test_a_frozen_set_can_be_opened_and_read(tmp_path):
     assert (frozen.name, frozen.n_rows, frozen.has_text) == ("mine", 5, True)
     assert frozen.identities == ["muslim"]
     assert frozen.column("id").to_pylist() == BASE["id"].to_pylist()
-    batches = list(frozen.batches(["label", "id"], 2))
+    batches = list(frozen.iter_batches(["label", "id"], 2))
     assert [batch.num_rows for batch in batches] == [2, 2, 1]
 
 
@@ -203,20 +203,20 @@ def make_source(tmp_path):
 
 def test_a_set_is_made_once_for_a_content_and_its_options(tmp_path, make_source):
     store = tmp_path / "store"
-    first = freeze(make_source(), store)
+    first = freeze_source(make_source(), store)
     touched = (first.folder / ROWS).stat().st_mtime_ns
-    again = freeze(make_source(label_threshold=0.8, required=False), store)
+    again = freeze_source(make_source(label_threshold=0.8, required=False), store)
     assert again.folder == first.folder
     assert (again.folder / ROWS).stat().st_mtime_ns == touched
     (tmp_path / "t.csv").write_text("id,label,muslim\n1,0.5,1\n2,0,0\n")
-    assert freeze(make_source(), store).digest != first.digest
+    assert freeze_source(make_source(), store).digest != first.digest
 
 
 def test_threads_that_freeze_the_same_set_get_the_same_one(tmp_path, make_source):
     folders = []
     threads = [
         threading.Thread(
-            target=lambda: folders.append(freeze(make_source(), tmp_path / "store").folder)
+            target=lambda: folders.append(freeze_source(make_source(), tmp_path / "store").folder)
         )
         for _ in range(4)
     ]

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from biasgate.tasks.common.errors import InputError, SourceError
-from biasgate.tasks.data.freezing import freeze
+from biasgate.tasks.data.freezing import freeze_source
 from biasgate.tasks.data.source import SourceSettings
 
 QUOTED = "a secret comment"
@@ -51,7 +51,7 @@ class FailingSource(SourceSettings):
 def test_it_is_named_and_its_message_is_withheld(tmp_path, method):
     message = r"^source 'failing' of evaluation set 'chats' failed with KeyError at .*withheld"
     with pytest.raises(SourceError, match=message) as error:
-        freeze(FailingSource(name="chats", fails_in=method), tmp_path)
+        freeze_source(FailingSource(name="chats", fails_in=method), tmp_path)
     assert QUOTED not in str(error.value)
     assert error.value.__context__ is None
     assert not list((tmp_path / "sets").glob("chats-*/record.json"))
@@ -60,7 +60,7 @@ def test_it_is_named_and_its_message_is_withheld(tmp_path, method):
 def test_what_it_tells_the_user_to_fix_is_shown(tmp_path):
     source = FailingSource(name="chats", fails_in="first chunk", error=InputError)
     with pytest.raises(InputError, match=QUOTED):
-        freeze(source, tmp_path)
+        freeze_source(source, tmp_path)
 
 
 class NonTableSource(FailingSource):
@@ -71,4 +71,4 @@ class NonTableSource(FailingSource):
 
 def test_a_chunk_that_is_no_table_does_not_end_the_set(tmp_path):
     with pytest.raises(InputError, match="'chats' must yield tables of pyarrow; got NoneType"):
-        freeze(NonTableSource(name="chats", fails_in=""), tmp_path)
+        freeze_source(NonTableSource(name="chats", fails_in=""), tmp_path)

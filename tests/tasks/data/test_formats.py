@@ -220,7 +220,7 @@ def test_whole_scores_that_would_become_equal_are_refused(tmp_path, written):
         scores = pd.DataFrame({"id": ["a", "b"], "prediction": [3, largest]})
         scores.to_csv(path, index=False) if written == "csv" else scores.to_parquet(path)
         if not is_refused:
-            assert ScoreColumns().read(path, allow_missing=False).tolist() == [3, largest]
+            assert ScoreColumns().read_scores(path, allow_missing=False).tolist() == [3, largest]
             continue
         with pytest.raises(InputError, match=r"below 2\^53 in size.*column prediction"):
-            ScoreColumns().read(path, allow_missing=False)
+            ScoreColumns().read_scores(path, allow_missing=False)

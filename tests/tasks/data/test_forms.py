@@ -15,9 +15,9 @@ from biasgate.tasks.common.settings import Settings
 from biasgate.tasks.common.yaml_files import load_yaml
 from biasgate.tasks.counting.settings import CountFile
 from biasgate.tasks.counting.shards import counted_shard
-from biasgate.tasks.data.freezing import freeze
+from biasgate.tasks.data.freezing import freeze_source
 from biasgate.tasks.data.identity_names import check_identity_names
-from biasgate.tasks.data.plain_columns import hint_for_forms, normalize_value
+from biasgate.tasks.data.plain_columns import normalize_value, suggest_id_form
 from biasgate.tasks.data.scores import ScoreColumns
 from biasgate.tasks.evidence.choose import choose_rows
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
@@ -84,7 +84,7 @@ def test_a_line_break_in_a_text_without_quotes_is_named(tmp_path, line_break, co
     )
     (tmp_path / "t.csv").write_text(text, newline="")
     with pytest.raises(InputError) as error:
-        freeze(make_source(tmp_path / "t.csv"), tmp_path / "store")
+        freeze_source(make_source(tmp_path / "t.csv"), tmp_path / "store")
     assert f"{'row 0 has 2' if columns[1] == 'text' else 'row 1 has 1'} field" in str(error.value)
     assert "quoting=csv.QUOTE_NONNUMERIC" in str(error.value)
     assert "secret" not in str(error.value)
@@ -93,7 +93,7 @@ def test_a_line_break_in_a_text_without_quotes_is_named(tmp_path, line_break, co
 def test_the_remedy_for_torn_rows_works(tmp_path):
     rows = ROWS.assign(text=["a\rb", "a\nb", "a\r\nb", *ROWS["text"][3:]])
     rows.to_csv(tmp_path / "t.csv", index=False, quoting=csv.QUOTE_NONNUMERIC)
-    frozen = freeze(make_source(tmp_path / "t.csv"), tmp_path / "store")
+    frozen = freeze_source(make_source(tmp_path / "t.csv"), tmp_path / "store")
     assert frozen.column("text").to_pylist() == rows["text"].tolist()
 
 
@@ -101,7 +101,7 @@ def test_a_torn_row_whose_pieces_could_be_rows_is_refused(tmp_path):
     # Without the check, "1" would be the label of a comment with the id "b".
     (tmp_path / "t.csv").write_text("id,label,text,gay\n1,0,x,1\n2,0.5,a\nb,1\n3,1,y,1\n")
     with pytest.raises(InputError, match="row 1 has 3 fields, the header 4"):
-        freeze(make_source(tmp_path / "t.csv"), tmp_path / "store")
+        freeze_source(make_source(tmp_path / "t.csv"), tmp_path / "store")
 
 
 def test_empty_cells_at_the_end_are_no_torn_rows(tmp_path):
@@ -118,8 +118,9 @@ def test_decimal_commas_are_read_where_they_are_announced(tmp_path, form):
     rows = ROWS.assign(label=comma, score=comma)
     frozen = freeze_rows(tmp_path, rows, decimal=",")
     assert frozen.column("label").to_pylist() == ROWS["label"].tolist()
-    read = ScoreColumns(score="score", decimal=",").read(tmp_path / "t.csv", allow_missing=False)
-    assert read.tolist() == ROWS["label"].tolist()
+    columns = ScoreColumns(score="score", decimal=",")
+    scores = columns.read_scores(tmp_path / "t.csv", allow_missing=False)
+    assert scores.tolist() == ROWS["label"].tolist()
     mixed = rows.assign(label=["0.5", *comma[1:]])
     with pytest.raises(InputError, match="must have a decimal comma, not a point"):
         freeze_rows(tmp_path, mixed, decimal=",")
@@ -272,7 +273,7 @@ def test_ids_that_differ_in_their_form_alone_are_said_to(tmp_path, in_set, in_fi
 
 
 def test_other_ids_get_no_hint_about_their_form():
-    assert hint_for_forms(["1", "a"], ["2", "b"]) == ""
+    assert suggest_id_form(["1", "a"], ["2", "b"]) == ""
 
 
 @given(st.integers(-(10**15), 10**15), st.integers(0, 3), st.integers(0, 3))

@@ -15,7 +15,7 @@ from support.hub import COMMIT, serving
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data import download, huggingface
-from biasgate.tasks.data.freezing import SOURCES, check_source, freeze
+from biasgate.tasks.data.freezing import SOURCES, check_source, freeze_source
 
 COMMENTS = [f"comment {n}" for n in range(8)]
 OTHER = "f" * 40
@@ -62,20 +62,20 @@ def read_values(frozen, column):
 
 
 def test_parquet_files_become_one_set_in_their_order(files):
-    frozen = freeze(make_source(files, parquet=["0.parquet", "1.parquet"]), files / "store")
+    frozen = freeze_source(make_source(files, parquet=["0.parquet", "1.parquet"]), files / "store")
     assert read_values(frozen, "text") == COMMENTS
     assert read_values(frozen, "identity/gay") == [0.0, 1.0] * 4
 
 
 def test_row_numbers_go_on_in_the_next_file(files):
     chosen = make_source(files, parquet=["0.parquet", "1.parquet"], id="row_number")
-    assert read_values(freeze(chosen, files / "store"), "id") == [str(n) for n in range(8)]
+    assert read_values(freeze_source(chosen, files / "store"), "id") == [str(n) for n in range(8)]
 
 
 def test_the_order_of_the_files_counts_where_it_numbers_the_rows(files):
     store = files / "store"
     frozen, other = (
-        freeze(make_source(files, parquet=names, id="row_number"), store)
+        freeze_source(make_source(files, parquet=names, id="row_number"), store)
         for names in (["0.parquet", "1.parquet"], ["1.parquet", "0.parquet"])
     )
     assert frozen.digest != other.digest
@@ -84,14 +84,18 @@ def test_the_order_of_the_files_counts_where_it_numbers_the_rows(files):
 def test_files_of_the_same_name_are_both_read(files):
     (files / "a").mkdir()
     (files / "1.parquet").rename(files / "a" / "0.parquet")
-    frozen = freeze(make_source(files, parquet=["0.parquet", "a/0.parquet"]), files / "store")
+    frozen = freeze_source(
+        make_source(files, parquet=["0.parquet", "a/0.parquet"]), files / "store"
+    )
     assert frozen.n_rows == 8
     assert len(frozen.record["source"]["files"]) == 2
 
 
 def test_a_part_is_chosen_by_the_text(files):
     parts = [
-        freeze(make_source(files, parquet=["0.parquet", "1.parquet"], part=part), files / "store")
+        freeze_source(
+            make_source(files, parquet=["0.parquet", "1.parquet"], part=part), files / "store"
+        )
         for part in ("train", "test")
     ]
     assert sorted(read_values(parts[0], "text") + read_values(parts[1], "text")) == COMMENTS
@@ -102,16 +106,16 @@ def test_a_file_at_an_address_is_read_if_its_digest_is_as_written(files, monkeyp
     with serving(files, "acme/chats", kind="datasets") as hub:
         address = f"{hub.url}/datasets/acme/chats/resolve/{COMMIT}/0.parquet"
         pinned = {"url": address, "sha256": compute_sha256(files / "0.parquet")}
-        assert freeze(make_source(parquet=[pinned]), files / "store").n_rows == 5
+        assert freeze_source(make_source(parquet=[pinned]), files / "store").n_rows == 5
         with pytest.raises(InputError, match="must have SHA-256 0000"):
-            freeze(make_source(parquet=[pinned | {"sha256": "0" * 64}]), files / "store")
-    assert freeze(make_source(parquet=[pinned]), files / "store").n_rows == 5
+            freeze_source(make_source(parquet=[pinned | {"sha256": "0" * 64}]), files / "store")
+    assert freeze_source(make_source(parquet=[pinned]), files / "store").n_rows == 5
 
 
 def test_a_local_file_of_another_digest_is_refused(files):
     pinned = {"path": "0.parquet", "sha256": "0" * 64}
     with pytest.raises(InputError, match="It is a different file"):
-        freeze(make_source(files, parquet=[pinned]), files / "store")
+        freeze_source(make_source(files, parquet=[pinned]), files / "store")
 
 
 def test_a_missing_column_is_refused_by_the_check(files):
@@ -180,7 +184,7 @@ LOCAL = {"folder": "repo", "split": "test", "label_values": {"toxic": 1, "nontox
 
 
 def freeze_repository(repository, store, **options):
-    return freeze(make_source(repository.parent, **LOCAL | options), store)
+    return freeze_source(make_source(repository.parent, **LOCAL | options), store)
 
 
 def read_mtimes(store):
@@ -255,7 +259,7 @@ def test_a_repository_that_cannot_be_trusted_or_read_is_refused(tmp_path, files,
     (tmp_path / "out.csv").write_text(CSV)
     write_repository(tmp_path, **files)
     with pytest.raises(InputError, match=message) as refused:
-        freeze(make_source(tmp_path, folder="repo", split="test"), tmp_path / "store")
+        freeze_source(make_source(tmp_path, folder="repo", split="test"), tmp_path / "store")
     assert "secretword" not in str(refused.value)
 
 
@@ -263,9 +267,9 @@ def freeze_from_hub(hub, folder, **options):
     """Freeze in a new process, since `datasets` reads the hub's address when it is imported."""
     code = (
         "import sys, yaml; from pathlib import Path\n"
-        "from biasgate.tasks.data.freezing import SOURCES, freeze\n"
+        "from biasgate.tasks.data.freezing import SOURCES, freeze_source\n"
         "options = yaml.safe_load(sys.argv[1])\n"
-        "print(freeze(SOURCES.validate_python(options), Path('store')).digest)"
+        "print(freeze_source(SOURCES.validate_python(options), Path('store')).digest)"
     )
     content = yaml.safe_dump(OPTIONS | HUB | {"label_values": LOCAL["label_values"]} | options)
     done = subprocess.run(

@@ -9,7 +9,7 @@ from bias_metrics.metrics import SUBGROUP_METRICS, list_changed_metrics
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.columns import conform_rows
 from biasgate.tasks.data.freezing import SOURCES
-from biasgate.tasks.data.identity_names import MAX_NAME_LENGTH, check_identity_names, metric_name
+from biasgate.tasks.data.identity_names import MAX_NAME_LENGTH, check_identity_names, sanitize_name
 from biasgate.tasks.tracking.log_runs import count_keys
 
 KEYS = [
@@ -25,7 +25,7 @@ KEYS = [
 def test_a_name_that_is_accepted_can_be_logged(name):
     check_identity_names([name])
     for key in KEYS:
-        _validate_metric_name(f"{key}/{metric_name(name)}")
+        _validate_metric_name(f"{key}/{sanitize_name(name)}")
 
 
 def test_the_limit_is_as_long_as_mlflow_allows():

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from support.tables import table_source
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.data.freezing import freeze
+from biasgate.tasks.data.freezing import freeze_source
 
 LISTS = [["muslim", "gay"], [], ["gay", "deaf"], None]
 EXPECTED = {"muslim": [1.0, 0.0, 0.0, None], "gay": [1.0, 0.0, 1.0, None]}
@@ -36,7 +36,9 @@ def freeze_cells(folder, cells, **options):
 def freeze_file(path, **options):
     named = {"column": "groups", "names": ["muslim", "gay"]}
     named |= {key: options.pop(key) for key in ("names", "separator") if key in options}
-    return freeze(table_source(path, **{"identities": named} | options), path.parent / "store")
+    return freeze_source(
+        table_source(path, **{"identities": named} | options), path.parent / "store"
+    )
 
 
 def read_mentions(frozen):

@@ -3,7 +3,7 @@ import json
 import pandas as pd
 import pytest
 
-from biasgate.tasks.data.freezing import SOURCES, freeze
+from biasgate.tasks.data.freezing import SOURCES, freeze_source
 from biasgate.tasks.data.near_words import NearTerms, stem_word
 from biasgate.tasks.data.terms import TermMatcher
 from biasgate.tasks.measuring.cautions import warn_of_other_forms
@@ -61,7 +61,7 @@ def test_the_warning_names_identities_whose_other_forms_are_frequent(tmp_path):
     rows.to_csv(tmp_path / "rows.csv", index=False)
     settings = {"name": "rows", "source": "table", "path": tmp_path / "rows.csv", "text": "text"}
     terms = {"muslim": ["muzułmanin"], "women": ["kobieta", "kobiety"]}
-    frozen = freeze(SOURCES.validate_python(settings | {"terms": terms}), tmp_path / "store")
+    frozen = freeze_source(SOURCES.validate_python(settings | {"terms": terms}), tmp_path / "store")
     near_terms = {k: NearTerms(**counts) for k, counts in frozen.record["near_terms"].items()}
     warning = warn_of_other_forms(near_terms)
     assert "muslim in 5 comments (found in 5 of 20), such as muzułmanach (5)" in warning

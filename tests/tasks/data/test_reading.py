@@ -33,7 +33,7 @@ def read_rows(path, size=100):
     """Read id, text and label with the converters of the sources."""
     rows = []
     for chunk in read_chunks(path, ["id", "text", "label"], size):
-        ids = reading.to_ids(chunk, "id")
+        ids = reading.convert_ids(chunk, "id")
         text = reading.convert_texts(chunk, "text", ids)
         label = reading.convert_fractions(chunk, "label", ids, nullable=False)
         rows += zip(ids.to_pylist(), text.to_pylist(), label.to_pylist(), strict=True)
@@ -165,12 +165,12 @@ def read_parquet_chunk(tmp_path, **columns):
 def test_ids_that_are_fractions_are_refused(tmp_path):
     chunk = read_parquet_chunk(tmp_path, id=[1.0, 2.0])
     with pytest.raises(InputError, match=r"whole numbers or text; got double .*column id\)"):
-        reading.to_ids(chunk, "id")
+        reading.convert_ids(chunk, "id")
 
 
 def test_a_missing_text_is_refused_and_an_empty_one_is_not(tmp_path):
     chunk = read_parquet_chunk(tmp_path, id=[1, 2], text=["", None])
-    ids = reading.to_ids(chunk, "id")
+    ids = reading.convert_ids(chunk, "id")
     with pytest.raises(InputError, match=r"a text must not be missing .*row 1, id 2\)"):
         reading.convert_texts(chunk, "text", ids)
 
@@ -178,14 +178,14 @@ def test_a_missing_text_is_refused_and_an_empty_one_is_not(tmp_path):
 def test_a_text_column_of_numbers_is_refused(tmp_path):
     chunk = read_parquet_chunk(tmp_path, id=[1], text=[3])
     with pytest.raises(InputError, match="texts must be strings; got int64"):
-        reading.convert_texts(chunk, "text", reading.to_ids(chunk, "id"))
+        reading.convert_texts(chunk, "text", reading.convert_ids(chunk, "id"))
 
 
 @pytest.mark.parametrize("value", ["", None])
 def test_a_missing_cluster_is_refused(tmp_path, value):
     chunk = read_parquet_chunk(tmp_path, id=[1, 2], thread=["t", value])
     with pytest.raises(InputError, match=r"a value must not be missing .*row 1, id 2\)"):
-        reading.convert_names(chunk, "thread", reading.to_ids(chunk, "id"))
+        reading.convert_names(chunk, "thread", reading.convert_ids(chunk, "id"))
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_row_numbers_start_at_zero_and_go_on(tmp_path):
     path = tmp_path / "data.parquet"
     pd.DataFrame({"x": range(5)}).to_parquet(path)
     chunks = read_chunks(path, ["x"], 2)
-    ids = [reading.to_ids(chunk, reading.ROW_NUMBER).to_pylist() for chunk in chunks]
+    ids = [reading.convert_ids(chunk, reading.ROW_NUMBER).to_pylist() for chunk in chunks]
     assert ids == [["0", "1"], ["2", "3"], ["4"]]
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.data.freezing import SOURCES, freeze
+from biasgate.tasks.data.freezing import SOURCES, freeze_source
 from biasgate.tasks.data.hashed_parts import draw_sample
 
 
@@ -88,8 +88,8 @@ def make_source(path, **options):
 
 
 def test_a_frozen_sample_records_the_rows_of_the_whole_set(tmp_path, comments):
-    whole = freeze(make_source(comments), tmp_path / "store")
-    sample = freeze(make_source(comments, sample=20), tmp_path / "store")
+    whole = freeze_source(make_source(comments), tmp_path / "store")
+    sample = freeze_source(make_source(comments, sample=20), tmp_path / "store")
     assert (whole.n_rows, whole.sampled_from) == (100, None)
     assert (sample.n_rows, sample.sampled_from) == (20, 100)
     assert sample.digest != whole.digest
@@ -97,8 +97,8 @@ def test_a_frozen_sample_records_the_rows_of_the_whole_set(tmp_path, comments):
 
 
 def test_a_sample_of_all_rows_is_the_whole_set(tmp_path, comments):
-    whole = freeze(make_source(comments), tmp_path / "store")
-    same = freeze(make_source(comments, sample=100), tmp_path / "store")
+    whole = freeze_source(make_source(comments), tmp_path / "store")
+    same = freeze_source(make_source(comments, sample=100), tmp_path / "store")
     assert (same.digest, same.sampled_from) == (whole.digest, None)
 
 
@@ -110,4 +110,4 @@ def test_a_list_of_phrases_is_not_sampled(comments):
 def test_a_set_without_rows_is_refused_as_without_a_sample(tmp_path, comments):
     comments.write_text(comments.read_text("utf-8").splitlines()[0] + "\n", "utf-8")
     with pytest.raises(InputError, match="must have rows"):
-        freeze(make_source(comments, sample=20), tmp_path / "store")
+        freeze_source(make_source(comments, sample=20), tmp_path / "store")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from biasgate.tasks.data.scripts import fold_characters, folded
+from biasgate.tasks.data.scripts import fold_characters, fold_text
 from biasgate.tasks.data.terms import TermMatcher
 
 
@@ -172,7 +172,7 @@ TEXTS = st.text(LETTERS, max_size=12)
 def test_the_normal_form_is_that_of_its_parts(text):
     parts = fold_characters(text)
     assert len(parts) == len(text)
-    assert "".join(parts) == folded(text)
+    assert "".join(parts) == fold_text(text)
 
 
 WORDS = ["frau", "frauen", "schwarze frau", "女人", "黑女人", "nv人", "يهود", "اليهود", "*haus"]
@@ -183,10 +183,10 @@ PIECES = [*WORDS, "ال", "و", "frauenhaus", " ", "schwarze", "x", "人", ".", 
 def test_words_alone_are_found_as_patterns_find_them(pieces, spaced):
     text = (" " if spaced else "").join(pieces)
     matcher = TermMatcher({word: [word] for word in WORDS}, "overlap")
-    by_pattern = [bool(term.pattern.search(folded(text))) for term in matcher._owners]
+    by_pattern = [bool(term.pattern.search(fold_text(text))) for term in matcher._owners]
     assert matcher.mentions([text])[0].tolist() == by_pattern
     longest = TermMatcher({word: [word] for word in WORDS})
-    spans = longest._scanner.find_spans(folded(text))
+    spans = longest._scanner.find_spans(fold_text(text))
     owners = {owner for term, _ in spans for owner in longest._owners[term]}
     assert set(np.flatnonzero(longest.mentions([text])[0])) == owners
 
@@ -194,6 +194,6 @@ def test_words_alone_are_found_as_patterns_find_them(pieces, spaced):
 def test_a_swap_keeps_what_stands_around_a_term_in_every_script():
     rng = np.random.default_rng(0)
     matcher = TermMatcher({"a": ["女人", "يهود", "judío"], "b": ["黑人", "سود", "negro"]})
-    assert matcher.swapped("ＡＢ女人！ﬁ", rng) == "ＡＢ黑人！ﬁ"
-    assert matcher.swapped("قال اليَهُود.", rng) == "قال السود."
-    assert matcher.swapped("ﬁ JUDI\u0301O ﬁ", rng) == "ﬁ NEGRO ﬁ"
+    assert matcher.swap_terms("ＡＢ女人！ﬁ", rng) == "ＡＢ黑人！ﬁ"
+    assert matcher.swap_terms("قال اليَهُود.", rng) == "قال السود."
+    assert matcher.swap_terms("ﬁ JUDI\u0301O ﬁ", rng) == "ﬁ NEGRO ﬁ"

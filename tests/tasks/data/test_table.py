@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from bias_metrics import evaluate_bias
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.data.freezing import SOURCES, freeze
+from biasgate.tasks.data.freezing import SOURCES, freeze_source
 
 FRAME = pd.DataFrame(
     {
@@ -31,7 +31,7 @@ def make_source(path, **options):
 @pytest.fixture
 def freeze_frame(tmp_path):
     FRAME.to_csv(tmp_path / "t.csv", index=False)
-    return lambda name="t.csv", **options: freeze(
+    return lambda name="t.csv", **options: freeze_source(
         make_source(tmp_path / name, **options), tmp_path / "store"
     )
 
@@ -88,7 +88,7 @@ def test_the_parts_of_a_split_are_disjoint_complete_and_stable(tmp_path, text):
 
     def read_ids(name, split):
         options = {"identities": ["m"], "text": text, "split": split, "test_fraction": 0.3}
-        frozen = freeze(make_source(tmp_path / name, **options), tmp_path / "store")
+        frozen = freeze_source(make_source(tmp_path / name, **options), tmp_path / "store")
         return set(read_values(frozen, "id"))
 
     train, test = read_ids("t.parquet", "train"), read_ids("t.parquet", "test")
@@ -102,7 +102,7 @@ def test_rows_of_the_same_text_fall_into_the_same_part(tmp_path):
     pd.DataFrame(
         {"key": range(200), "comment": [f"t {n // 2}" for n in range(200)], "toxicity": 0.5, "m": 0}
     ).to_parquet(tmp_path / "t.parquet")
-    frozen = freeze(
+    frozen = freeze_source(
         make_source(tmp_path / "t.parquet", identities=["m"], split="test"), tmp_path / "s"
     )
     ids = set(map(int, read_values(frozen, "id")))
@@ -167,7 +167,7 @@ def test_the_identity_rows_of_the_civil_comments_test_freeze_whole(tmp_path, rea
     path = real_data / "civil_comments_test_identities.parquet"
     names = [name for name in pq.read_schema(path).names if name not in {"id", "toxicity"}]
     chosen = make_source(path, id="id", label="toxicity", text=None, identities=names)
-    frozen = freeze(chosen, tmp_path / "store")
+    frozen = freeze_source(chosen, tmp_path / "store")
     assert frozen.n_rows == 42_870
     assert len(frozen.identities) == 9
     labels = frozen.column("label").to_numpy()
@@ -175,7 +175,7 @@ def test_the_identity_rows_of_the_civil_comments_test_freeze_whole(tmp_path, rea
     as_csv = tmp_path / "as.csv"
     pyarrow.csv.write_csv(pq.read_table(path), as_csv)
     again = make_source(as_csv, id="id", label="toxicity", text=None, identities=names)
-    assert freeze(again, tmp_path / "store").digest == frozen.digest
+    assert freeze_source(again, tmp_path / "store").digest == frozen.digest
 
 
 def test_the_published_perspective_results_are_reproduced_to_a_millionth(tmp_path, real_data):
@@ -193,7 +193,7 @@ def test_the_published_perspective_results_are_reproduced_to_a_millionth(tmp_pat
         matching="overlap",
         cluster="template",
     )
-    frozen = freeze(chosen, tmp_path / "store")
+    frozen = freeze_source(chosen, tmp_path / "store")
     assert (frozen.n_rows, len(frozen.identities)) == (30_240, 51)
     y_true = frozen.column("label").to_numpy() >= 0.5
     subgroups = {

@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline, make_union
 from bias_metrics import evaluate_bias
 from biasgate.tasks.data import phrases
 from biasgate.tasks.data.evaluation_set import IDENTITY, ROWS
-from biasgate.tasks.data.freezing import SOURCES, freeze
+from biasgate.tasks.data.freezing import SOURCES, freeze_source
 
 PLANTED = ["gay", "muslim"]
 EVERY_FRAME = phrases.TRAIN_FRAMES + phrases.TEST_FRAMES
@@ -32,10 +32,10 @@ def make_bias(strength, terms=PLANTED):
 
 
 def test_a_seed_always_gives_the_same_set(tmp_path):
-    first = freeze(make_source(seed=7), tmp_path / "a")
-    second = freeze(make_source(seed=7), tmp_path / "b")
+    first = freeze_source(make_source(seed=7), tmp_path / "a")
+    second = freeze_source(make_source(seed=7), tmp_path / "b")
     assert first.digest == second.digest
-    assert first.digest != freeze(make_source(seed=8), tmp_path / "a").digest
+    assert first.digest != freeze_source(make_source(seed=8), tmp_path / "a").digest
 
 
 def test_a_seed_means_the_same_sentences_on_every_machine_and_in_every_release():
@@ -48,7 +48,7 @@ def test_a_seed_means_the_same_sentences_on_every_machine_and_in_every_release()
 
 
 def test_the_frozen_set_has_the_columns_of_an_evaluation_set(tmp_path):
-    frozen = freeze(make_source(terms=["gay", "deaf"], rows_per_term=60), tmp_path)
+    frozen = freeze_source(make_source(terms=["gay", "deaf"], rows_per_term=60), tmp_path)
     identities = ["identity/gay", "identity/deaf"]
     assert frozen.columns == ["id", "text", "label", "cluster", *identities, "terms"]
     assert frozen.terms == [("gay", ["gay"]), ("deaf", ["deaf"])]
@@ -194,12 +194,12 @@ def test_a_stronger_bias_turns_more_of_the_same_labels():
 
 
 def test_strength_zero_is_the_balanced_set(tmp_path):
-    honest = freeze(make_source(part="train"), tmp_path)
-    unplanted = freeze(make_source(part="train", planted_bias=make_bias(0)), tmp_path)
+    honest = freeze_source(make_source(part="train"), tmp_path)
+    unplanted = freeze_source(make_source(part="train", planted_bias=make_bias(0)), tmp_path)
     assert honest.digest == unplanted.digest
     assert (
         honest.digest
-        != freeze(make_source(part="train", planted_bias=make_bias(0.1)), tmp_path).digest
+        != freeze_source(make_source(part="train", planted_bias=make_bias(0.1)), tmp_path).digest
     )
 
 

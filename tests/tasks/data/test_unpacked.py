@@ -10,7 +10,7 @@ import pytest
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data import chunks, unpacked
-from biasgate.tasks.data.chunks import file_columns, read_chunks
+from biasgate.tasks.data.chunks import read_chunks, read_column_names
 
 REFUSED = "50 times the size of the compressed file; it has more. If that is right, unpack it"
 ROW = {"bomb.csv.gz": b"1,0\n", "bomb.jsonl.gz": b'{"id": 1, "label": 0}\n'}
@@ -42,7 +42,7 @@ def test_one_endless_line_is_refused_before_it_fills_memory(tmp_path, monkeypatc
     tracemalloc.start()
     try:
         with pytest.raises(InputError, match=REFUSED):
-            file_columns(tmp_path / name)
+            read_column_names(tmp_path / name)
         assert tracemalloc.get_traced_memory()[1] < 30_000_000
     finally:
         tracemalloc.stop()
@@ -90,7 +90,7 @@ def test_a_header_of_two_million_columns_is_refused_before_it_fills_memory(tmp_p
     tracemalloc.start()
     try:
         with pytest.raises(InputError, match=r"at most 10,000 columns; it has .* or more. Write"):
-            file_columns(path)
+            read_column_names(path)
         assert tracemalloc.get_traced_memory()[1] < 100_000_000
     finally:
         tracemalloc.stop()

@@ -12,7 +12,7 @@ from bias_metrics import error_rates, threshold_report
 from biasgate.tasks.counting.settings import CountFile
 from biasgate.tasks.counting.shards import counted_shard
 from biasgate.tasks.data.columns import conform_rows
-from biasgate.tasks.data.freezing import SOURCES, freeze
+from biasgate.tasks.data.freezing import SOURCES, freeze_source
 from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.evidence.join import write_evidence
 from biasgate.tasks.mitigating.rows import TrainingRows, read_rows
@@ -80,7 +80,7 @@ def make_source(path, **options):
 @pytest.mark.parametrize("written_file", FILES, indirect=True)
 def test_labels_identities_and_scores_are_cut_alike(written_file, cut, tmp_path):
     settings = make_source(written_file, label_threshold=cut, identity_threshold=cut)
-    rows = freeze(settings, tmp_path / "store")
+    rows = freeze_source(settings, tmp_path / "store")
     scores = {
         "name": "m",
         "kind": "scores",
@@ -119,7 +119,7 @@ def test_training_labels_and_mentions_are_cut_alike(written_file, tmp_path):
     settings = make_source(written_file, label_threshold=0.7, identity_threshold=0.3)
     options = {"name": "m", "kind": "tfidf", "train_on": settings}
     candidate = CANDIDATES.validate_python(options)
-    rows = freeze(settings, tmp_path / "store")
+    rows = freeze_source(settings, tmp_path / "store")
     toxic, gay = build_frame()["toxicity"] >= 0.7, build_frame()["gay"] >= 0.3
     assert candidate.training_labels(rows).tolist() == toxic.tolist()
     training = TrainingRows.of(settings, read_rows(settings))

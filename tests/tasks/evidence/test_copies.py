@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from biasgate.tasks.data.freezing import SOURCES, freeze
-from biasgate.tasks.data.same_texts import normal_form
+from biasgate.tasks.data.freezing import SOURCES, freeze_source
+from biasgate.tasks.data.same_texts import normalize_text
 from biasgate.tasks.evidence.choose import choose_rows, cluster_codes
 from biasgate.tasks.measuring.cautions import on_copies
 
@@ -23,7 +23,7 @@ def frozen(folder, texts, **columns):
     pd.DataFrame(table | {"text": texts} | columns).to_parquet(folder / "t.parquet")
     options = {"text": "text", "identities": ["gay"]} | {name: name for name in columns}
     source = {"name": "t", "source": "table", "path": folder / "t.parquet"} | options
-    return freeze(SOURCES.validate_python(source), folder / "store")
+    return freeze_source(SOURCES.validate_python(source), folder / "store")
 
 
 def texts_of(n_different):
@@ -57,11 +57,11 @@ def test_a_text_in_another_form_is_a_copy(tmp_path, form):
 
 @given(st.text())
 def test_the_normal_form_is_that_of_itself_and_of_its_other_forms(text):
-    form = normal_form(text)
-    assert normal_form(form) == form
+    form = normalize_text(text)
+    assert normalize_text(form) == form
     for other in ("NFC", "NFD", "NFKC", "NFKD"):
-        assert normal_form(unicodedata.normalize(other, text)) == form
-    assert normal_form(f" {text}\r\n") == form
+        assert normalize_text(unicodedata.normalize(other, text)) == form
+    assert normalize_text(f" {text}\r\n") == form
     if text.isascii():
         assert form == " ".join(text.lower().split())
 

@@ -11,7 +11,7 @@ import pytest
 
 from biasgate.tasks.common.arrow_arrays import give_back_memory
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.data.freezing import SOURCES, freeze
+from biasgate.tasks.data.freezing import SOURCES, freeze_source
 from biasgate.tasks.evidence import bounds
 from biasgate.tasks.evidence.file import FILE, RECORD, EvidenceFile
 from biasgate.tasks.evidence.join import gather_evidence, write_evidence
@@ -45,7 +45,7 @@ def frozen(table, tmp_path):
     table.assign(other=table["prediction"] / 2).to_csv(path, index=False)
     options = {"name": "rows", "source": "table", "path": path, "identities": ["gay"]}
     source = SOURCES.validate_python(options | {"slices": ["short"], "cluster": "thread"})
-    return source, freeze(source, tmp_path / "store")
+    return source, freeze_source(source, tmp_path / "store")
 
 
 @pytest.fixture

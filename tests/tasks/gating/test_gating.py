@@ -15,7 +15,7 @@ from bias_metrics import compare_bias, evaluate_bias
 from bias_metrics.gate import Lack
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import write_json
-from biasgate.tasks.data.freezing import SOURCES, freeze
+from biasgate.tasks.data.freezing import SOURCES, freeze_source
 from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.policy_check import (
@@ -255,7 +255,7 @@ def test_a_frozen_set_is_asked_for_what_the_policy_names(tmp_path):
     (tmp_path / "rows.csv").write_text("id,label,gay,short\na,1,1,1\nb,0,1,0\nc,1,0,1\nd,0,0,0\n")
     options = {"source": "table", "path": tmp_path / "rows.csv", "slices": ["short"]}
     source = SOURCES.validate_python(options | {"name": "rows", "identities": ["gay"]})
-    folder = str(freeze(source, tmp_path / "store").folder)
+    folder = str(freeze_source(source, tmp_path / "store").folder)
     short = FLOOR | {"slice": "short"}
     check_policy.fn(policy_of(short), source, folder)
     with pytest.raises(InputError, match=r"got 'martian' \(known: gay\)"):

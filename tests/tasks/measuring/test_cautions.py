@@ -10,7 +10,7 @@ from support.partial import partial
 
 from bias_metrics import evaluate_bias
 from bias_metrics.parts import DominantUnits
-from biasgate.tasks.data.freezing import SOURCES, freeze
+from biasgate.tasks.data.freezing import SOURCES, freeze_source
 from biasgate.tasks.measuring.cautions import (
     cautions,
     on_dominant_units,
@@ -191,10 +191,10 @@ def test_a_frozen_table_records_the_terms_that_no_text_holds(tmp_path, matching)
     settings = {"name": "rows", "source": "table", "path": tmp_path / "rows.csv", "text": "text"}
     terms = {"gay": ["gay", "gays"], "deaf": ["deaf"], "blind": ["blind"]}
     source = SOURCES.validate_python(settings | {"terms": terms, "matching": matching})
-    frozen = freeze(source, tmp_path / "store")
+    frozen = freeze_source(source, tmp_path / "store")
     assert frozen.record["unmatched_terms"] == {"gay": ["gays"], "blind": ["blind"]}
 
 
 def test_templates_match_their_own_terms(tmp_path):
     source = SOURCES.validate_python({"name": "t", "source": "templates", "rows_per_term": 24})
-    assert freeze(source, tmp_path).record["unmatched_terms"] == {}
+    assert freeze_source(source, tmp_path).record["unmatched_terms"] == {}

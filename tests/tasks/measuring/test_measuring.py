@@ -16,7 +16,7 @@ from support.partial import partial
 from bias_metrics import evaluate_bias
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.plain import plain
-from biasgate.tasks.data.freezing import SOURCES, freeze
+from biasgate.tasks.data.freezing import SOURCES, freeze_source
 from biasgate.tasks.evidence.file import FILE
 from biasgate.tasks.evidence.join import write_evidence
 from biasgate.tasks.measuring.cautions import warn_of_misjoin
@@ -62,7 +62,7 @@ def measure(tmp_path):
         settings = {"name": "rows", "source": "table", "path": path}
         missing = {key: options.pop(key) for key in ["allow_missing"] if key in options}
         source = SOURCES.validate_python(settings | {"identities": ["gay", "muslim"]} | options)
-        rows = freeze(source, tmp_path / "store")
+        rows = freeze_source(source, tmp_path / "store")
         file = {"name": "file", "kind": "scores", "path": path} | missing
         candidate = CANDIDATES.validate_python(file)
         scored = score_rows(candidate.open(None), rows, candidate, str(tmp_path / "scores"))

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from biasgate.tasks.data.freezing import SOURCES, freeze
+from biasgate.tasks.data.freezing import SOURCES, freeze_source
 from biasgate.tasks.evidence.file import FILE
 from biasgate.tasks.evidence.join import write_evidence
 from biasgate.tasks.measuring.explaining import explain_bias
@@ -42,7 +42,7 @@ def measured(tmp_path):
         table.to_csv(path, index=False)
         settings = {"name": "rows", "source": "table", "path": path, "text": "text"}
         source = SOURCES.validate_python(settings | {"terms": TERMS} | options)
-        rows = freeze(source, tmp_path / "store")
+        rows = freeze_source(source, tmp_path / "store")
         known = table["id"].isin(rows.column("id").to_pylist())
         table[known].to_csv(tmp_path / "scores.csv", index=False)
         file = {"name": "file", "kind": "scores", "path": tmp_path / "scores.csv"}

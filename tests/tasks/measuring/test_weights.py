@@ -8,7 +8,7 @@ from support.judging import policy_of
 from bias_metrics import Rows, evaluate_bias, evaluate_slices
 from bias_metrics.table import Key
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.data.freezing import SOURCES, freeze
+from biasgate.tasks.data.freezing import SOURCES, freeze_source
 from biasgate.tasks.evidence.choose import choose_rows
 from biasgate.tasks.evidence.file import FILE
 from biasgate.tasks.evidence.join import write_evidence
@@ -57,7 +57,7 @@ def measure(tmp_path, source):
 
     def measure(table, **options):
         chosen = source(table, **options)
-        rows = freeze(chosen, tmp_path / "store")
+        rows = freeze_source(chosen, tmp_path / "store")
         candidate = CANDIDATES.validate_python(
             {"name": "file", "kind": "scores", "path": chosen.path}
         )
@@ -94,7 +94,7 @@ def test_the_pipeline_measures_weighted_rows_as_the_library_does(
 def test_rates_at_a_threshold_are_refused_for_sampling_weights_alone(frame, source, tmp_path):
     rule = {"metric": "fpr_gap", "scope": "each", "ceiling": 0.2, "threshold": "given"}
     chosen = source(frame)
-    folder = str(freeze(chosen, tmp_path / "store").folder)
+    folder = str(freeze_source(chosen, tmp_path / "store").folder)
     repeated = chosen.model_copy(update={"weight_kind": "frequency"})
     check_policy.fn(policy_of(rule), repeated, folder)
     with pytest.raises(InputError, match="not measured for sampling weights, as evaluation set"):
@@ -122,9 +122,9 @@ def test_a_verdict_is_recomputed_from_weighted_evidence(frame, measure, kind):
 
 
 def test_the_digest_covers_the_weights(frame, source, tmp_path):
-    one = freeze(source(frame), tmp_path / "store").digest
+    one = freeze_source(source(frame), tmp_path / "store").digest
     frame.loc[3, "times"] += 1
-    assert freeze(source(frame), tmp_path / "store").digest != one
+    assert freeze_source(source(frame), tmp_path / "store").digest != one
 
 
 def test_a_set_without_weights_is_frozen_as_before(frame, source):
@@ -147,7 +147,7 @@ def test_a_wrong_weight_is_refused_with_its_place(frame, source, tmp_path, value
     frame.loc[7, "times"] = value
     place = rf"{told}.*\(file \S*rows\.csv, column times, row 7, id 7\)"
     with pytest.raises(InputError, match=place):
-        freeze(source(frame), tmp_path / "store")
+        freeze_source(source(frame), tmp_path / "store")
 
 
 def test_a_fraction_is_no_frequency(frame, source, tmp_path):
@@ -155,12 +155,12 @@ def test_a_fraction_is_no_frequency(frame, source, tmp_path):
     frame.loc[7, "times"] = 1.5
     told = r"whole number if `weight_kind` is `frequency`; got 1\.5 \(file .*row 7"
     with pytest.raises(InputError, match=told):
-        freeze(source(frame, weight_kind="frequency"), tmp_path / "store")
+        freeze_source(source(frame, weight_kind="frequency"), tmp_path / "store")
 
 
 def test_fractions_that_are_frozen_already_are_no_frequencies_either(frame, source, tmp_path):
     frame["times"] += 0.5
-    frozen = freeze(source(frame), tmp_path / "store")
+    frozen = freeze_source(source(frame), tmp_path / "store")
     with pytest.raises(InputError, match=r"weights of evaluation set 'rows' .*whole numbers"):
         choose_rows(frozen, source(frame, weight_kind="frequency"))
 
@@ -169,12 +169,12 @@ def test_weights_that_are_all_0_are_refused(frame, source, tmp_path):
     frame["times"] = 0
     told = r"at least one weight must be above 0; all are 0 \(file .*column times\)"
     with pytest.raises(InputError, match=told):
-        freeze(source(frame), tmp_path / "store")
+        freeze_source(source(frame), tmp_path / "store")
 
 
 def test_a_class_of_rows_that_do_not_count_is_refused(frame, source, tmp_path):
     frame.loc[frame["label"] == 1, "times"] = 0
-    frozen = freeze(source(frame), tmp_path / "store")
+    frozen = freeze_source(source(frame), tmp_path / "store")
     with pytest.raises(InputError, match="no positives"):
         choose_rows(frozen, source(frame))
 

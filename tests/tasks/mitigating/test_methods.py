@@ -174,4 +174,4 @@ def test_swap_needs_two_identities():
     ],
 )
 def test_swapped_terms_keep_their_place_and_their_capitals(text, swapped):
-    assert TermMatcher(TERMS).swapped(text, np.random.default_rng(0)) == swapped
+    assert TermMatcher(TERMS).swap_terms(text, np.random.default_rng(0)) == swapped

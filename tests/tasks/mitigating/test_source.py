@@ -4,7 +4,7 @@ import pytest
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.evaluation_set import EvaluationSet
-from biasgate.tasks.data.freezing import SOURCES, freeze
+from biasgate.tasks.data.freezing import SOURCES, freeze_source
 from biasgate.tasks.mitigating.settings import Mitigation
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.training_rows import refuse_training_rows, write_training_rows
@@ -32,30 +32,30 @@ def mitigated(method, **options):
 
 def test_the_same_seed_gives_the_same_digest_and_another_one_another(tmp_path, pool):
     digests = [
-        freeze(mitigated("pool", pool=pool, seed=seed), tmp_path / f"store{at}").digest
+        freeze_source(mitigated("pool", pool=pool, seed=seed), tmp_path / f"store{at}").digest
         for at, seed in enumerate((1, 1, 2))
     ]
     assert digests[0] == digests[1] != digests[2]
 
 
 def test_the_record_says_what_the_method_did(tmp_path, pool):
-    frozen = freeze(mitigated("pool", pool=pool), tmp_path)
+    frozen = freeze_source(mitigated("pool", pool=pool), tmp_path)
     noted = EvaluationSet.load(frozen.folder).record["mitigation"]
     assert noted["report"]["n_added"] > 0
     assert "roses" not in str(frozen.record)
 
 
 def test_another_pool_is_another_set(tmp_path, pool):
-    first = freeze(mitigated("pool", pool=pool), tmp_path)
+    first = freeze_source(mitigated("pool", pool=pool), tmp_path)
     path = tmp_path / "pool.csv"
     path.write_text(path.read_text("utf-8").replace("roses", "trees"), "utf-8")
-    assert freeze(mitigated("pool", pool=pool), tmp_path).digest != first.digest
+    assert freeze_source(mitigated("pool", pool=pool), tmp_path).digest != first.digest
 
 
 def test_evaluating_on_rows_of_the_pool_is_refused(tmp_path, pool):
-    frozen = freeze(mitigated("pool", pool=pool), tmp_path)
+    frozen = freeze_source(mitigated("pool", pool=pool), tmp_path)
     write_training_rows(frozen, tmp_path)
-    whole = freeze(SOURCES.validate_python(pool), tmp_path)
+    whole = freeze_source(SOURCES.validate_python(pool), tmp_path)
     with pytest.raises(InputError, match="was trained on rows of evaluation set 'pool'"):
         refuse_training_rows(tmp_path, whole, "mine", None)
 
@@ -74,11 +74,11 @@ def test_settings_that_cannot_work_are_refused(method, options, message):
 
 def test_an_unknown_identity_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"got gya .known: gay, muslim.. Did you mean 'gay'"):
-        freeze(mitigated("reweight", only=["gya"]), tmp_path)
+        freeze_source(mitigated("reweight", only=["gya"]), tmp_path)
 
 
 def test_a_model_that_does_not_learn_weights_refuses_weighted_rows(tmp_path, monkeypatch):
-    frozen = freeze(mitigated("reweight"), tmp_path)
+    frozen = freeze_source(mitigated("reweight"), tmp_path)
     options = {"name": "t", "kind": "tfidf", "train_on": BASE}
     candidate = CANDIDATES.validate_python(options)
     assert candidate.training_labels(frozen).size == frozen.n_rows

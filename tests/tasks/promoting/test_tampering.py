@@ -160,7 +160,7 @@ def edited_rows(world, *, and_digest=False, **record):
     if and_digest:
         record["file_sha256"] = file_digest(path)
         edit_json(path.with_name("record.json"), lambda content: content.update(record))
-        digest = EvaluationSet.load(path.parent).content_digest()
+        digest = EvaluationSet.load(path.parent).compute_digest()
         edit_json(path.with_name("record.json"), lambda content: content.update(digest=digest))
 
 

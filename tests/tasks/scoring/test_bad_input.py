@@ -9,7 +9,7 @@ from support.comments import ODD
 from support.registered import save_words, workplace_of
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.data.freezing import SOURCES, freeze
+from biasgate.tasks.data.freezing import SOURCES, freeze_source
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.scored import score_rows
 
@@ -28,7 +28,7 @@ def rows(tmp_path_factory):
     pq.write_table(pa.table(columns), folder / "rows.parquet")
     source = {"name": "odd", "source": "table", "text": "comment", "terms": ["word"]}
     source["path"] = folder / "rows.parquet"
-    return freeze(SOURCES.validate_python(source), folder / "store")
+    return freeze_source(SOURCES.validate_python(source), folder / "store")
 
 
 def kept(candidate, rows, folder, model=None):

@@ -114,13 +114,13 @@ def test_a_file_of_scores_binds_the_file_and_a_function_what_there_is(tmp_path):
 def test_a_file_of_scores_that_changes_while_it_is_read_is_found(tmp_path, monkeypatch):
     path = tmp_path / "s.csv"
     path.write_text("id,prediction\n1,0.5\n")
-    original = reading.to_ids
+    original = reading.convert_ids
 
     def exchanging(*arguments):
         path.write_text("id,prediction\n1,0.9\n")
         return original(*arguments)
 
-    monkeypatch.setattr(reading, "to_ids", exchanging)
+    monkeypatch.setattr(reading, "convert_ids", exchanging)
     candidate = CANDIDATES.validate_python({"name": "c", "kind": "scores", "path": path})
     with pytest.raises(CandidateError, match="must not change while they are scored"):
         candidate.open(None)

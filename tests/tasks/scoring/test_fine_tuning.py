@@ -12,7 +12,7 @@ from support.registered import workplace_of
 
 from bias_metrics import roc_auc
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.data.freezing import freeze
+from biasgate.tasks.data.freezing import freeze_source
 from biasgate.tasks.gating.policy import read_policy
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.promoting.rivals import find_rivals
@@ -70,7 +70,7 @@ def candidate(place, *, path="train.csv", fine_tuning=(), **options):
 def trained(place, store, **options):
     settings = candidate(place, **options)
     gateway = Gateway.of_store(place / store)
-    frozen = freeze(settings.train_on, place / store)
+    frozen = freeze_source(settings.train_on, place / store)
     version = train_and_register(settings, frozen, gateway, experiment="e", registered_model=MODEL)
     return SimpleNamespace(version=version, gateway=gateway, settings=settings, store=place / store)
 
@@ -78,7 +78,7 @@ def trained(place, store, **options):
 def fitted(place, tmp_path, **options):
     """Fit alone, without a registry: the folder, and what was logged of each epoch."""
     settings, epochs = candidate(place, **options), []
-    frozen = freeze(settings.train_on, tmp_path / "store")
+    frozen = freeze_source(settings.train_on, tmp_path / "store")
     settings.fit(frozen, tmp_path / "model", lambda metrics, epoch: epochs.append((epoch, metrics)))
     return tmp_path / "model", epochs
 
@@ -138,7 +138,7 @@ def test_the_version_holds_safetensors_and_hashes_of_the_training_rows_but_no_pi
 
 def test_rows_that_it_was_trained_on_are_refused(first):
     pinned = first.settings.model_copy(update={"model": first.version.uri})
-    frozen = freeze(first.settings.train_on, first.store)
+    frozen = freeze_source(first.settings.train_on, first.store)
     message = "'tiny' was trained on rows of evaluation set"
     scorer = pinned.open(Workplace(first.store))
     with pytest.raises(InputError, match=message):
@@ -149,7 +149,7 @@ def test_the_same_training_is_found_again_and_another_one_is_not(place, first):
     again = trained(place, "store")
     assert again.version.uri == first.version.uri
     key = first.version.tags[TRAINING_KEY]
-    frozen = freeze(first.settings.train_on, first.store)
+    frozen = freeze_source(first.settings.train_on, first.store)
     others = [{"fine_tuning": {"seed": 1}}, {"max_tokens": 32}, {"toxic_label": "hate"}]
     for change in others:
         assert candidate(place, **change).training_key(frozen) != key

@@ -25,7 +25,7 @@ BY_LABEL = {"score": "score", "label": "label", "positive_label": "toxic"}
 
 
 def read(path, **columns):
-    return ScoreColumns(**columns).read(path, allow_missing=False)
+    return ScoreColumns(**columns).read_scores(path, allow_missing=False)
 
 
 def lines(path, values):
@@ -236,7 +236,7 @@ def test_a_model_that_answers_with_one_of_several_labels_is_noticed():
 def test_missing_scores_may_have_no_label(tmp_path):
     path = tmp_path / "scores.csv"
     FLAT.assign(score=[None, *CERTAINTY[1:]], label=["", *LABELS[1:]]).to_csv(path, index=False)
-    found = ScoreColumns(**BY_LABEL).read(path, allow_missing=True)
+    found = ScoreColumns(**BY_LABEL).read_scores(path, allow_missing=True)
     assert np.isnan(found.iloc[0])
     np.testing.assert_allclose(found[1:], TOXIC[1:], rtol=0, atol=1e-15)
 

@@ -309,7 +309,7 @@ def test_rows_are_read_from_anywhere_across_row_groups(tmp_path, monkeypatch, st
     monkeypatch.setattr("biasgate.tasks.data.evaluation_set._GROUP_ROWS", 10)
     rows = frozen(tmp_path, range(N))
     wanted = [f"c{i:03}" for i in range(N)][start : start + n_rows]
-    assert rows.rows(["id"], start, n_rows)["id"].to_pylist() == wanted
+    assert rows.read_rows(["id"], start, n_rows)["id"].to_pylist() == wanted
     assert isinstance(rows, EvaluationSet)
 
 

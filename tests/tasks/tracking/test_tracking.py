@@ -8,7 +8,7 @@ from support.judging import given
 from support.made import bias_of, number
 
 from bias_metrics.metrics import SUBGROUP_METRICS
-from biasgate.tasks.data.identity_names import metric_name
+from biasgate.tasks.data.identity_names import sanitize_name
 from biasgate.tasks.records import Value
 from biasgate.tasks.records.bound import Bound
 from biasgate.tasks.scoring.scored_set import ScoresRecord
@@ -57,6 +57,6 @@ def test_the_seconds_of_scoring_are_those_of_the_whole_set_whoever_made_which_pa
 
 
 def test_two_names_that_would_share_a_metric_key_are_refused():
-    assert metric_name("men & boys") == metric_name("men / boys") == "men _ boys"
+    assert sanitize_name("men & boys") == sanitize_name("men / boys") == "men _ boys"
     with pytest.raises(ValueError, match="must give different MLflow keys"):
         metric_keys(*report("men & boys", "men / boys"))
