@@ -308,7 +308,8 @@ class CivilCommentsSource(SourceSettings):
         local = self.model_copy(update={"folder": folder, "url": None})
         # The digest identifies a release, as a mirror may rename the file.
         release_names = {
-            known: PurePosixPath(url).name for url, (_, known) in KNOWN_ARCHIVES.items()
+            known_sha256: PurePosixPath(url).name
+            for url, (_, known_sha256) in KNOWN_ARCHIVES.items()
         }
         local._archive = {"name": release_names.get(digest, archive.name), "sha256": digest}  # noqa: SLF001 - its own class
         return local
@@ -346,8 +347,10 @@ class CivilCommentsSource(SourceSettings):
         empty_splits = [split for split in splits if not seen[split]]
         if _has_split_column(layout) and empty_splits:
             counts = ", ".join(f"{split or '(empty)'} ({n} rows)" for split, n in seen.items())
-            where = place(file=self.files()[0], column="split")
-            msg = f"split {', '.join(empty_splits)} must have rows; the file has {counts} {where}."
+            location = place(file=self.files()[0], column="split")
+            msg = (
+                f"split {', '.join(empty_splits)} must have rows; the file has {counts} {location}."
+            )
             raise InputError(msg)
 
     def measured_identities(self, available: list[str]) -> list[str]:
@@ -385,7 +388,7 @@ class CivilCommentsSource(SourceSettings):
         return self._match_layout(names, self._local_folder)
 
     def _match_layout(
-        self, names: Collection[str], where: Path
+        self, names: Collection[str], location: Path
     ) -> tuple[Mapping[str, str], list[str]]:
         """Return the first layout with files for the chosen splits, and the names of the splits."""
         chosen, reasons = self.split or ["test"], []
@@ -406,7 +409,7 @@ class CivilCommentsSource(SourceSettings):
         if not reasons:
             reasons = ["it has none of " + "; ".join(descriptions)]
         wanted = "the test rows" if self.split is None else f"split {', '.join(self.split)}"
-        msg = f"{where} must hold {wanted} of Civil Comments; {'; '.join(reasons)}."
+        msg = f"{location} must hold {wanted} of Civil Comments; {'; '.join(reasons)}."
         raise InputError(msg)
 
     def _list_columns(self, path: Path) -> list[str]:

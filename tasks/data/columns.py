@@ -71,8 +71,8 @@ def _conform_column(chunk: pa.Table, column: str, source: str) -> pa.ChunkedArra
         outside = pc.invert(pc.and_(pc.greater_equal(values, 0.0), pc.less_equal(values, maximum)))
         if pc.any(outside).as_py():
             row = pc.index(outside, True).as_py()
-            where = place(column=column, id=chunk["id"][row])
-            msg = f"{source} must yield {column!r} {rule}; got {values[row]} {where}."
+            location = place(column=column, id=chunk["id"][row])
+            msg = f"{source} must yield {column!r} {rule}; got {values[row]} {location}."
             raise InputError(msg)
     return values
 

@@ -202,8 +202,8 @@ def freeze_rows(
         if n_rows == 0:
             files = source.get("files")
             listed = ", ".join(map(str, files)) if isinstance(files, dict | list) else ""
-            where = place(file=listed or None)
-            msg = f"evaluation set {name!r} must have rows; its source has none {where}."
+            location = place(file=listed or None)
+            msg = f"evaluation set {name!r} must have rows; its source has none {location}."
             raise InputError(msg)
         order = _sort_by_id(temporary / ROWS, name)
         record = {

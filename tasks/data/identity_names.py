@@ -33,9 +33,9 @@ def check_identity_names(names: Iterable[str]) -> None:
     names_by_look: dict[str, str] = {}
     for name in names:
         visible = " ".join(without_invisible(unicodedata.normalize("NFKC", name)).split())
-        if (other := names_by_look.setdefault(visible, name)) != name:
+        if (first_name := names_by_look.setdefault(visible, name)) != name:
             msg = (
-                f"names of identities must look different; {other!a} and {name!a} are "
+                f"names of identities must look different; {first_name!a} and {name!a} are "
                 "the same text in Unicode, or differ by invisible characters; rename either"
             )
             raise ValueError(msg)

@@ -176,7 +176,7 @@ class MappedSource(SourceSettings):
         )
         self._unsliced_rows, self._n_unlabelled = Counter(), 0
         slices = {column: self._name_slices(column) for column in self.slices_in}
-        has_weight, where = not self.is_weighted, ""
+        has_weight, location = not self.is_weighted, ""
         for chunk in self._read_raw_chunks(self._list_columns()):
             rows = self._convert_chunk(chunk)
             for column, names in slices.items():
@@ -192,10 +192,10 @@ class MappedSource(SourceSettings):
                 n_in_slices = sum(pc.sum(part[name]).as_py() or 0 for name in names.values())
                 self._unsliced_rows[column] += part.num_rows - n_in_slices
             has_weight = has_weight or bool(pc.any(pc.greater(part["weight"], 0.0)).as_py())
-            where = place(file=chunk.path, column=self.weight)
+            location = place(file=chunk.path, column=self.weight)
             yield part
         if not has_weight:
-            msg = f"at least one weight must be above 0; all are 0 {where}."
+            msg = f"at least one weight must be above 0; all are 0 {location}."
             raise InputError(msg)
         if self._name_matcher is not None:
             self._name_matcher.require_matches()
@@ -239,10 +239,10 @@ class MappedSource(SourceSettings):
             distinct.update(filter(None, pc.unique(texts).to_pylist()))
             is_long = any(len(value) > _MAX_VALUE_LENGTH for value in distinct)
             if is_long or len(distinct) > _MAX_SLICES:
-                where = place(file=chunk.path, column=column)
+                location = place(file=chunk.path, column=column)
                 msg = (
                     f"a column of names must have at most {_MAX_SLICES} different values, each "
-                    f"of at most {_MAX_VALUE_LENGTH} characters {where}."
+                    f"of at most {_MAX_VALUE_LENGTH} characters {location}."
                 )
                 raise InputError(msg)
         values = sorted(distinct)

@@ -33,11 +33,11 @@ def read_plain_column(chunk: Chunk, column: str) -> pa.Array:
     Refuse nested values, and text that is not UTF-8.
     """
     array = chunk.table.column(column).combine_chunks()
-    where = place(file=chunk.path, column=column)
+    location = place(file=chunk.path, column=column)
     if pa.types.is_nested(array.type):
         # The full name of the type quotes the names of its fields, which may hold a comment.
         kind = str(array.type).partition("<")[0]
-        msg = f"a column must hold a single value in each row; got {kind} {where}."
+        msg = f"a column must hold a single value in each row; got {kind} {location}."
         raise InputError(msg)
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
@@ -49,7 +49,7 @@ def read_plain_column(chunk: Chunk, column: str) -> pa.Array:
         array = array if is_string_type(array.type) else array.cast(pa.large_string())
         array.validate(full=True)
         return array
-    msg = f"a text column must be UTF-8; it is not {where}."
+    msg = f"a text column must be UTF-8; it is not {location}."
     raise InputError(msg)
 
 

@@ -53,19 +53,19 @@ class PredictedLabels:
 
     def check_labels(self, column: str) -> None:
         """Raise an error if the positive label never occurs, or with several other labels."""
-        where = place(file=self._path, column=column)
+        location = place(file=self._path, column=column)
         others = list_words(pa.array([*self._others.values()] * 2, pa.string()))
         shown = " and ".join(map(repr, sorted(others))) or "others"
         if not self._has_positive:
             msg = (
                 f"`positive_label` must be a label of the file; no row has {self._positive!r}, "
-                f"the labels are {shown} {where}. Put quotes around yes, no, on and off."
+                f"the labels are {shown} {location}. Put quotes around yes, no, on and off."
             )
             raise InputError(msg)
         if len(self._others) > 1:
             msg = (
                 f"predicted labels must be two; in addition to {self._positive!r} there are "
-                f"{shown} {where}. Write the score of {self._positive!r} to a column of its own."
+                f"{shown} {location}. Write the score of {self._positive!r} to a column of its own."
             )
             raise InputError(msg)
 
@@ -73,8 +73,8 @@ class PredictedLabels:
 def refuse_predicted_scores(
     scores: np.ndarray,
     columns: Iterable[tuple[str, pa.Array]],
-    score: str,
-    where: str,
+    score_column: str,
+    location: str,
     remedies: tuple[str, str],
 ) -> None:
     """Refuse scores that appear to be those of the predicted label.
@@ -100,9 +100,9 @@ def refuse_predicted_scores(
         shown = f"{', '.join(map(repr, words[:-1]))} and {words[-1]!r}"
         n, remedy = ("two", remedies[0]) if len(words) == 2 else (len(words), remedies[1])
         msg = (
-            f"scores must be those of the toxic class; all in {score!r} are at least "
+            f"scores must be those of the toxic class; all in {score_column!r} are at least "
             f"{1 / len(words):.2g}, and {name!r} has {n} labels, {shown}, so they seem to be "
-            f"scores of the predicted label {where}. {remedy.replace('LABEL', name)}"
+            f"scores of the predicted label {location}. {remedy.replace('LABEL', name)}"
         )
         raise MisreadError(msg)
 

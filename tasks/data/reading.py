@@ -298,10 +298,10 @@ def refuse_values(
     if rows.size:
         first = int(rows[0])
         row_id = None if ids is None else ids[first].as_py()
-        where = place(file=chunk.path, column=column, row=chunk.first_row + first, id=row_id)
+        location = place(file=chunk.path, column=column, row=chunk.first_row + first, id=row_id)
         value = None if values is None else values[first].as_py()
         shown = "" if values is None else f"; got {'nothing' if value is None else value}"
-        msg = f"{rule}{shown} {where}.{hint}"
+        msg = f"{rule}{shown} {location}.{hint}"
         raise InputError(msg)
 
 

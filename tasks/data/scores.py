@@ -90,13 +90,13 @@ class ScoreColumns(TextFormat):
         repeated = np.flatnonzero(series.index.duplicated())
         if repeated.size:
             row = int(repeated[0])
-            where = place(file=path, row=row, id=series.index[row])
-            msg = f"ids must be unique; got a second {shown_id(series.index[row])} {where}."
+            location = place(file=path, row=row, id=series.index[row])
+            msg = f"ids must be unique; got a second {shown_id(series.index[row])} {location}."
             raise InputError(msg)
         if predicted is None:
-            columns, where = self._read_unused_columns(path), place(file=path)
+            columns, location = self._read_unused_columns(path), place(file=path)
             refuse_predicted_scores(
-                series.to_numpy(), columns, self.score, where, _PREDICTED_REMEDIES
+                series.to_numpy(), columns, self.score, location, _PREDICTED_REMEDIES
             )
         else:
             predicted.check_labels(self.label or self.score)
@@ -111,13 +111,13 @@ class ScoreColumns(TextFormat):
         allow_missing: bool,
     ) -> pa.Array:
         """Return a chunk's scores of the toxic class."""
-        labels, where = None, place(file=chunk.path, column=self.score)
+        labels, location = None, place(file=chunk.path, column=self.score)
         if is_label_type(chunk.table.column(self.score).type):
             if predicted is None:
                 words = sorted(list_words(extract_label_scores(chunk, self.score)[1]))
                 choices = f" ({' or '.join(map(repr, words))})" if words else ""
                 msg = (
-                    f"scores must be numbers; got labels with their scores {where}. Set "
+                    f"scores must be numbers; got labels with their scores {location}. Set "
                     f"`positive_label` to the label that means toxic{choices}."
                 )
                 raise InputError(msg)
@@ -126,7 +126,7 @@ class ScoreColumns(TextFormat):
         elif self.label is not None:
             labels = read_plain_column(chunk, self.label).cast(pa.string())
         elif predicted is not None:
-            msg = f"`positive_label` needs `label`, the column of the predicted label {where}."
+            msg = f"`positive_label` needs `label`, the column of the predicted label {location}."
             raise InputError(msg)
         scores = reading.convert_scores(
             chunk, self.score, ids, allow_missing=allow_missing, missing_hint=_MISSING_HINT

@@ -127,8 +127,8 @@ def strip_accents(word: str) -> str:
 
 def _strip_letter_accents(letter: str) -> str:
     marks = [(part, unicodedata.combining(part)) for part in unicodedata.normalize("NFD", letter)]
-    kept = [part for part, mark in marks if mark != _NUKTA and mark < _FIRST_ACCENT]
-    return unicodedata.normalize("NFC", "".join(kept))
+    remaining = [part for part, mark in marks if mark != _NUKTA and mark < _FIRST_ACCENT]
+    return unicodedata.normalize("NFC", "".join(remaining))
 
 
 @cache
