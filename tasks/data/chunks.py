@@ -63,7 +63,7 @@ _HEADER_BYTES = 4 * 2**20
 _MAX_CHUNK_BYTES = 256 * 2**20
 _BLOCK_BYTES = 16 * 2**20
 _SEPARATOR_NAMES = {";": "`;`", "\t": "a tab", "|": "`|`", ",": "a comma"}
-# A column with a single value, such as an identity without mentions, has an extreme ratio.
+# A column with a single value, such as an identity without mentions, compresses extremely well.
 _PARQUET_ALLOWANCE = 4 * 2**30
 _NAME_PATTERN = re.compile(r"[^\W\d][\w.@/-]*|")
 

@@ -229,8 +229,8 @@ _ALTERNATIVE = "Or download the archive elsewhere, unpack it and give its folder
 _EXPANSION = 5.0
 """Disk space for archive, unpacked file and frozen set, in multiples of the archive's size.
 
-Real comments with the columns of the release unpack to 2.8 to 3.0 times their zip, and the frozen
-set is as large as the zip.
+Real comments with the columns of the release unpack to 2.8 to 3.0 times their zip. The frozen set
+is as large as the zip.
 """
 
 

@@ -142,9 +142,9 @@ class TermMatcher:
     def swap_terms(self, text: str, rng: np.random.Generator) -> str | None:
         """Replace every term of a text with a term of another identity.
 
-        Each identity is replaced with a random other identity, the same throughout the text. A term
-        is replaced with the term at the same index of the other's list (or its first term), so that
-        lists in the same order keep plurals. Capitals are kept; other grammar is ignored.
+        Each identity is replaced with a random other identity, the same throughout the text. The
+        new term is at the same index of the other's list, or its first term. Lists in the same
+        order thus keep plurals. Capitals are kept; other grammar is ignored.
 
         Returns
         -------
