@@ -150,11 +150,11 @@ class EvaluationSet:
         with self._open_rows() as file:
             sizes = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
             ends = np.cumsum(sizes)
-            first = int(np.searchsorted(ends, start, side="right"))
-            last = int(np.searchsorted(ends, start + n_rows, side="left"))
-            groups = range(first, min(last + 1, len(sizes)))
+            first_group = int(np.searchsorted(ends, start, side="right"))
+            last_group = int(np.searchsorted(ends, start + n_rows, side="left"))
+            groups = range(first_group, min(last_group + 1, len(sizes)))
             table = file.read_row_groups(list(groups), columns=list(columns))
-            return table.slice(start - (int(ends[first]) - sizes[first]), n_rows)
+            return table.slice(start - (int(ends[first_group]) - sizes[first_group]), n_rows)
 
 
 def freeze_rows(

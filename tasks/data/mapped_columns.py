@@ -149,8 +149,8 @@ class NameMatcher:
         if len(self._unmatched) < len(self._owners):
             return
         are_names = len(self._other_names) <= _MAX_NAMES and all(
-            len(other) <= _MAX_NAME_LENGTH and len(other.split()) <= _MAX_NAME_WORDS
-            for other in self._other_names
+            len(name) <= _MAX_NAME_LENGTH and len(name.split()) <= _MAX_NAME_WORDS
+            for name in self._other_names
         )
         shown = ", ".join(map(repr, sorted(self._other_names)))
         hint = f"Instead it has {shown}." if shown and are_names else "Check `column` and `names`."

@@ -97,12 +97,12 @@ def normalize_value(text: str) -> str:
 
 def suggest_id_form(wanted: Iterable[str], present: Iterable[str]) -> str:
     """Return the remedy if missing ids are present in another form, as `7.0` for `7`; else ""."""
-    ids_by_form = {_normalize_id(other): other for other in present}
+    ids_by_form = {_normalize_id(present_id): present_id for present_id in present}
     for wanted_id in wanted:
-        other = ids_by_form.get(_normalize_id(wanted_id))
-        if other is None:
+        present_id = ids_by_form.get(_normalize_id(wanted_id))
+        if present_id is None:
             continue
-        texts = wanted_id.strip(), other.strip()
+        texts = wanted_id.strip(), present_id.strip()
         remedy = "Write ids in the same form in both files."
         if any(text.endswith(".0") for text in texts):
             remedy = (
@@ -115,7 +115,7 @@ def suggest_id_form(wanted: Iterable[str], present: Iterable[str]) -> str:
                 "number loses its leading zeros, and its last digits if it is large."
             )
         return (
-            f" Some ids differ only in their form, as {shown_id(other)} does from "
+            f" Some ids differ only in their form, as {shown_id(present_id)} does from "
             f"{shown_id(wanted_id)}. {remedy}"
         )
     return ""

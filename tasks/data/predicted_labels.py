@@ -52,7 +52,7 @@ class PredictedLabels:
         return np.asarray(is_positive[as_numpy(encoded.indices)])
 
     def check_labels(self, column: str) -> None:
-        """Raise an error if the positive label never occurs, or with several other labels."""
+        """Raise an error if the positive label never occurs, or if several other labels occur."""
         location = place(file=self._path, column=column)
         others = list_words(pa.array([*self._others.values()] * 2, pa.string()))
         shown = " and ".join(map(repr, sorted(others))) or "others"

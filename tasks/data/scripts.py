@@ -97,14 +97,14 @@ def fold_text(text: str) -> str:
 
 
 def fold_characters(text: str) -> list[str]:
-    """Return the normal form by character of a text, in a list of the same length.
+    """Return the normal form of a text by its characters, in a list of the same length.
 
     A letter with marks has its whole normal form at the letter, and empty strings at the marks.
     """
     if text.isascii():
         return list(text.lower())
     parts = []
-    for letter in re.finditer(rf"(?s).[{_list_marks()}{_REMOVED}\uff9e\uff9f]*", text):
+    for letter in re.finditer(rf"(?s).[{_build_mark_class()}{_REMOVED}\uff9e\uff9f]*", text):
         parts += [fold_text(letter[0]), *[""] * (len(letter[0]) - 1)]
     return parts
 
@@ -157,19 +157,19 @@ def _combine_clitics(
 
 
 def has_word_boundaries(letter: str) -> bool:
-    """Check if a character's script separates words, so that words have boundaries."""
+    """Check if a character's script puts boundaries, such as spaces, between words."""
     return _UNSPACED_PATTERN.match(letter) is None
 
 
 @cache
-def _list_word_characters() -> str:
+def _build_word_class() -> str:
     """Return the character class of word characters in scripts with word boundaries."""
 
     def is_word_character(letter: str) -> bool:
         is_in_word = letter.isalnum() or letter == "_" or unicodedata.category(letter)[0] == "M"
         return is_in_word and has_word_boundaries(letter)
 
-    return _list_ranges(is_word_character)
+    return _build_character_class(is_word_character)
 
 
 def split_words(text: str) -> list[str]:
@@ -179,26 +179,26 @@ def split_words(text: str) -> list[str]:
 
 @cache
 def _compile_word_pattern() -> re.Pattern[str]:
-    return re.compile(f"[{_list_word_characters()}]+")
+    return re.compile(f"[{_build_word_class()}]+")
 
 
 def build_left_boundary(letter: str) -> str:
     """Return the pattern of the boundary before a term that begins with this character."""
-    return f"(?<![{_list_word_characters()}])" if has_word_boundaries(letter) else ""
+    return f"(?<![{_build_word_class()}])" if has_word_boundaries(letter) else ""
 
 
 def build_right_boundary(letter: str) -> str:
     """Return the pattern of the boundary after a term that ends with this character."""
-    characters = _list_word_characters() if has_word_boundaries(letter) else _list_marks()
+    characters = _build_word_class() if has_word_boundaries(letter) else _build_mark_class()
     return f"(?![{characters}])"
 
 
 @cache
-def _list_marks() -> str:
-    return _list_ranges(lambda letter: unicodedata.category(letter)[0] == "M")
+def _build_mark_class() -> str:
+    return _build_character_class(lambda letter: unicodedata.category(letter)[0] == "M")
 
 
-def _list_ranges(belongs: Callable[[str], bool]) -> str:
+def _build_character_class(belongs: Callable[[str], bool]) -> str:
     """Return a class of characters up to U+FFFF as ranges, without the brackets."""
     ranges: list[list[int]] = []
     for code in range(0x10000):

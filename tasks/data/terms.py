@@ -154,7 +154,7 @@ class TermMatcher:
         parts = fold_characters(text)
         ends = np.cumsum([len(part) for part in parts])  # of each character, in the normal form
         replacements: dict[int, int] = {}
-        pieces, last = [], 0
+        pieces, position = [], 0
         for term, span in self._scanner.find_spans("".join(parts)):
             owner = self._owners[term][0]
             if owner not in replacements:
@@ -167,9 +167,9 @@ class TermMatcher:
             end = int(np.searchsorted(ends, span[1] - 1, "right")) + 1
             while end < len(parts) and not parts[end]:
                 end += 1
-            pieces += [text[last:start], _match_case(text[start:end], replacement)]
-            last = end
-        result = "".join([*pieces, text[last:]])
+            pieces += [text[position:start], _match_case(text[start:end], replacement)]
+            position = end
+        result = "".join([*pieces, text[position:]])
         return result if replacements and result != text else None
 
     def list_unmatched(self) -> dict[str, JsonValue]:
