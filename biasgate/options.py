@@ -41,15 +41,26 @@ ConfigOrTable = Annotated[
 ]
 
 
-def _column(metavar: str, text: str, *names: str) -> Any:
+def _column(metavar: str, text: str, *names: str, **more: Any) -> Any:
     """Return an option of a table; the name of its parameter names it unless `names` do."""
-    return typer.Option(*names, metavar=metavar, help=text, rich_help_panel="Table")
+    return typer.Option(*names, metavar=metavar, help=text, rich_help_panel="Table", **more)
+
+
+def _number(text: str | float) -> float:
+    """Return a number; refuse a decimal comma with its remedy."""
+    try:
+        return float(text)
+    except ValueError:
+        msg = f"must be a number, as in 0.5; got {text!r}."
+        if "," in str(text):
+            msg += " Write decimals with a point."
+        raise typer.BadParameter(msg) from None
 
 
 Label = Annotated[
     str | None,
     _column(
-        "COLUMN", "Label: a fraction, 0 and 1, or words, as in verdict=yes if yes means toxic."
+        "COLUMN", "Label: a fraction, 0 and 1, or values, as in verdict=yes/no if yes means toxic."
     ),
 ]
 Identities = Annotated[
@@ -63,9 +74,16 @@ ScoresFile = Annotated[
     _column("FILE", "File of ids and scores, if they are not in the table.", "--scores"),
 ]
 Id = Annotated[
-    str | None, _column("COLUMN", "Ids. Default: id, or else the number of the row.", "--id")
+    str | None,
+    _column(
+        "COLUMN",
+        "Ids, as in id=comment_id if the scores name them so. Default: id, or the row's number.",
+        "--id",
+    ),
 ]
-Threshold = Annotated[float | None, _column("SCORE", "Score from which comments are flagged.")]
+Threshold = Annotated[
+    float | None, _column("SCORE", "Score from which comments are flagged.", parser=_number)
+]
 Output = Annotated[Path, typer.Option(help="Folder for reports, verdicts and figures.")]
 Sample = Annotated[
     int | None,

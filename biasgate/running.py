@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -23,12 +24,17 @@ if TYPE_CHECKING:
     from biasgate.tasks.table_evaluation import TableOptions
 
 _TABLES = frozenset({".csv", ".tsv", ".parquet", ".pq", ".jsonl", ".ndjson"})
+# Evaluation files never have these names; a table may have any name but theirs.
+_NO_EVALUATIONS = frozenset({".txt", ".tab", ".dat", ".xlsx", ".xls", ".ods"})
+_EVALUATIONS = frozenset({".yaml", ".yml"})
 
 
 def read_table_options(config: str, given: Mapping[str, Any]) -> TableOptions | None:
     """Return the options of a table, by option; None for an evaluation file, which has none."""
     named = [option for option, value in given.items() if value not in (None, [])]
-    if not _TABLES & set(Path(config).suffixes[-2:]):
+    suffixes = {suffix.lower() for suffix in Path(config).suffixes[-2:]}
+    may_be_one = not _EVALUATIONS & suffixes and config not in included_names()
+    if not (_TABLES | _NO_EVALUATIONS) & suffixes and not (named and may_be_one):
         if named:
             msg = f"`{named[0]}` must be given with a table; {config} is an evaluation file."
             raise InputError(msg)
@@ -38,7 +44,8 @@ def read_table_options(config: str, given: Mapping[str, Any]) -> TableOptions | 
     lacking = [option for option in ("--label", "--identities") if option not in named]
     lacking += [] if {"--score", "--scores"} & set(named) else ["--score"]
     if lacking:
-        options = " and ".join(f"`{option}`" for option in lacking)
+        *most, last = (f"`{option}`" for option in lacking)
+        options = f"{', '.join(most)} and {last}" if most else last
         msg = (
             f"{config} is a table: name its columns with {options}; it has "
             f"{shown_names(columns_of_table(Path(config)))}."
@@ -55,20 +62,28 @@ def read_table_options(config: str, given: Mapping[str, Any]) -> TableOptions | 
     )
 
 
-def describe_table(config: str, options: TableOptions) -> str:
-    """Return the evaluation file of a table; report what was recognised."""
-    from biasgate.tasks.table_evaluation import describe_table as describe  # noqa: PLC0415
+def describe_table(config: str, options: TableOptions, store: Path | None = None) -> str:
+    """Return the evaluation file of a table; report what was recognised, and check its rows.
 
-    text, notes = describe(Path(config), options)
-    for note in notes:
-        logging.getLogger(STEPS).info("%s", note)
+    They are frozen in the store. Without one only the set is checked, and nothing is kept.
+    """
+    say(f"reading {config}")
+    with waiting("reading"):
+        from biasgate.tasks import table_evaluation  # noqa: PLC0415
+
+        text, notes = table_evaluation.describe_table(Path(config), options)
+        for note in notes:
+            logging.getLogger(STEPS).info("%s", note)
+        with TemporaryDirectory() as folder:
+            place = Path(folder) if store is None else store
+            table_evaluation.check_rows(text, place, with_scores=store is not None)
     return text
 
 
 def keep_evaluation_file(config: str, options: TableOptions, store: Path) -> str:
     """Write the evaluation file of a table to the store; return its path."""
     check_places(None, store)
-    text = describe_table(config, options)
+    text = describe_table(config, options, store)
     name = f"{Path(config).name.partition('.')[0]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
     path = store / "evaluations" / f"{name}.yaml"
     path.parent.mkdir(parents=True, exist_ok=True)

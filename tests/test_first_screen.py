@@ -111,6 +111,14 @@ def test_copies_of_models_and_of_sets_are_reported_by_their_digests(tmp_path):
     assert not any("identical" in text for text in leaderboard(lines[:1]).notices)
 
 
+def test_why_a_candidate_could_not_be_scored_is_the_first_notice(tmp_path):
+    [(report, verdict, _)] = publish(tmp_path, candidates={"one": {}}, rules=LAX)
+    scored = CandidateStory.of(Story.of(report, verdict))
+    broken = CandidateStory("broken", scored.word, "Not judged: its threshold is 50.", ())
+    first, *_ = leaderboard([scored, broken]).notices
+    assert first == "broken: Not judged: its threshold is 50."
+
+
 def test_what_to_fix_first_is_the_check_of_the_worst_identity(tmp_path):
     for shift in (0.6, 0.8, 1.2):
         [(report, verdict, _)] = publish(tmp_path, candidates={"one": {"shift": shift}})

@@ -307,10 +307,10 @@ WRONG_ROWS = {
         "required: true",
         'rows have none. Remove these rows: `t.dropna(subset=["label"])`.',
     ),
-    "yes and no for an identity": (
-        {"gay": ["yes", "no"] * (N // 2)},
+    "words for an identity": (
+        {"gay": ["said", "unsaid"] * (N // 2)},
         "required: true",
-        "row 0, id 1000). Replace its words with 1 and 0, in pandas `t['gay'].map({{'yes': 1, ",
+        "0 for none, in pandas `t['gay'].map({{'said': ..., 'unsaid': ...}})`.",
     ),
     "one class": ({"label": 0}, "required: true", "measured rows have no positives"),
     "an unknown group": ({}, "power_mean_groups: [gays]", "Did you mean 'gay'?"),

@@ -12,7 +12,10 @@ from biasgate.tasks.common.secrets import masked
 
 Result = TypeVar("Result")
 _PLAIN_ID = re.compile(r"[!-~]{1,80}")
-_PLAIN_NAME = re.compile(r"[A-Za-z_][\w.@/-]{0,39}", re.ASCII)
+# Letters of scripts without spaces are not those of a name: a comment may be a single "word".
+_PLAIN_NAME = re.compile(r"[A-Za-z_\u00C0-\u052F][\dA-Za-z_.@/\u00C0-\u052F-]{0,39}")
+_HEADING = re.compile(r"\S+( \S+){0,4}")
+_LONGEST_HEADING = 40
 _MOST_NAMES = 10
 
 
@@ -55,14 +58,16 @@ def shown_id(value: object) -> str:
     return "(with spaces)" if text.split() != [text] else "(withheld: may be a comment)"
 
 
-def shown_names(names: Iterable[object]) -> str:
+def shown_names(names: Iterable[object], *, is_header: bool = False) -> str:
     """Return the names of columns for a message; what does not look like a name is counted.
 
     A table may have comments where names are expected: a file without a header, an answer of a
-    model.
+    model. Names may have spaces if these are known to be a header (`is_header`).
     """
     texts = [str(name) for name in names]
-    shown = [repr(text) for text in texts if _PLAIN_NAME.fullmatch(text)][:_MOST_NAMES]
+    pattern = _HEADING if is_header else _PLAIN_NAME
+    short = [text for text in texts if len(text) <= _LONGEST_HEADING]
+    shown = [repr(text) for text in short if pattern.fullmatch(text)][:_MOST_NAMES]
     if len(texts) > len(shown):
         shown.append(f"{len(texts) - len(shown)} {'more' if shown else 'columns with other names'}")
     return ", ".join(shown)

@@ -158,7 +158,7 @@ def require_columns(
                 f'`separator: "{option}"`'
             )
         elif is_parquet(path) or set(wanted) & set(present):
-            got = f"it has {shown_names(present)}"
+            got = f"it has {shown_names(present, is_header=True)}"
         else:  # Do not quote the first line: without a header it may be a comment.
             got = "its first line is not a header, or has other names"
         plural = "s" * (len(missing) > 1)

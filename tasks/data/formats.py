@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
-_UTF_16 = "must be UTF-8; it is UTF-16. Convert it, as in: iconv -f UTF-16 -t UTF-8"
+_UTF_16 = (
+    "must be UTF-8; it is UTF-16. Save it as UTF-8 text, as in: iconv -f UTF-16 -t UTF-8 {} > NEW"
+)
+_WORKBOOK = "is a workbook. Save the sheet with the rows as CSV, and name that file."
+_WORKBOOKS = frozenset({".xlsx", ".xlsm", ".xls", ".ods"})
 _KNOWN_STARTS = {
     b"\xff\xfe": _UTF_16,
     b"\xfe\xff": _UTF_16,
@@ -62,8 +67,10 @@ def refuse_other_format(path: Path) -> None:
     if path.is_fifo() or path.is_socket() or path.is_char_device():
         msg = "must be a plain file; it is a pipe, a socket or a device."
         raise FormatError(msg)
+    if path.suffix.lower() in _WORKBOOKS:
+        raise FormatError(_WORKBOOK)
     with path.open("rb") as stream:
         first_bytes = stream.read(max(map(len, _KNOWN_STARTS)))
     for start, reason in _KNOWN_STARTS.items():
         if first_bytes.startswith(start) and start != _EXPECTED_STARTS.get(path.suffix):
-            raise FormatError(reason)
+            raise FormatError(reason.replace("{}", shlex.quote(path.name)))

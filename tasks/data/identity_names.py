@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, StringConstraints
+from pydantic import BeforeValidator, Field, StringConstraints, field_validator
 
 from bias_metrics.metrics import SUBGROUP_METRICS, list_changed_metrics
 from biasgate.tasks.common.printable import without_invisible
@@ -63,6 +63,11 @@ def check_identity_names(names: Iterable[str]) -> None:
         names_by_key[key] = name
 
 
+def normalize_name(name: str) -> str:
+    """Return the form that all spellings of a name share: case, spaces and Unicode form differ."""
+    return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+
+
 def expand_term_list(value: Any) -> Any:
     """Expand a list of terms to a dict from each term to itself; return other values unchanged."""
     if not isinstance(value, list):
@@ -91,3 +96,17 @@ class NamedIdentities(Settings):
     separator: Annotated[str, StringConstraints(min_length=1)] | None = None
     """Separator of the names in a cell of text, as in `","`; not needed for lists. (The set's
     `separator` separates the columns of a CSV file.)"""
+
+    @field_validator("names")
+    @classmethod
+    def _refuse_same_names(cls, names: dict[str, list[str]]) -> dict[str, list[str]]:
+        owners: dict[frozenset[str], str] = {}
+        for name, words in names.items():
+            other = owners.setdefault(frozenset(map(normalize_name, words)), name)
+            if other != name:
+                msg = (
+                    f"identities must have different names; those of {other!r} and {name!r} are "
+                    "the same, since case, spaces and Unicode form are ignored; remove either"
+                )
+                raise ValueError(msg)
+        return names

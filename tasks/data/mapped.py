@@ -53,7 +53,10 @@ _FRACTION_HINT = (
     " Divide percentages by 100. Set counts above 0 to 1, in pandas `(t['{0}'] > "
     "0).astype(int)`. Leave unrated cells empty."
 )
-_WORDS_HINT = " Replace its words with 1 and 0, in pandas `t['{0}'].map(WORDS)`."
+_WORDS_HINT = (
+    " Replace its words: 1 for a mention, 0 for none, in pandas `t['{0}'].map(WORDS)`. Empty cells "
+    "count as unrated."
+)
 
 
 class MappedSource(SourceSettings):
@@ -79,8 +82,9 @@ class MappedSource(SourceSettings):
     """Column of the row weights, at least 0; a row of weight 0 does not count. `weight_kind` is the
     meaning of the weights."""
     identities: dict[str, str] | NamedIdentities = Field(default_factory=dict)
-    """Columns of identity fractions; a dict names them, as in `{muslim: target_muslim}`. Or a
-    column of names, as in `{column: groups, names: [muslim, gay]}`."""
+    """Columns of identity fractions, or of *yes* and *no*; a dict names them, as in
+    `{muslim: target_muslim}`. Or a column of names, as in
+    `{column: groups, names: [muslim, gay]}`."""
     terms: Terms = Field(default_factory=dict)
     """Identities found in the text, as in `{muslim: [muslim, muslims]}`."""
     matching: Matching = "longest"
@@ -296,7 +300,9 @@ class MappedSource(SourceSettings):
                 "words_hint": _WORDS_HINT.format(column),
                 "text_hint": suggest_names_option(column),
             }
-            fractions = reading.convert_fractions(chunk, column, ids, nullable=True, **remedies)
+            fractions = reading.convert_fractions(
+                chunk, column, ids, nullable=True, meanings=reading.YES_OR_NO, **remedies
+            )
             columns[IDENTITY + name] = fractions
         if self._name_matcher is not None:
             for name, mentions in self._name_matcher.find_mentions(chunk, ids).items():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import math
-import unicodedata
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Annotated
@@ -19,7 +18,7 @@ from biasgate.tasks.common.arrow_arrays import as_numpy
 from biasgate.tasks.common.errors import InputError, place
 from biasgate.tasks.data import reading
 from biasgate.tasks.data.chunks import Chunk
-from biasgate.tasks.data.identity_names import NamedIdentities
+from biasgate.tasks.data.identity_names import NamedIdentities, normalize_name
 from biasgate.tasks.data.plain_columns import is_string_type, read_plain_column
 from biasgate.tasks.data.reading import convert_numbers, refuse_values
 
@@ -72,7 +71,7 @@ def convert_weights(chunk: Chunk, column: str, ids: pa.Array, *, whole: bool) ->
     return numbers
 
 
-_SEPARATORS = (",", ";", "|")
+NAME_SEPARATORS = (",", ";", "|")
 _LIST_TYPES = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
 # Errors quote only a column of few short names: any other column may hold comments.
 _MAX_NAMES, _MAX_NAME_LENGTH, _MAX_NAME_WORDS = 20, 30, 3
@@ -91,7 +90,7 @@ class NameMatcher:
         self._owners: dict[str, list[int]] = {}
         for position, words in enumerate(self._names.values()):
             for word in words:
-                self._owners.setdefault(_normalize_name(word), []).append(position)
+                self._owners.setdefault(normalize_name(word), []).append(position)
         self._unmatched = set(self._owners)
         self._other_names: set[str] = set()
         self._place = ""
@@ -139,7 +138,7 @@ class NameMatcher:
     def list_unmatched(self) -> dict[str, JsonValue]:
         """Return the names without a match in any row so far, by identity."""
         names: dict[str, JsonValue] = {
-            identity: [word for word in words if _normalize_name(word) in self._unmatched]
+            identity: [word for word in words if normalize_name(word) in self._unmatched]
             for identity, words in self._names.items()
         }
         return {identity: words for identity, words in names.items() if words}
@@ -160,10 +159,15 @@ class NameMatcher:
     def _refuse_joined_names(
         self, chunk: Chunk, cells: list[str], codes: np.ndarray, ids: pa.Array
     ) -> None:
-        """Refuse texts of several names if no separator is set."""
-        if self._separator is not None:
-            return
-        guesses = [self._find_separator(cell) for cell in cells]
+        """Refuse texts of several names without a separator, or with a second separator."""
+        guesses = [
+            None
+            if cell.lstrip().startswith("[")
+            else next(
+                filter(None, map(self._find_separator, split_names(cell, self._separator))), None
+            )
+            for cell in cells
+        ]
         if mark := next(filter(None, guesses), None):
             is_joined = np.array([guess is not None for guess in guesses])
             hint = (
@@ -171,15 +175,18 @@ class NameMatcher:
                 "has."
             )
             rule = "a cell must hold a single name, unless `separator` is set"
+            if self._separator is not None:
+                rule = f"names must be separated by `separator` ({self._separator!r}), or nothing"
+                hint = f" This cell also has {mark!r}: use a single separator in all cells."
             refuse_values(chunk, self._column, pa.array(is_joined[codes]), rule, ids, hint=hint)
 
     def _find_separator(self, cell: str) -> str | None:
         """Return the separator in a text with a known name; None if the text is a single name."""
-        if cell.lstrip().startswith("[") or _normalize_name(cell) in self._owners:
+        if normalize_name(cell) in self._owners:
             return None
-        for mark in _SEPARATORS:
+        for mark in NAME_SEPARATORS:
             if mark in cell and any(
-                _normalize_name(part) in self._owners for part in cell.split(mark)
+                normalize_name(part) in self._owners for part in cell.split(mark)
             ):
                 return mark
         return None
@@ -188,7 +195,7 @@ class NameMatcher:
         """Return flags, shape (n_cells, n_identities): the identities that each cell names."""
         flags = np.zeros((len(cells), len(self._names)), dtype=np.bool_)
         for row, cell in enumerate(cells):
-            for name in map(_normalize_name, cell):
+            for name in map(normalize_name, cell):
                 if name in self._owners:
                     flags[row, self._owners[name]] = True
                     self._unmatched.discard(name)
@@ -204,7 +211,7 @@ def guess_separator(cells: Mapping[str, int]) -> str | None:
     """
     counts = {
         mark: sum(n for cell, n in cells.items() if mark in cell and not cell.startswith("["))
-        for mark in _SEPARATORS
+        for mark in NAME_SEPARATORS
     }
     mark = max(counts, key=lambda mark: counts[mark])
     return mark if counts[mark] else None
@@ -218,7 +225,3 @@ def split_names(cell: str, separator: str | None) -> list[str]:
         cell = cell.strip().strip("[]").replace("'", "").replace('"', "")
         separator = separator or ","
     return [cell] if separator is None else cell.split(separator)
-
-
-def _normalize_name(name: str) -> str:
-    return " ".join(unicodedata.normalize("NFKC", name).casefold().split())

@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -31,9 +32,19 @@ ROW_NUMBER = "row_number"
 _INVALID = "not a number"
 _BOOLEANS = {"true": 1.0, "false": 0.0}
 _DECIMAL_COMMA = re.compile(r"[-+]?\d*,\d+([eE][-+]?\d+)?")
-_YES_WORDS = frozenset(
-    {"yes", "y", "ja", "j", "si", "sí", "oui", "sim", "tak", "on", "true", "да", "是"}
+_YES_WORDS = (
+    *("yes", "y", "ja", "j", "si", "sí", "sì", "oui", "o", "sim", "tak", "on", "да", "是"),
+    *("true", "wahr", "vrai", "vero", "verdadero", "verdadeiro"),
 )
+_NO_WORDS = (
+    *("no", "n", "nein", "nee", "non", "não", "nao", "nie", "off", "нет", "否", "不是"),
+    *("false", "falsch", "faux", "falso"),
+)
+_MARKS = ("x", "✓", "✔", "☑")
+YES_OR_NO = {**dict.fromkeys(_NO_WORDS, 0.0), **dict.fromkeys([*_YES_WORDS, *_MARKS], 1.0)}
+"""Meaning of words such as *yes* and *non* in several languages, and of marks such as *x*."""
+_MIN_ROWS_OF_TOTAL = 10
+_THOUSANDS = re.compile(r"[-+]?\d{1,3}((\.\d{3})+(,\d*)?|(,\d{3})+(\.\d*))")
 _PERCENT = re.compile(r"[-+]?\d+(\.\d+)?\s*%")
 _NUMERIC_TYPES = (
     pa.types.is_integer,
@@ -102,11 +113,13 @@ def convert_numbers(
     *,
     words_hint: str = "",
     text_hint: str = "",
+    meanings: Mapping[str, float] = _BOOLEANS,
 ) -> pa.Array:
     """Return numbers as float64; empty cells and NaN become null, other values are refused.
 
     `words_hint` is the remedy for a column of a few different words; WORDS in it is replaced with a
-    mapping of the words. `text_hint` is the remedy for other text.
+    mapping of the words. `text_hint` is the remedy for other text. `meanings` maps words to
+    numbers.
     """
     raw = read_plain_column(chunk, column)
     if is_string_type(raw.type):
@@ -116,28 +129,38 @@ def convert_numbers(
         if chunk.decimal == ",":
             has_point = pc.fill_null(pc.match_substring(raw, "."), fill_value=False)
             rule = "a number must have a decimal comma, not a point (`decimal`)"
+            pointed = [value or "" for value in raw.filter(has_point).to_pylist()]
+            if any(map(_THOUSANDS.fullmatch, pointed)) and any("," in text for text in pointed):
+                rule = "a number must be without thousands separators, such as the point"
             refuse_values(chunk, column, has_point, rule, ids)
             raw = pc.replace_substring(raw, ",", ".")
         # Raise outside of an except block: Arrow's error quotes the value, possibly a comment.
         with suppress(pa.ArrowInvalid):
             return raw.cast(pa.float64())
-        values = [_parse_number(value) for value in raw.to_pylist()]
-        is_wrong = pa.array([value is _INVALID for value in values])
-        texts, words = [value or "" for value in raw.to_pylist()], list_words(raw)
+        encoded = raw.dictionary_encode()
+        texts, words = encoded.dictionary.to_pylist(), list_words(raw)
+        values = [_parse_number(text, meanings) for text in texts]
+        are_invalid = pa.array([value is _INVALID for value in values], pa.bool_())
+        is_wrong = pc.fill_null(are_invalid.take(encoded.indices), fill_value=False)
         rule = "a value must be a number, true or false"
         if any(map(_PERCENT.fullmatch, texts)):
             rule = f"{rule}, without `%`"
-        if any(map(_DECIMAL_COMMA.fullmatch, texts)):
+            hint = f" In pandas: `t['{column}'].str.rstrip('%').astype(float)`; divide fractions"
+            hint += " by 100."
+        elif any(map(_DECIMAL_COMMA.fullmatch, texts)):
             hint = ' Set `decimal: ","`, or write decimals with a point.'
         elif any(text.startswith(("[{", "{")) for text in texts):
             hint = " It holds lists or objects: write a single number for each row."
+        elif any(map(_THOUSANDS.fullmatch, texts)):
+            rule = f"{rule}, without thousands separators"
+            hint = ""
         else:
             hint = suggest_list_option(raw, is_wrong, column)
             hint = hint or (
                 words_hint.replace("WORDS", _suggest_mapping(words)) if words else text_hint
             )
         refuse_values(chunk, column, is_wrong, rule, ids, raw if words else None, hint)
-        return pa.array(values, pa.float64())
+        return pa.array(values, pa.float64()).take(encoded.indices)
     if not any(is_kind(raw.type) for is_kind in _NUMERIC_TYPES):
         msg = f"values must be numbers; got {raw.type} {place(file=chunk.path, column=column)}."
         raise InputError(msg)
@@ -149,14 +172,14 @@ def convert_numbers(
 
 
 def convert_fractions(
-    chunk: Chunk, column: str, ids: pa.Array, *, nullable: bool, hint: str = "", **text_hints: str
+    chunk: Chunk, column: str, ids: pa.Array, *, nullable: bool, hint: str = "", **text_options: Any
 ) -> pa.Array:
     """Return fractions in [0, 1], nulls only if `nullable`; refuse other values.
 
-    `hint` is the remedy for a number outside [0, 1]; `text_hints` are passed to
+    `hint` is the remedy for a number outside [0, 1]; `text_options` are passed to
     `convert_numbers`.
     """
-    numbers = convert_numbers(chunk, column, ids, **text_hints)
+    numbers = convert_numbers(chunk, column, ids, **text_options)
     extremes = pc.min_max(numbers).as_py()
     are_valid = extremes["min"] is not None and 0 <= extremes["min"] <= extremes["max"] <= 1
     if are_valid and (nullable or not numbers.null_count):
@@ -203,16 +226,20 @@ def is_decimal_comma(text: str) -> bool:
     return _DECIMAL_COMMA.fullmatch(text) is not None
 
 
-def is_yes_word(word: str) -> bool:
-    """Check if a label's word means yes in any of several languages."""
-    return word.strip().casefold() in _YES_WORDS
+def parse_meaning(word: str) -> float | None:
+    """Return the number that a text means, as 1 for `yes`; None for other texts."""
+    value = _parse_number(word.strip(), YES_OR_NO)
+    return value if isinstance(value, float) else None
 
 
 def refuse_word_labels(chunk: Chunk, column: str) -> None:
     """Refuse a label column of words, such as toxic and nontoxic; the error lists them."""
     raw = read_plain_column(chunk, column)
     words = [word.strip() for word in list_words(raw) if _parse_number(word.strip()) is _INVALID]
-    if words and not any(map(_DECIMAL_COMMA.fullmatch, words)):
+    are_numbers = any(
+        _DECIMAL_COMMA.fullmatch(word) or _THOUSANDS.fullmatch(word) for word in words
+    )
+    if words and not are_numbers:
         msg = (
             f"a label must be a fraction, 0 or 1, or true or false; got words such as "
             f"{', '.join(map(repr, words[:4]))} {place(file=chunk.path, column=column)}. Map each "
@@ -222,11 +249,8 @@ def refuse_word_labels(chunk: Chunk, column: str) -> None:
 
 
 def _suggest_mapping(words: Collection[str]) -> str:
-    """Return a suggested mapping of words to 1 and 0; a placeholder if the meaning is unclear."""
-    numbers = {word: int(is_yes_word(word)) for word in words}
-    if len(set(numbers.values())) < len(numbers):
-        return "{...: 1, ...: 0}"
-    return str(dict(sorted(numbers.items(), key=lambda item: -item[1])))
+    """Return words as a mapping to numbers, which the user fills in."""
+    return f"{{{', '.join(f'{word!r}: ...' for word in sorted(words))}}}"
 
 
 def replace_values(
@@ -250,7 +274,9 @@ def _find_positions(raw: pa.Array, values: Collection[str]) -> pa.Array:
 
     An exact match has priority over a match of normalized values, such as `1.0` for `1`.
     """
-    encoded = raw.cast(pa.string()).dictionary_encode()
+    if pa.types.is_floating(raw.type):
+        raw = pc.if_else(pc.is_nan(raw), pa.scalar(None, raw.type), raw)
+    encoded = pc.fill_null(raw.cast(pa.string()), "").dictionary_encode()
     exact = {value: index for index, value in enumerate(values)}
     normalized = {normalize_value(value): index for value, index in reversed(exact.items())}
     words = encoded.dictionary.to_pylist()
@@ -273,11 +299,13 @@ def map_labels(
     return pa.array(list(values.values()), pa.float64()).take(positions)
 
 
-def _parse_number(value: str | None) -> float | str | None:
+def _parse_number(
+    value: str | None, meanings: Mapping[str, float] = _BOOLEANS
+) -> float | str | None:
     if value is None:
         return None
-    if value.lower() in _BOOLEANS:
-        return _BOOLEANS[value.lower()]
+    if (word := value.casefold()) in meanings:
+        return meanings[word]
     try:
         return float(value)
     except ValueError:
@@ -301,6 +329,9 @@ def refuse_values(
         location = place(file=chunk.path, column=column, row=chunk.first_row + first, id=row_id)
         value = None if values is None else values[first].as_py()
         shown = "" if values is None else f"; got {'nothing' if value is None else value}"
+        n_rows = chunk.table.num_rows
+        if first == n_rows - 1 and n_rows >= _MIN_ROWS_OF_TOTAL:
+            hint = f" It is the last row read: if it is a total, remove it.{hint}"
         msg = f"{rule}{shown} {location}.{hint}"
         raise InputError(msg)
 

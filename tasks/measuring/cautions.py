@@ -56,10 +56,12 @@ def cautions(
 
     `explained` has the calibration and the errors at thresholds, if they were measured.
     """
+    inversion = warn_of_inversion(bias, candidate)
+    is_inverted = inversion is not None and inversion.startswith(UPSIDE_DOWN)
     found = [
-        warn_of_inversion(bias, candidate),
+        inversion,
         warn_of_predicted_labels(explained),
-        warn_of_flagging_most(explained),
+        None if is_inverted else warn_of_flagging_most(explained),
         warn_of_training_sample(candidate),
         warn_of_misjoin(bias),
         warn_of_unmatched_terms(unmatched_terms),
@@ -110,8 +112,8 @@ def warn_of_inversion(report: BiasTable, candidate: CandidateSettings) -> str | 
         return f"{BY_CHANCE} toxic from harmless comments: the overall AUC is {overall}.{cure}"
     return (
         f"{UPSIDE_DOWN}: the overall AUC is {overall.value:.3f}, its upper bound "
-        f"{overall.high:.3f}. Harmless comments get higher scores than toxic ones ({who}). If "
-        f"higher means harmless, {do}. If the labels are reversed, correct the label column."
+        f"{overall.high:.3f}. If the labels are reversed, correct the label column. If higher "
+        f"scores mean harmless ({who}), {do}."
     )
 
 
@@ -204,12 +206,13 @@ def on_rows_in_no_slice(n_rows: Mapping[str, int]) -> str | None:
 
 
 def warn_of_unmatched_terms(unmatched: Mapping[str, list[str]]) -> str | None:
-    """Name the terms that no text contains."""
-    named = [f"{term} ({identity})" for identity, terms in unmatched.items() for term in terms]
-    if not named:
-        return None
-    plural = "these terms" if len(named) > 1 else "this term"
-    return f"no comment matches {plural}: {_listed(named)}. Check the spelling."
+    """Name the terms that no text contains, and the names that no row has."""
+    named = [
+        term if term == identity else f"{term} ({identity})"
+        for identity, terms in unmatched.items()
+        for term in terms
+    ]
+    return f"not found in any comment: {_listed(named)}. Check the spelling." if named else None
 
 
 def warn_of_other_forms(near: Mapping[str, NearTerms]) -> str | None:

@@ -161,7 +161,8 @@ def _decided(lines: Sequence[CandidateStory]) -> list[str]:
 
 
 def _notices(lines: Sequence[CandidateStory]) -> Iterator[str]:
-    """Yield copies, terms, exceptions and warnings, then decisions; shared ones once."""
+    """Yield errors, copies, terms, exceptions and warnings, then decisions; shared ones once."""
+    yield from (f"{line.name}: {line.sentence}" for line in lines if not line.stories)
     stories = [story for line in lines for story in line.stories]
     sets = {story.evaluation_set: story.verdict.evaluation_set.digest for story in stories}
     models = {story.candidate: story.verdict.candidate.digest for story in stories}

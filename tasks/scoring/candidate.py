@@ -233,6 +233,7 @@ def refuse_other_scale(name: str, threshold: float | None, scores: npt.NDArray[A
     if low >= 0 and high <= 1:
         msg = (
             f"`threshold` of {name!r} must be on the scale of its scores; it is {threshold:g}, "
-            f"and they go from {low:.3g} to {high:.3g}."
+            f"and they go from {low:.3g} to {high:.3g}. Candidates on different scales need a "
+            "`threshold` each, in an evaluation file."
         )
         raise InputError(msg)

@@ -203,6 +203,11 @@ class ScoreTable(Scorer):
         super().refuse_changed()  # the last time: from here on, the scores are in memory
 
     @property
+    def scores(self) -> np.ndarray:
+        """All scores of the file."""
+        return self._scores
+
+    @property
     def bound(self) -> Bound:
         """The file."""
         return replace(super().bound, what="scores")

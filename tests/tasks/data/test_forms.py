@@ -45,9 +45,11 @@ WRONG = {
     "an identity as a count": ({"gay": [0, 3, 1] * 4}, "in pandas `(t['gay'] > 0).astype(int)`."),
     "an identity in percent": ({"gay": [0, 50, 100] * 4}, "Divide percentages by 100."),
     "an identity of -1": ({"gay": [0, -1, 1] * 4}, "Leave unrated cells empty."),
-    "ja and nein": ({"gay": ["ja", "nein"] * 6}, "`t['gay'].map({'ja': 1, 'nein': 0})`."),
-    "no and yes": ({"gay": ["no", "yes"] * 6}, "`t['gay'].map({'yes': 1, 'no': 0})`."),
-    "other words": ({"gay": ["da", "njet"] * 6}, "`t['gay'].map({...: 1, ...: 0})`."),
+    "other words": ({"gay": ["da", "njet"] * 6}, "`t['gay'].map({'da': ..., 'njet': ...})`."),
+    "a single word": ({"gay": ["da", ""] * 6}, "`t['gay'].map({'da': ...})`. Empty cells count as"),
+    "percent signs": ({"gay": ["50%", "0%"] * 6}, ".str.rstrip('%').astype(float)`; divide"),
+    "a total": ({"gay": [0, 1] * 5 + [1, 5]}, "It is the last row read: if it is a total, remove"),
+    "thousands": ({"label": ["0.1", "1,000.0"] * 6}, "without thousands separators"),
     "decimal commas": ({"label": ["9,4e-01", "0,5"] * 6}, 'Set `decimal: ","`, or write decimals'),
 }
 
@@ -59,6 +61,18 @@ def test_a_value_of_another_form_is_refused_with_a_remedy(tmp_path, name):
         freeze_rows(tmp_path, ROWS.assign(**columns))
     assert remedy in str(error.value)
     assert "names: [...]" not in str(error.value)
+
+
+@pytest.mark.parametrize(("yes", "no"), [("yes", "no"), ("Oui", "non"), ("JA", "Nein"), ("x", 0)])
+def test_words_for_a_mention_are_read(tmp_path, yes, no):
+    rows = freeze_rows(tmp_path, ROWS.assign(gay=[yes, no, ""] * (N // 3)))
+    assert rows.column("identity/gay").to_pylist() == [1.0, 0.0, None] * (N // 3)
+
+
+def test_a_thousands_separator_is_not_called_a_decimal_point(tmp_path):
+    rows = ROWS.assign(label=["0,1", "1.000,0"] * (N // 2))
+    with pytest.raises(InputError, match="must be without thousands separators"):
+        freeze_rows(tmp_path, rows, decimal=",")
 
 
 def test_an_empty_identity_is_named(tmp_path):

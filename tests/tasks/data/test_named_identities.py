@@ -177,3 +177,14 @@ def test_names_are_found_in_any_chunk_of_a_large_file(tmp_path):
     pq.write_table(table, tmp_path / "t.parquet")
     frozen = freeze_file(tmp_path / "t.parquet", names=["gay"])
     assert frozen.column("identity/gay").to_numpy().sum() == 5
+
+
+def test_a_cell_with_another_separator_is_refused(tmp_path):
+    rule = r"must be separated by `separator` \(','\).*This cell also has '\|'"
+    with pytest.raises(InputError, match=rule):
+        freeze_cells(tmp_path, ["muslim,gay", "muslim|gay", "other|words"], separator=",")
+
+
+def test_two_identities_with_the_same_names_are_refused(tmp_path):
+    with pytest.raises(ValidationError, match="those of 'gay' and 'Gay' are the same"):
+        freeze_cells(tmp_path, ["gay"], names=["gay", "Gay"])

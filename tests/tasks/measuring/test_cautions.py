@@ -98,6 +98,14 @@ def test_a_threshold_on_another_scale_than_the_scores_is_noticed(tmp_path, thres
     assert (rate > 0.9) is bool(begins)
 
 
+def test_reversed_scores_are_not_called_a_wrong_threshold(tmp_path):
+    reverse = 1 / (1 + np.exp(GOOD - 2))
+    known = explained(tmp_path, reverse, 0.5)
+    assert known.thresholds["given"].overall.false_positive_rate.value > 0.5
+    [warning] = cautions(bias(reverse), ALL, FILE, {}, explained=known)
+    assert "If the labels are reversed, correct the label column" in warning
+
+
 def test_a_model_upside_down_is_named_without_a_column():
     bert = {"name": "bert", "kind": "mlflow", "model": "models:/bert/1"}
     warning = warn_of_inversion(bias(-GOOD), CANDIDATES.validate_python(bert))
@@ -177,9 +185,9 @@ def test_rows_without_weight_are_not_called_unrated():
 
 def test_identities_without_rows_and_terms_without_a_match_are_named():
     found = bias(GOOD, gay=GAY, martian=np.zeros(600, dtype=bool))
-    warnings = cautions(found, ALL, FILE, {"deaf": ["def", "hard of herring"]})
+    warnings = cautions(found, ALL, FILE, {"deaf": ["def", "hard of herring"], "mars": ["mars"]})
     assert warnings == [
-        "no comment matches these terms: def (deaf), hard of herring (deaf). Check the spelling.",
+        "not found in any comment: def (deaf), hard of herring (deaf), mars. Check the spelling.",
         "no measured row mentions martian.",
     ]
 
