@@ -422,7 +422,7 @@ def test_what_limits_an_outcome_is_told_wherever_the_outcome_is(tmp_path):
     lacking = "40 of 100 comments have no score (40 refused). It is most often so for gay."
     limited = replace(
         report,
-        missing=partial({"sentence": lacking}),
+        missing=partial({"sentence": lacking, "is_reservation": True}),
         evaluation_set=replace(
             report.evaluation_set,
             choices=replace(choices, in_no_slice={"language": 12, "surface": 1}),
