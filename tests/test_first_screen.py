@@ -24,7 +24,7 @@ from bias_metrics.thresholds import CountedShare
 from biasgate.cli import app
 from biasgate.tasks.check_messages import check_message
 from biasgate.tasks.measuring.cautions import reservations
-from biasgate.tasks.promoting.succession import Judged
+from biasgate.tasks.promoting.succession import JudgedCandidate
 from biasgate.tasks.records import Decision, LoggedVerdict, PolicyRecord, Report, Verdict
 from biasgate.tasks.reporting import terminal
 from biasgate.tasks.reporting.candidates import CandidateStory
@@ -451,7 +451,9 @@ def test_what_limits_an_outcome_is_told_wherever_the_outcome_is(tmp_path):
         assert set(told) <= set(CandidateStory.of(story).told)
 
     left = {"promoted": False, "champion_moved": False, "rule": None, "report_only": False}
-    decided = Judged("one", [verdict], None).named(Decision(outcome="pass", sentence="X.", **left))
+    decided = JudgedCandidate("one", [verdict], None).complete_decision(
+        Decision(outcome="pass", sentence="X.", **left)
+    )
     page = read_page(render(candidate_page(report, verdict, details))).one(id="verdict").text
     card = model_card(report, verdict, About()).partition("\n## ")[0]
     assert "All checks passed" not in card

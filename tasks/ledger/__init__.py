@@ -1,1 +1,1 @@
-"""The ledger of a model: what was promoted, in a chain of signed entries."""
+"""The ledger of a model: its promotions as a chain of signed entries."""

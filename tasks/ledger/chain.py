@@ -1,6 +1,6 @@
-"""The chain of a ledger's entries: each names the one that was done before it.
+"""The chain of a ledger's entries, which name their predecessors.
 
-Only entries that are done are links: an abandoned one has changed nothing.
+Only completed entries are links: an abandoned entry did not change the alias.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Literal, NamedTuple
 
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.common.printable import printable
-from biasgate.tasks.ledger.entry import MOVES, Entry, Pinned, RestsOn, Source
+from biasgate.tasks.ledger.entry import MOVES, CopySource, Entry, PolicyReference, VerdictReference
 from biasgate.tasks.records import Head, Verdict
-from biasgate.tasks.signing.envelope import Signed
+from biasgate.tasks.signing.envelope import SignatureCheck
 from biasgate.tasks.signing.keys import TrustedKeys
 from biasgate.tasks.signing.statement import verdict_digest
 
@@ -23,33 +23,32 @@ AcceptedBy = Literal["no keys", "its signature", "a later entry", "a reset", ""]
 
 
 class VouchedVerdicts(NamedTuple):
-    """Digests of verdicts that the ledger vouches for."""
+    """Digests of the verdicts that a ledger vouches for."""
 
     by_entry: frozenset[str] = frozenset()
-    """Those that any accepted entry rests on: they count even if their own key was revoked later.
-    """
+    """Verdicts behind accepted entries: they count even if their key was revoked later."""
     by_reset: frozenset[str] = frozenset()
-    """Those that a person accepted: they count even if they are not signed."""
+    """Verdicts that a person accepted by a reset: they count even without a signature."""
 
 
 @dataclass(frozen=True)
 class Chain:
-    """The entries that are done, oldest first."""
+    """The completed entries of a ledger, oldest first."""
 
     links: Sequence[Entry]
 
     @classmethod
-    def of(cls, entries: Sequence[Entry]) -> Chain:
-        """Take the entries that are done."""
+    def from_entries(cls, entries: Sequence[Entry]) -> Chain:
+        """Create a chain from the entries that are done."""
         return cls([entry for entry in entries if entry.state == "done"])
 
-    def before(self, number: int) -> Chain:
-        """Return the part of the chain before an entry."""
+    def get_prefix(self, number: int) -> Chain:
+        """Return the links before the entry with a number."""
         return Chain([link for link in self.links if link.number < number])
 
     @cached_property
     def digests(self) -> dict[int, str]:
-        """The digest of each link by its number."""
+        """The digests of the links by number."""
         return {link.number: link.digest for link in self.links}
 
     @property
@@ -60,55 +59,60 @@ class Chain:
         number = self.links[-1].number
         return Head(number=number, digest=self.digests[number])
 
-    def has(self, head: Head) -> bool:
-        """Whether a link still exists; links before a reset need not."""
+    def has_head(self, head: Head) -> bool:
+        """Return whether a link still exists unchanged; links before a reset need not exist."""
         resets = [link.number for link in self.links if link.content.action == "reset"]
-        known = self.digests.get(head.number)
-        return known == head.digest or head.number < max(resets, default=0)
+        digest = self.digests.get(head.number)
+        return digest == head.digest or head.number < max(resets, default=0)
 
     @property
     def moves(self) -> list[Entry]:
-        """The entries after which `champion` was another version, or none."""
+        """The links that set or removed `champion`."""
         return [link for link in self.links if link.content.action in MOVES]
 
     @property
     def last_move(self) -> Entry | None:
-        """The last of its moves."""
+        """The last link that set or removed `champion`."""
         return self.moves[-1] if self.moves else None
 
-    def basis(self, version: str) -> list[RestsOn]:
-        """Return the verdicts with which a version last became champion; none if unknown."""
+    def find_basis(self, version: str) -> list[VerdictReference]:
+        """Return the verdicts behind a version's last promotion; empty without a promotion."""
         moves = [link.content for link in self.moves if link.content.version == version]
         return moves[-1].verdicts if moves else []
 
-    def source_of(self, version: str, digest: str) -> tuple[Source, int] | None:
-        """Return what a version was copied from if a verdict is about that, and since when.
+    def find_source(self, version: str, digest: str) -> tuple[CopySource, int] | None:
+        """Return the source of a copy, and the number of the entry that promoted the copy.
 
-        The number is that of the promotion which says so.
+        None unless an entry promoted `version` as a copy by the verdict with this digest.
         """
         for link in reversed(self.moves):
-            found = link.content
-            digests = {verdict.digest for verdict in found.verdicts}
-            if found.source is not None and found.version == version and digest in digests:
-                return found.source, link.number
+            content = link.content
+            digests = {verdict.digest for verdict in content.verdicts}
+            if content.source is not None and content.version == version and digest in digests:
+                return content.source, link.number
         return None
 
-    def verdicts_since(self, version: str, verdicts: Iterable[Verdict]) -> int:
-        """Return the number of the entry after which the oldest of a version's verdicts counts."""
+    def find_oldest_head(self, version: str, verdicts: Iterable[Verdict]) -> int:
+        """Return the number of the last entry before the oldest of a version's verdicts.
+
+        For a verdict about the source of a copy, it is the number of the copy's promotion.
+        """
         numbers = []
         for verdict in verdicts:
-            copied = self.source_of(version, verdict_digest(verdict))
+            source = self.find_source(version, verdict_digest(verdict))
             head = verdict.ledger.number if verdict.ledger else 0
-            numbers.append(head if copied is None else copied[1])
+            numbers.append(head if source is None else source[1])
         return min(numbers, default=0)
 
-    def accepted(self, trusted: TrustedKeys) -> Chain:
-        """Return the part that counts where these keys are trusted."""
-        return Chain([link for link, _, by in self.standings(trusted) if by][::-1])
+    def select_accepted(self, trusted: TrustedKeys) -> Chain:
+        """Return the links that count if these keys are trusted."""
+        return Chain(
+            [link for link, _, accepted_by in self.check_signatures(trusted) if accepted_by][::-1]
+        )
 
     @property
-    def rolled_away(self) -> dict[str, Entry]:
-        """The versions that a rollback left and that no later entry brought back, each with it."""
+    def rollbacks(self) -> dict[str, Entry]:
+        """Rollbacks by the version that they removed, unless a later entry restored the version."""
         left: dict[str, Entry] = {}
         for link in self.links:
             if link.content.action in MOVES:
@@ -118,70 +122,71 @@ class Chain:
         return left
 
     @property
-    def pinned(self) -> Entry | None:
-        """The entry that registered the policy that is required now."""
+    def policy_entry(self) -> Entry | None:
+        """The entry that registered the currently required policy."""
         pins = [link for link in self.links if link.content.action == "policy"]
         return pins[-1] if pins else None
 
     @property
-    def policy(self) -> Pinned | None:
-        """The policy that is required now."""
-        return None if self.pinned is None else self.pinned.content.policy
+    def policy(self) -> PolicyReference | None:
+        """The currently required policy."""
+        return None if self.policy_entry is None else self.policy_entry.content.policy
 
-    def blocked(self, version: str) -> int:
-        """Return the number of the last entry that says that a version did not pass; or 0."""
+    def find_last_block(self, version: str) -> int:
+        """Return the number of the last entry that blocked a version; 0 without such an entry."""
         numbers = [link.number for link in self.links if version in (link.content.blocked or ())]
         return max(numbers, default=0)
 
     def is_rejected(self, version: str) -> bool:
-        """Return whether a person rejected a version that was not champion since."""
-        about = [
+        """Return whether a person rejected a version that was not promoted again since."""
+        decisions = [
             link
             for link in self.links
             if (link.content.by and version in (link.content.blocked or ()))
             or (link.content.action in MOVES and link.content.version == version)
         ]
-        return bool(about) and about[-1].content.action == "blocked"
+        return bool(decisions) and decisions[-1].content.action == "blocked"
 
     @property
-    def all_digests(self) -> str:
-        """One digest of every link, which a reset names: it accepts them as they are."""
+    def combined_digest(self) -> str:
+        """The digest of all links, which a reset records to accept the links unchanged."""
         return json_digest(list(self.digests.items()))
 
-    def _is_kept_by(self, reset: Entry) -> bool:
-        """Whether an entry is a reset that accepted everything before it as it is now."""
+    def _is_accepted_by(self, reset: Entry) -> bool:
+        """Return whether an entry is a reset that accepted the current links before it."""
         content = reset.content
         return (
-            content.action == "reset" and content.accepted == self.before(reset.number).all_digests
+            content.action == "reset"
+            and content.accepted == self.get_prefix(reset.number).combined_digest
         )
 
-    def breaks(self, model: str) -> Iterator[str]:
-        """Yield each break of the chain, in words.
+    def find_breaks(self, model: str) -> Iterator[str]:
+        """Yield the breaks of the chain in words.
 
-        What came before a reset was accepted as it was then.
+        Links before the last reset are only compared with the digest that the reset accepted.
         """
-        resets = [at for at, one in enumerate(self.links) if one.content.action == "reset"]
+        resets = [index for index, link in enumerate(self.links) if link.content.action == "reset"]
         start = resets[-1] if resets else 0
         if resets:
             reset = self.links[start]
-            if not self._is_kept_by(reset):
+            if not self._is_accepted_by(reset):
                 yield f"an entry before the reset in entry {reset.number} was changed or removed"
         before = self.links[start - 1] if start else None
         champion: str | None = None
         for link in self.links[start:]:
-            found = self._break(link, before, champion, model)
-            if found is not None:
-                yield found
+            problem = self._find_break(link, before, champion, model)
+            if problem is not None:
+                yield problem
             if link.content.action in MOVES:
                 champion = link.content.version
             before = link
 
-    def _break(
+    def _find_break(
         self, entry: Entry, before: Entry | None, champion: str | None, model: str
     ) -> str | None:
-        """Return what is wrong with the place of a link, or None.
+        """Return why a link does not follow the link `before`; None if it does.
 
-        `champion` is the version that the entries before made champion; None if none did.
+        `champion`: the champion after the links before; None if they do not name a champion.
         """
         content = entry.content
         if (content.model, content.number) != (model, entry.number):
@@ -190,52 +195,55 @@ class Chain:
         head = None if before is None else Head(number=before.number, digest=before.digest)
         predecessor = content.predecessor
         if predecessor != head:
-            named = predecessor.number if predecessor else "none"
-            found = "none" if before is None else before.number
+            written_after = predecessor.number if predecessor else "none"
+            actual = "none" if before is None else before.number
             return (
-                f"entry {entry.number} was written after entry {named}; the entry before it is "
-                f"now entry {found}, or it was changed"
+                f"entry {entry.number} was written after entry {written_after}; the entry before "
+                f"it is now entry {actual}, or it was changed"
             )
-        moves = content.action in {"promotion", "rollback"}
-        if moves and champion is not None and content.replaces != champion:
+        is_move = content.action in {"promotion", "rollback"}
+        if is_move and champion is not None and content.replaces != champion:
             return (
                 f"entry {entry.number} replaces version {content.replaces or 'none'}, but "
                 f"champion was version {champion or 'none'}"
             )
         return None
 
-    def standings(self, trusted: TrustedKeys) -> Iterator[tuple[Entry, Signed, AcceptedBy]]:
-        """Yield each link, newest first, with its signer and the reason why it is accepted.
+    def check_signatures(
+        self, trusted: TrustedKeys
+    ) -> Iterator[tuple[Entry, SignatureCheck, AcceptedBy]]:
+        """Yield the links, newest first, with signature check and reason of acceptance.
 
-        An entry that no known key signed counts only if a person accepted it: by a `reset` that
-        names the digest of all entries before it. Every other later signature vouches only for
-        what a key signed that was trusted then and is revoked now, and is dated before that.
+        An entry without a signature by a known key counts only if a person accepted it by a reset.
+        A reset records the digest of all entries before it. An entry that a revoked key signed
+        counts only if it is dated before the revocation and a trusted key signed a later entry.
+        Without trusted keys, all entries count.
         """
-        later = reset = False
+        is_signed_later = is_reset = False
         for link in reversed(self.links):
-            signed = link.signed(trusted)
-            by: AcceptedBy = "a reset" if reset else ""
+            signed = link.check_signatures(trusted)
+            accepted_by: AcceptedBy = "a reset" if is_reset else ""
             if not trusted:
-                by = "no keys"
-            elif signed.standing == "trusted":
-                by = "its signature"
-            elif signed.standing == "revoked":
-                by = (
+                accepted_by = "no keys"
+            elif signed.status == "trusted":
+                accepted_by = "its signature"
+            elif signed.status == "revoked":
+                accepted_by = (
                     "a later entry"
-                    if later and str(link.content.time) < signed.revoked_since
+                    if is_signed_later and str(link.content.time) < signed.revoked_since
                     else ""
                 )
-            later = later or signed.standing == "trusted"
-            reset = reset or (bool(by) and self._is_kept_by(link))
-            yield link, signed, by
+            is_signed_later = is_signed_later or signed.status == "trusted"
+            is_reset = is_reset or (bool(accepted_by) and self._is_accepted_by(link))
+            yield link, signed, accepted_by
 
-    def vouched_verdicts(self, trusted: TrustedKeys) -> VouchedVerdicts:
-        """Return the digests of the verdicts that accepted entries rest on."""
-        by_entry, by_reset, reset = set[str](), set[str](), False
-        for one, _, by in self.standings(trusted):
-            if by:
-                digests = {verdict.digest for verdict in one.content.verdicts}
-                reset = reset or self._is_kept_by(one)
+    def find_vouched_verdicts(self, trusted: TrustedKeys) -> VouchedVerdicts:
+        """Return the digests of the verdicts behind accepted entries."""
+        by_entry, by_reset, is_reset = set[str](), set[str](), False
+        for entry, _, accepted_by in self.check_signatures(trusted):
+            if accepted_by:
+                digests = {verdict.digest for verdict in entry.content.verdicts}
+                is_reset = is_reset or self._is_accepted_by(entry)
                 by_entry |= digests
-                by_reset |= digests if reset else set()
+                by_reset |= digests if is_reset else set()
         return VouchedVerdicts(frozenset(by_entry), frozenset(by_reset))

@@ -1,8 +1,8 @@
-"""Entries of the ledger: their content, their form, and their signatures.
+"""Entries of the ledger: their content, their written form and their signatures.
 
-An entry is one tag of a registered version, so that it is written whole or not at all. A signature
-covers everything that the entry says, with the model, the entry's own number and the digest of the
-entry before it: it does not hold in another place.
+An entry is a single tag of a registered version, so that it is written completely or not at all.
+The signature covers the whole content with model, entry number and digest of the predecessor. So an
+entry that is copied to another place in a ledger is detected.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from biasgate.tasks.records import Head
 from biasgate.tasks.records.record import Record
 from biasgate.tasks.signing.envelope import (
     Signature,
+    SignatureCheck,
     Signatures,
-    Signed,
-    decodable,
+    check_signatures,
     pae,
-    signed_by,
-    who_signed,
+    require_base64,
+    sign_message,
 )
 from biasgate.tasks.signing.keys import PrivateKey, TrustedKeys
 
 
-def _is_time(text: str) -> str:
-    """Refuse anything but a time with a time zone, since others cannot be compared."""
+def _require_time_zone(text: str) -> str:
+    """Raise an error for a time without a time zone, which cannot be compared with others."""
     if datetime.fromisoformat(text).tzinfo is None:
         msg = "must name its time zone"
         raise ValueError(msg)
@@ -49,25 +49,25 @@ State = Literal["queued", "open", "done", "abandoned"]
 Version = Annotated[str, StringConstraints(pattern="^[0-9]{1,18}$")]
 VersionUri = Annotated[str, StringConstraints(pattern="^models:/[^/:]+/[1-9][0-9]{0,17}$")]
 VersionOrNone = Annotated[str, StringConstraints(pattern="^[0-9]{0,18}$")]
-Time = Annotated[str, AfterValidator(_is_time)]
-# A process as `this_process` names it, then a random part.
-_A_PROCESS = r"^[^ ].* [0-9]{1,9} -?[0-9]{1,12}(\.[0-9]{1,9})? [^ ]+$"
-Owner = Annotated[str, StringConstraints(pattern=_A_PROCESS)]
-# The actions after which `champion` is another version, or none.
+Time = Annotated[str, AfterValidator(_require_time_zone)]
+# The name of a process from `this_process`, then a random suffix.
+_PROCESS_PATTERN = r"^[^ ].* [0-9]{1,9} -?[0-9]{1,12}(\.[0-9]{1,9})? [^ ]+$"
+Owner = Annotated[str, StringConstraints(pattern=_PROCESS_PATTERN)]
+# The actions that set or remove `champion`.
 MOVES = ("promotion", "rollback", "reset")
-# A promoter that has not finished after this time is considered dead.
+# A promoter that has not finished after this time counts as ended.
 LEASE = timedelta(minutes=5)
 TAG = "biasgate.entry"
-_TYPE = "application/vnd.biasgate.ledger-entry+json"
-# Owners in this process that are promoting right now.
-active: set[str] = set()
+_PAYLOAD_TYPE = "application/vnd.biasgate.ledger-entry+json"
+# Owners of unfinished entries in this process.
+active_owners: set[str] = set()
 
 
 @dataclass(frozen=True, kw_only=True)
-class RestsOn(Record):
-    """A verdict that a promotion is based on: its set, its run and its digest.
+class VerdictReference(Record):
+    """A verdict behind a promotion, by its set, run and digest.
 
-    `sample` is the number of rows if it was judged on a random part of the set.
+    `sample` is the number of rows if only a random part of the set was judged.
     """
 
     set: str
@@ -77,19 +77,19 @@ class RestsOn(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pinned(Record):
-    """A registered policy."""
+class PolicyReference(Record):
+    """A registered policy by its name and digest."""
 
     name: str
     digest: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source(Record):
-    """The version of another registered model that a promoted version is a copy of.
+class CopySource(Record):
+    """The source of a promoted copy: a version of another registered model.
 
-    `judged` is the version that its verdicts are about: another one if it is a copy itself.
-    `digest` is that of the files.
+    `judged` is the version that its verdicts are about; it differs if the source is a copy itself.
+    `digest` is the digest of the files.
     """
 
     model: VersionUri
@@ -99,13 +99,13 @@ class Source(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Move(Record):
-    """A requested move: `version` is to replace `replaces` ("" for none) as champion.
+    """A requested move: `version` shall replace `replaces` as champion ("" without a champion).
 
-    `rule` is first, newer, better or by hand; `passed_over` has other versions that passed.
-    `blocked` has the versions that did not pass, or that a person rejected: `by` is who decided.
-    `policy` is required from now on; `accepted` is a digest of all entries before a reset.
-    `source` is what `version` was copied from, if `verdicts` are about that.
-    `_NEEDED` says which action has which.
+    `rule` is first, newer, better or by hand. `passed_over` lists other versions that passed.
+    `blocked` lists the versions that did not pass, or that a person rejected. `by` is the person
+    who decided. `policy` is required from now on. `accepted` is the digest of all entries before a
+    reset. `source` is the source of a copy, if `verdicts` are about the source.
+    `_REQUIRED_KEYS` lists the required keys per action.
     """
 
     action: Action
@@ -115,20 +115,21 @@ class Move(Record):
     reason: str
     by: str | None = None
     passed_over: list[Version] | None = None
-    verdicts: list[RestsOn] = field(default_factory=list)
+    verdicts: list[VerdictReference] = field(default_factory=list)
     blocked: list[Version] | None = None
-    policy: Pinned | None = None
+    policy: PolicyReference | None = None
     accepted: str | None = None
-    source: Source | None = None
+    source: CopySource | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Content(Move):
-    """The stored move, with its owner, its expiry and its result.
+class EntryContent(Move):
+    """The stored move with its owner, expiry and result.
 
-    `state` is queued until its turn comes, and open while the alias may move; it is closed by its
-    owner, or by a later promoter (`heal`). `note` is the result. Once its turn has come, it has a
-    place: `model`, `number`, `predecessor` (the entry that was done before it) and `time`.
+    `state` is queued until the entry's turn comes, and open while the alias may move. The owner
+    closes the entry, or a later promoter does (`heal`). `note` is the result. Once its turn has
+    come, the entry has a place: `model`, `number`, `predecessor` (the last completed entry before)
+    and `time`.
     """
 
     owner: Owner
@@ -142,60 +143,60 @@ class Content(Move):
     time: Time | None = None
 
     def to_dict(self) -> dict[str, JsonValue]:
-        """Return plain values; the first entry of a chain has a predecessor, which is null."""
-        found = super().to_dict()
-        has_place = any(getattr(self, key) is not None for key in _PLACE)
-        return found | {"predecessor": plain(self.predecessor)} if has_place else found
+        """Return plain values; the predecessor of a chain's first entry is null."""
+        values = super().to_dict()
+        has_place = any(getattr(self, key) is not None for key in _PLACE_KEYS)
+        return values | {"predecessor": plain(self.predecessor)} if has_place else values
 
 
 @dataclass(frozen=True, kw_only=True)
-class ListedEntry(Content):
+class ListedEntry(EntryContent):
     """An entry as `biasgate history --json` prints it, with the signer in words."""
 
     signed: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Tag(Record):
-    """The tag of an entry."""
+class _EntryTag(Record):
+    """The written form of an entry."""
 
-    payload: Content
+    payload: EntryContent
     signatures: Signatures
 
 
-_NEEDED: dict[Action, tuple[str, ...]] = {
+_REQUIRED_KEYS: dict[Action, tuple[str, ...]] = {
     "promotion": ("rule", "passed_over"),
     "rollback": ("rule", "passed_over"),
     "reset": ("rule", "accepted"),
     "blocked": ("blocked",),
     "policy": ("policy",),
 }
-"""Keys of an entry by its action."""
-_PLACE = ("model", "number", "time")
-"""Keys of an entry whose turn has come."""
+"""Required keys of an entry by action."""
+_PLACE_KEYS = ("model", "number", "time")
+"""Required keys of an entry after its turn has come."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One entry."""
+    """An entry of a ledger."""
 
     number: int
-    """Its place in the order, which the server gave."""
-    content: Content
-    """The move, the verdicts that it is based on, and its result."""
+    """Position in the queue: the version number from the server."""
+    content: EntryContent
+    """The move, the verdicts behind it, and its result."""
     record: ModelVersion
-    """The version that stores it."""
+    """The registered version that stores the entry."""
     signatures: Sequence[Signature] = ()
-    """Of the content."""
+    """Signatures of the content."""
 
     @property
     def state(self) -> State:
-        """Whether it waits, may move the alias, or is closed."""
+        """The state of the entry: queued, open, done or abandoned."""
         return self.content.state
 
     @property
     def is_unsettled(self) -> bool:
-        """Whether it is waiting, or its alias may be moving."""
+        """True if the entry is queued, or its alias may be moving."""
         return self.state in {"queued", "open"}
 
     @property
@@ -205,9 +206,9 @@ class Entry:
 
     @property
     def is_stale(self) -> bool:
-        """Whether its owner has ended: by its lease, or as a process of this machine.
+        """True if the owner's lease has expired, or its process on this machine has ended.
 
-        The lease starts when the registry created the entry, whatever the entry says.
+        The lease starts when the registry created the entry, regardless of times in the entry.
         """
         if datetime.now(UTC) >= datetime.fromisoformat(self.content.expires):
             return True
@@ -216,48 +217,48 @@ class Entry:
             return True
         process = self.content.owner.rpartition(" ")[0]
         return has_ended(process) or (
-            process == this_process() and self.content.owner not in active
+            process == this_process() and self.content.owner not in active_owners
         )
 
-    def listed(self, signed: str) -> ListedEntry:
-        """Return it as the history shows it, with the signer in words."""
+    def to_listed(self, signed: str) -> ListedEntry:
+        """Return the entry for the history, with its signer in words."""
         return ListedEntry(**vars(self.content) | {"number": self.number, "signed": signed})
 
-    def signed(self, trusted: TrustedKeys) -> Signed:
-        """Return the standing of its signatures."""
-        return who_signed(_message(self.content), self.signatures, trusted)
+    def check_signatures(self, trusted: TrustedKeys) -> SignatureCheck:
+        """Check the signatures of the content."""
+        return check_signatures(_encode_content(self.content), self.signatures, trusted)
 
 
 def read_entry(record: ModelVersion) -> Entry:
-    """Return the entry in a version's tags."""
-    what = f"version {record.version} of {record.name}"
+    """Return the entry in a version's tags; raise an error if it is missing or invalid."""
+    subject = f"version {record.version} of {record.name}"
     if TAG not in record.tags:
-        msg = f"{what} must have the tag {TAG}; it does not."
+        msg = f"{subject} must have the tag {TAG}; it does not."
         raise InputError(msg)
-    tag = check(parse_json(record.tags[TAG], what), _Tag, what)
+    tag = check(parse_json(record.tags[TAG], subject), _EntryTag, subject)
     content = tag.payload
-    moves = content.action in {"promotion", "rollback"} or content.passed_over is not None
-    place = _PLACE if content.state in {"open", "done"} else ()
-    needed = (*_NEEDED[content.action], *place)
+    is_move = content.action in {"promotion", "rollback"} or content.passed_over is not None
+    place = _PLACE_KEYS if content.state in {"open", "done"} else ()
+    needed = (*_REQUIRED_KEYS[content.action], *place)
     missing = next((key for key in needed if getattr(content, key) is None), None)
-    if moves and not content.version:
+    if is_move and not content.version:
         missing = "version"
     if missing is not None:
         msg = (
-            f"{what} must name `{missing}`, since its action is {content.action} and its state "
+            f"{subject} must name `{missing}`, since its action is {content.action} and its state "
             f"{content.state}."
         )
         raise InputError(msg)
-    return Entry(int(record.version), content, record, decodable(tag.signatures, what))
+    return Entry(int(record.version), content, record, require_base64(tag.signatures, subject))
 
 
-def entry_tags(content: Content) -> dict[str, str]:
+def build_entry_tags(content: EntryContent) -> dict[str, str]:
     """Return the tag of an entry, signed if this machine has a private key."""
-    signatures = signed_by(PrivateKey.here(), _message(content))
-    tag = _Tag(payload=content, signatures=list(signatures))
+    signatures = sign_message(PrivateKey.here(), _encode_content(content))
+    tag = _EntryTag(payload=content, signatures=list(signatures))
     return {TAG: json.dumps(tag.to_dict())}
 
 
-def _message(content: Content) -> bytes:
+def _encode_content(content: EntryContent) -> bytes:
     text = json.dumps(content.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return pae(_TYPE, text.encode())
+    return pae(_PAYLOAD_TYPE, text.encode())

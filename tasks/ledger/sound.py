@@ -1,9 +1,9 @@
-"""Whether a ledger may be added to: it was not changed, and did not become shorter.
+"""Checks before an entry is added: the ledger was not changed or shortened.
 
-This machine remembers the last entry of each ledger that it saw. Anyone with write access to the
-registry may remove the last entries, and the verdicts that name them, but cannot reach this file,
-which is in the folder of trusted keys. A ledger is known by the registry's address, and by its
-first entry, which is the same at every address.
+This machine stores the last entry of every ledger that it read, in a file in the folder of trusted
+keys. Anyone with write access to the registry may remove the last entries, and the verdicts that
+name them. Such access does not include this file. A ledger is identified by the registry's address,
+and by its first entry, which is the same at all addresses.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from biasgate.tasks.signing.keys import PRIVATE_KEY, PrivateKey, TrustedKeys, tr
 
 SEEN_FILE = "ledgers_seen.json"
 _PORTS: dict[str, int | str] = {"http": 80, "https": 443, "postgresql": 5432, "mysql": 3306}
-_HEAD = re.compile(r"([0-9]{1,18}) [0-9a-f]{64}")
-_SHOWN = 40
+_HEAD_PATTERN = re.compile(r"([0-9]{1,18}) [0-9a-f]{64}")
+_MAX_SHOWN = 40
 
 
 def require_sound(ledger: Ledger, chain: Chain | None = None) -> None:
-    """Refuse to add to a ledger that was changed, or that no trusted key has signed.
+    """Raise an error if a ledger was changed, or an entry is not accepted by the trusted keys.
 
-    `chain`: the entries that the next one is to follow. What is signed must be what was checked:
-    the ledger may change between two reads. Default: those of now.
+    `chain`: the links before the next entry. Pass the links that the entry will follow, since the
+    ledger may change between two reads. Default: the current links.
     """
-    require_key(ledger)
+    require_signing_key(ledger)
     chain = ledger.chain if chain is None else chain
     wrong = wrong_with(ledger, chain)
     if wrong:
@@ -53,24 +53,24 @@ def require_sound(ledger: Ledger, chain: Chain | None = None) -> None:
             f"version (leave out VERSION for none): {reset}"
         )
         raise InputError(msg)
-    remember(ledger, chain)
+    remember_head(ledger, chain)
 
 
 def wrong_with(ledger: Ledger, chain: Chain) -> list[str]:
-    """Return what is wrong with a ledger, in words; empty if it may be added to."""
+    """Return the problems of a ledger in words; empty if an entry may be added."""
     return [
-        *chain.breaks(ledger.model),
+        *chain.find_breaks(ledger.model),
         *(
-            f"entry {one.number} is {signed.words}"
-            for one, signed, accepted in chain.standings(TrustedKeys.here())
+            f"entry {entry.number} is {signed.description}"
+            for entry, signed, accepted in chain.check_signatures(TrustedKeys.here())
             if not accepted
         ),
-        *(f"missing or changed: {one}" for one in missing_heads(ledger, chain)),
+        *(f"missing or changed: {head}" for head in find_missing_heads(ledger, chain)),
     ]
 
 
-def require_key(ledger: Ledger) -> None:
-    """Refuse to add an entry that machines which trust the same keys would not accept."""
+def require_signing_key(ledger: Ledger) -> None:
+    """Raise an error if this machine's signature is missing, or would not be accepted."""
     own, trusted = PrivateKey.here(), TrustedKeys.here()
     if own is None and trusted:
         msg = (
@@ -81,72 +81,75 @@ def require_key(ledger: Ledger) -> None:
     trusted.refuse_revoked(own)
 
 
-def missing_heads(ledger: Ledger, chain: Chain) -> list[str]:
-    """Return the entries that must be there and are not, in words.
+def find_missing_heads(ledger: Ledger, chain: Chain) -> list[str]:
+    """Return the missing or changed entries of a ledger in words.
 
-    Every verdict names the entry that it was made after, and this machine remembers the last one
-    that it saw. The tags of a copy from another model name entries of that model's ledger.
+    A verdict names the last entry before it, and this machine remembers the last entry that it
+    read. Copies are skipped, since their tags name entries of another model's ledger.
     """
     missing = set()
-    for seen in last_seen(ledger, chain):
-        if not chain.has(seen):
+    for seen in read_last_heads(ledger, chain):
+        if not chain.has_head(seen):
             missing.add(f"entry {seen.number}, which this machine saw before")
     for version in ledger.gateway.versions(ledger.model):
         if version.is_copy:
             continue
         for name, value in version.tags.items():
             if name.startswith("biasgate.") and name.endswith(".ledger") and value:
-                whose = f"a verdict on version {version.version}"
-                known = _HEAD.fullmatch(value)
-                head: Head = Head(number=int(known[1]) if known else 0, digest=value[-64:])
-                if not chain.has(head):
-                    named = known[1] if known else repr(printable(value[:_SHOWN]))
-                    missing.add(f"entry {named}, which {whose} names")
+                subject = f"a verdict on version {version.version}"
+                match = _HEAD_PATTERN.fullmatch(value)
+                head: Head = Head(number=int(match[1]) if match else 0, digest=value[-64:])
+                if not chain.has_head(head):
+                    shown = match[1] if match else repr(printable(value[:_MAX_SHOWN]))
+                    missing.add(f"entry {shown}, which {subject} names")
     return sorted(missing)
 
 
-def last_seen(ledger: Ledger, chain: Chain) -> list[Head]:
-    """Return the last entries that this machine saw; none if it saw none, or trusts no key."""
-    known = _read_seen()
-    found = (known.get(name) for name in _names(ledger, chain))
-    kept = (one for one in found if isinstance(one, dict) and one.keys() == {"number", "digest"})
-    return list(map(Head.from_dict, kept))
+def read_last_heads(ledger: Ledger, chain: Chain) -> list[Head]:
+    """Return the remembered last entries of a ledger; empty if this machine has not stored any."""
+    heads = _read_seen_file()
+    matches = (heads.get(name) for name in _list_names(ledger, chain))
+    valid = (
+        head for head in matches if isinstance(head, dict) and head.keys() == {"number", "digest"}
+    )
+    return list(map(Head.from_dict, valid))
 
 
-def remember(ledger: Ledger, chain: Chain) -> None:
-    """Keep the last entry, where keys are trusted and the folder may be written to.
+def remember_head(ledger: Ledger, chain: Chain) -> None:
+    """Store the last entry, if this machine trusts keys and can write to their folder.
 
-    A machine that signs trusts its own key, so it remembers too, without a file of trusted keys.
+    A machine that signs trusts its own key. So it stores the entry even without a file of trusted
+    keys.
     """
     head = chain.head
     if head is None or not TrustedKeys.here():
         return
     path = trusted_folder() / SEEN_FILE
-    new = dict.fromkeys(_names(ledger, chain), head.to_dict())
+    heads = dict.fromkeys(_list_names(ledger, chain), head.to_dict())
     with contextlib.suppress(OSError), locked(path):
-        known = _read_seen()
-        if known | new != known:
-            write_json(path, known | new)
+        seen = _read_seen_file()
+        if seen | heads != seen:
+            write_json(path, seen | heads)
 
 
-def _read_seen() -> dict[str, JsonValue]:
+def _read_seen_file() -> dict[str, JsonValue]:
     try:
         return dict(json.loads((trusted_folder() / SEEN_FILE).read_text("utf-8")))
     except (OSError, ValueError, TypeError):
         return {}
 
 
-def _names(ledger: Ledger, chain: Chain) -> list[str]:
-    """Return what a ledger is known by: a digest of the address, which may be secret, and more."""
-    place = hashlib.sha256(place_of(ledger.gateway.registry_uri).encode()).hexdigest()
+def _list_names(ledger: Ledger, chain: Chain) -> list[str]:
+    """Return the identifiers of a ledger; the address is hashed, since it may be secret."""
+    place = hashlib.sha256(normalize_address(ledger.gateway.registry_uri).encode()).hexdigest()
     names = [f"{ledger.name} at {place[:16]}"]
     if chain.links:
         names.append(f"{ledger.name} from {chain.digests[chain.links[0].number][:16]}")
     return names
 
 
-def place_of(uri: str) -> str:
-    """Return a registry's address in one spelling, without user and password.
+def normalize_address(uri: str) -> str:
+    """Return a registry's address in normal form, without user and password.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Attestations of a version in one file, as a registry has them."""
+"""Export of a version's attestations from the registry to a file."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from biasgate.tasks.ledger.ledger import require_known
 from biasgate.tasks.mlflow_server.artifacts import ADDED_BY_MLFLOW
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
-from biasgate.tasks.promoting.verify import find_version, verify_found
+from biasgate.tasks.promoting.verify import find_version, verify_resolved
 from biasgate.tasks.signing.envelope import Envelope
 from biasgate.tasks.signing.model_signature import write_model_signature
 from biasgate.tasks.signing.statement import FILE, read_statement
-from biasgate.tasks.verifying.documents import with_whole_tags
+from biasgate.tasks.verifying.documents import complete_tags
 
 
 def write_attestation(
@@ -25,45 +25,49 @@ def write_attestation(
     gateway: Gateway,
     model_signature: Path | None = None,
 ) -> tuple[ModelVersion, dict[str, str]]:
-    """Write the signed attestations of a version, one line for each required set, and its result.
+    """Write the signed attestations of a version to a file, one line per required set.
 
-    Lines of DSSE envelopes are what other tools call an attestation bundle (`.intoto.jsonl`).
-    If the version passed, they are written only if `biasgate verify` accepts it now: a recipient of
-    the file cannot know that it was blocked since, or that its ledger was changed.
-    `model_signature`: a file for a signature of the model's files. Both are written, or neither.
+    The file has a DSSE envelope per line: an attestation bundle (`.intoto.jsonl`) of in-toto. If
+    the version passed, the file is written only if `biasgate verify` accepts the version now. Its
+    recipient cannot know that the version was blocked later, or that its ledger was changed.
+
+    `version`: default: the champion. `model_signature`: a file for a signature of the model's
+    files. Both files are written, or neither.
+
+    Returns the version, and the attested results by set.
     """
     if model_signature is not None and model_signature.resolve() == file.resolve():
         msg = f"attestations and model signature must be two files; both are {file}."
         raise InputError(msg)
     require_known(model, gateway)
-    found = with_whole_tags(find_version(model, version, gateway), gateway)
-    names = [one for one in found.tags.get("biasgate.required_sets", "").split(",") if one]
+    target = complete_tags(find_version(model, version, gateway), gateway)
+    names = [name for name in target.tags.get("biasgate.required_sets", "").split(",") if name]
     if not names:
-        msg = f"{found.uri} must have a verdict; it has none: evaluate it first."
+        msg = f"{target.uri} must have a verdict; it has none: evaluate it first."
         raise InputError(msg)
     lines, results = [], {}
     for name in names:
-        where = f"the attestation of {found.uri} on {name}"
+        where = f"the attestation of {target.uri} on {name}"
         try:
-            content = gateway.read_json(found.tags.get(f"biasgate.{name}.run_id", ""), FILE)
+            content = gateway.read_json(target.tags.get(f"biasgate.{name}.run_id", ""), FILE)
         except (OSError, ValueError) as error:
             msg = f"{where} must be in its run; it cannot be read. Evaluate the version again."
             raise InputError(msg) from error
-        envelope = Envelope.of_dict(content, where)
+        envelope = Envelope.from_dict(content, where)
         if not envelope.signatures:
             msg = f"{where} must be signed; it is not. Set BIASGATE_PRIVATE_KEY and evaluate again."
             raise InputError(msg)
         results[name] = read_statement(envelope, where).predicate.result
         lines.append(json.dumps(content, separators=(",", ":")) + "\n")
     if model_signature is not None or "FAILED" not in results.values():
-        findings = verify_found(found, gateway, is_champion=version is None)
-        broken = [finding.sentence for finding in findings if not finding.holds]
-        if broken:
-            msg = f"{found.uri} must verify before it is attested; it does not: {broken[0]}"
+        findings = verify_resolved(target, gateway, is_champion=version is None)
+        failures = [finding.sentence for finding in findings if not finding.holds]
+        if failures:
+            msg = f"{target.uri} must verify before it is attested; it does not: {failures[0]}"
             raise InputError(msg)
     with whole_file(file) as temporary:
         temporary.write_text("".join(lines), "utf-8")
         if model_signature is not None:
-            with gateway.downloaded(found) as folder:
+            with gateway.downloaded(target) as folder:
                 write_model_signature(folder, model_signature, leaving_out=ADDED_BY_MLFLOW)
-    return found, results
+    return target, results

@@ -1,4 +1,4 @@
-"""Manual work with the registry: promote, roll back, reset, show the history."""
+"""Manual changes of the champion: promotion, rejection, rollback and reset; and the history."""
 
 from __future__ import annotations
 
@@ -10,35 +10,40 @@ from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.ledger.chain import Chain
-from biasgate.tasks.ledger.entry import ListedEntry, Move, RestsOn
+from biasgate.tasks.ledger.entry import ListedEntry, Move, VerdictReference
 from biasgate.tasks.ledger.ledger import (
     CHALLENGER,
     CHAMPION,
     PREVIOUS,
     Ledger,
-    champion_of_model,
+    find_champion,
     require_known,
 )
-from biasgate.tasks.ledger.sound import remember, require_key, require_sound, wrong_with
+from biasgate.tasks.ledger.sound import (
+    remember_head,
+    require_signing_key,
+    require_sound,
+    wrong_with,
+)
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion, model_of
 from biasgate.tasks.promoting.champion import (
     Transition,
     decision,
+    explain_no_first,
+    find_policy_objection,
     heal,
     move_champion,
-    no_first,
-    objection_to_policies,
     queue_move,
-    record,
-    rests_on,
+    record_move,
+    reference_verdict,
 )
-from biasgate.tasks.promoting.succession import SAME_SCORES, Judged, smaller_sample
-from biasgate.tasks.promoting.verify import require_held
+from biasgate.tasks.promoting.succession import SAME_SCORES, JudgedCandidate, find_smaller_sample
+from biasgate.tasks.promoting.verify import require_verified
 from biasgate.tasks.records import Decision, LoggedVerdict, champion_of
 from biasgate.tasks.signing.keys import TrustedKeys
 from biasgate.tasks.signing.statement import verdict_digest
-from biasgate.tasks.verifying.documents import logged_verdict, read_policy_of, with_whole_tags
+from biasgate.tasks.verifying.documents import complete_tags, read_logged_verdict, read_run_policy
 from biasgate.tasks.verifying.version import verify_version
 
 
@@ -47,46 +52,46 @@ def promote_version(
 ) -> Decision:
     """Make a version champion, based on its existing verdicts.
 
-    `reason` and `by`, the person who decides, are kept in the history; a policy with
+    The history keeps `reason` and `by`, the name of the deciding person. A policy with
     `promote: manual` requires both.
     """
-    ledger = settled_ledger(model, gateway)
-    found = gateway.resolve(f"models:/{model}/{version}")
-    require_held(found, verify_version(found, gateway))
-    judged = Judged(found.uri, recorded(found, gateway), found)
+    ledger = settle_ledger(model, gateway)
+    target = gateway.resolve(f"models:/{model}/{version}")
+    require_verified(target, verify_version(target, gateway))
+    judged = JudgedCandidate(target.uri, read_tagged_verdicts(target, gateway), target)
     chain = ledger.chain
-    champion = champion_of_model(ledger, chain)
-    if champion is not None and champion.version == found.version:
+    champion = find_champion(ledger, chain)
+    if champion is not None and champion.version == target.version:
         alias = gateway.alias(model, CHAMPION)
-        if alias is None or alias.version != found.version:
-            gateway.set_alias(model, CHAMPION, found.version)
-        return decision("pass", f"{found.uri} is champion.")
+        if alias is None or alias.version != target.version:
+            gateway.set_alias(model, CHAMPION, target.version)
+        return decision("pass", f"{target.uri} is champion.")
     compared = set(map(champion_of, judged.verdicts))
     if compared != {champion.uri if champion else None}:
-        rivals = ", ".join(sorted(one or "no champion" for one in compared))
-        now = f"{CHAMPION} is now {champion.uri}" if champion else f"there is no {CHAMPION} now"
-        msg = f"{found.uri} was compared with {rivals}, but {now}: evaluate it again."
-        if any(model_of(one) not in {None, model} for one in compared):
+        rivals = ", ".join(sorted(uri or "no champion" for uri in compared))
+        current = f"{CHAMPION} is now {champion.uri}" if champion else f"there is no {CHAMPION} now"
+        msg = f"{target.uri} was compared with {rivals}, but {current}: evaluate it again."
+        if any(model_of(uri) not in {None, model} for uri in compared):
             msg += " A copy of another model's version is promoted with `--from`."
         raise InputError(msg)
-    policies = [policy_of(one, found, gateway) for one in judged.verdicts]
+    policies = [read_verdict_policy(verdict, target, gateway) for verdict in judged.verdicts]
     if champion is None and not all(policy.allow_first for policy in policies):
-        return decision("insufficient", no_first(model))
+        return decision("insufficient", explain_no_first(model))
     require_allowed(judged, champion, chain, policies, model, given=bool(by and reason))
     replaces = champion.version if champion else None
     if judged.is_champions_copy:
-        msg = f"{found.uri} must be another model than the champion: {SAME_SCORES}."
+        msg = f"{target.uri} must be another model than the champion: {SAME_SCORES}."
         raise InputError(msg)
-    because = judged.because(reason or "by hand")
-    transition = Transition("promotion", found, replaces, judged.verdicts, because, by=by)
-    decided = judged.named(move_champion(transition, gateway))
-    if decided.promoted:
+    because = judged.extend_reason(reason or "by hand")
+    transition = Transition("promotion", target, replaces, judged.verdicts, because, by=by)
+    result = judged.complete_decision(move_champion(transition, gateway))
+    if result.promoted:
         withdraw_challenger(model, version, gateway)
-    return decided
+    return result
 
 
 def require_allowed(
-    judged: Judged,
+    judged: JudgedCandidate,
     champion: ModelVersion | None,
     chain: Chain,
     policies: Sequence[Policy],
@@ -94,21 +99,21 @@ def require_allowed(
     *,
     given: bool,
 ) -> None:
-    """Raise an error if a model's ledger or the policy does not allow a promotion by hand.
+    """Raise an error if a model's ledger or the policy does not allow a manual promotion.
 
-    `given`: whether a person is named, with a reason.
+    `given`: True if the caller names a person and a reason.
     """
-    name = judged.candidate
-    objection = objection_to_policies(policies, chain.policy, model)
+    candidate = judged.candidate
+    objection = find_policy_objection(policies, chain.policy, model)
     if objection is not None:
         msg = (
-            f"{name} must have a verdict that may move {CHAMPION}: {objection}; evaluate it with "
-            "the registered policy."
+            f"{candidate} must have a verdict that may move {CHAMPION}: {objection}; evaluate it "
+            "with the registered policy."
         )
         raise InputError(msg)
-    basis = [] if champion is None else chain.basis(champion.version)
-    if champion is not None and (smaller := smaller_sample(judged.samples, basis)):
-        msg = f"{name} must be judged on as many comments as the champion: {smaller}."
+    basis = [] if champion is None else chain.find_basis(champion.version)
+    if champion is not None and (smaller := find_smaller_sample(judged.samples, basis)):
+        msg = f"{candidate} must be judged on as many comments as the champion: {smaller}."
         raise InputError(msg)
     if any(policy.promote == "manual" for policy in policies) and not given:
         msg = "`--by` and `--reason` must be given, since the policy has `promote: manual`."
@@ -118,15 +123,15 @@ def require_allowed(
 def reject_version(model: str, version: str, reason: str, by: str, gateway: Gateway) -> Decision:
     """Record that a person rejected a version: it is not proposed or promoted automatically.
 
-    Its verdicts do not count from then on. To promote it all the same, evaluate it again and
-    promote it by hand.
+    Its verdicts do not count from then on. To promote it nevertheless, evaluate it again and
+    promote it manually.
     """
-    ledger = settled_ledger(model, gateway)
-    found = gateway.resolve(f"models:/{model}/{version}")
-    champion = champion_of_model(ledger, ledger.chain)
-    if champion is not None and champion.version == found.version:
+    ledger = settle_ledger(model, gateway)
+    target = gateway.resolve(f"models:/{model}/{version}")
+    champion = find_champion(ledger, ledger.chain)
+    if champion is not None and champion.version == target.version:
         msg = (
-            f"{found.uri} is {CHAMPION}, so it cannot be rejected. Go back with "
+            f"{target.uri} is {CHAMPION}, so it cannot be rejected. Go back with "
             f"`{gateway.command('rollback', model, '--reason', 'TEXT')}`."
         )
         raise InputError(msg)
@@ -134,35 +139,37 @@ def reject_version(model: str, version: str, reason: str, by: str, gateway: Gate
         action="blocked",
         reason=reason,
         by=by,
-        verdicts=[rests_on(verdict) for verdict in recorded(found, gateway)],
-        blocked=[found.version],
+        verdicts=[reference_verdict(verdict) for verdict in read_tagged_verdicts(target, gateway)],
+        blocked=[target.version],
     )
-    entry = record(ledger, move, f"rejected by {by}")
+    entry = record_move(ledger, move, f"rejected by {by}")
     withdraw_challenger(model, version, gateway)
-    sentence = f"{found.uri} is rejected by {by} ({reason}): entry {entry.number} of {ledger.name}."
+    sentence = (
+        f"{target.uri} is rejected by {by} ({reason}): entry {entry.number} of {ledger.name}."
+    )
     return decision("pass", sentence)
 
 
 def withdraw_challenger(model: str, version: str, gateway: Gateway) -> None:
-    """Remove the alias `challenger` from a version that a person decided about."""
+    """Remove the alias `challenger` from a version after a person's decision."""
     alias = gateway.alias(model, CHALLENGER)
     if alias is not None and alias.version == version:
         gateway.delete_alias(model, CHALLENGER)
 
 
 def roll_back(model: str, reason: str, gateway: Gateway, to: str | None = None) -> Decision:
-    """Make the version that the last promotion replaced champion again, or the version `to`.
+    """Restore the champion that the last promotion replaced, or the version `to`.
 
-    Its verdicts must hold, except that they may compare it with an earlier champion. Safe to
-    repeat: what was rolled back already stays so, also if another process did it.
+    Its verdicts must verify, except that they may compare it with an earlier champion. A retry is
+    safe: a finished rollback is not repeated, even if another process made it.
     """
-    ledger = settled_ledger(model, gateway)
-    # Read once: what another process rolls back in between must not look like a request to redo.
+    ledger = settle_ledger(model, gateway)
+    # Read once: a rollback by another process in between must not be rolled back again.
     chain = ledger.chain
-    done = _rolled_back(ledger, chain, to)
-    if done is not None:
-        return done
-    champion, version = champion_of_model(ledger, chain), to
+    decision = _find_rollback(ledger, chain, to)
+    if decision is not None:
+        return decision
+    champion, version = find_champion(ledger, chain), to
     if version is None:
         alias = gateway.alias(model, PREVIOUS)
         version = alias.version if alias else None
@@ -175,29 +182,31 @@ def roll_back(model: str, reason: str, gateway: Gateway, to: str | None = None) 
     if to is not None and to not in champions:
         msg = f"`--to` must name a version that was {CHAMPION} of {model}; version {to} never was."
         raise InputError(msg)
-    left = chain.rolled_away.get(version)
-    if left is not None and to is None:
+    rollback = chain.rollbacks.get(version)
+    if rollback is not None and to is None:
         msg = (
             f"`--to {version}` must be given to restore version {version} of {model}: entry "
-            f"{left.number} rolled back from it ({printable(left.content.reason)})."
+            f"{rollback.number} rolled back from it ({printable(rollback.content.reason)})."
         )
         raise InputError(msg)
-    found = gateway.resolve(f"models:/{model}/{version}")
-    require_held(found, verify_version(found, gateway))
-    verdicts = recorded(found, gateway)
-    transition = Transition("rollback", found, champion.version, verdicts, reason)
-    moved = move_champion(transition, gateway)
-    if moved.champion_moved:
-        return _rolled_back(ledger, ledger.chain, to) or moved
-    if left is None:
-        return moved
-    why = f"Entry {left.number} had rolled back from it ({printable(left.content.reason)})."
-    return replace(moved, sentence=f"{moved.sentence} {why}")
+    target = gateway.resolve(f"models:/{model}/{version}")
+    require_verified(target, verify_version(target, gateway))
+    verdicts = read_tagged_verdicts(target, gateway)
+    transition = Transition("rollback", target, champion.version, verdicts, reason)
+    decision = move_champion(transition, gateway)
+    if decision.champion_moved:
+        return _find_rollback(ledger, ledger.chain, to) or decision
+    if rollback is None:
+        return decision
+    note = (
+        f"Entry {rollback.number} had rolled back from it ({printable(rollback.content.reason)})."
+    )
+    return replace(decision, sentence=f"{decision.sentence} {note}")
 
 
-def _rolled_back(ledger: Ledger, chain: Chain, to: str | None) -> Decision | None:
-    """Return the decision if a rollback is done, or `to` is champion already; else None."""
-    champion, last = champion_of_model(ledger, chain), chain.last_move
+def _find_rollback(ledger: Ledger, chain: Chain, to: str | None) -> Decision | None:
+    """Return the decision if the requested version is champion already; else None."""
+    champion, last = find_champion(ledger, chain), chain.last_move
     if champion is None or last is None or champion.version != last.content.version:
         return None
     if to is None and last.content.action != "rollback":
@@ -213,8 +222,8 @@ def _rolled_back(ledger: Ledger, chain: Chain, to: str | None) -> Decision | Non
     return decision("pass", sentence)
 
 
-def settled_ledger(model: str, gateway: Gateway) -> Ledger:
-    """Return the ledger of a model, unchanged and without open entries of others."""
+def settle_ledger(model: str, gateway: Gateway) -> Ledger:
+    """Check a model's ledger, settle the entries of ended promoters, and return the ledger."""
     require_known(model, gateway)
     ledger = Ledger(gateway, model)
     require_sound(ledger)
@@ -223,41 +232,43 @@ def settled_ledger(model: str, gateway: Gateway) -> Ledger:
 
 
 def history(model: str, gateway: Gateway) -> list[ListedEntry]:
-    """Return every entry of a model's ledger, latest first, with its signer."""
+    """Return all entries of a model's ledger with their signers, latest first."""
     require_known(model, gateway)
     entries, trusted = Ledger(gateway, model).entries(), TrustedKeys.here()
-    standings = Chain.of(entries).standings(trusted)
-    words = {
-        one.number: f"{signed.words}{', accepted by a reset' if by == 'a reset' else ''}"
-        for one, signed, by in standings
+    links = {
+        entry.number: accepted_by
+        for entry, _, accepted_by in Chain.from_entries(entries).check_signatures(trusted)
     }
     return [
-        entry.listed(words.get(entry.number, entry.signed(trusted).words))
+        entry.to_listed(
+            entry.check_signatures(trusted).description
+            + (", accepted by a reset" if links.get(entry.number) == "a reset" else "")
+        )
         for entry in reversed(entries)
     ]
 
 
-def recorded(version: ModelVersion, gateway: Gateway) -> list[LoggedVerdict]:
-    """Return the verdicts that a version's tags name."""
-    version = with_whole_tags(version, gateway)
+def read_tagged_verdicts(version: ModelVersion, gateway: Gateway) -> list[LoggedVerdict]:
+    """Return the verdicts that a version's tags name; raise an error if a verdict was changed."""
+    version = complete_tags(version, gateway)
     verdicts: list[LoggedVerdict] = []
     for name in version.tags["biasgate.required_sets"].split(","):
-        verdict = logged_verdict(version.tags[f"biasgate.{name}.run_id"], gateway)
+        verdict = read_logged_verdict(version.tags[f"biasgate.{name}.run_id"], gateway)
         if verdict_digest(verdict) != version.tags[f"biasgate.{name}.verdict_digest"]:
-            raise InputError(_changed(f"the verdict on {name}", version))
+            raise InputError(_describe_change(f"the verdict on {name}", version))
         verdicts.append(verdict)
     return verdicts
 
 
-def policy_of(verdict: LoggedVerdict, version: ModelVersion, gateway: Gateway) -> Policy:
-    """Return the policy of a verdict."""
-    policy = read_policy_of(verdict.run_id, gateway)
+def read_verdict_policy(verdict: LoggedVerdict, version: ModelVersion, gateway: Gateway) -> Policy:
+    """Return the policy of a verdict; raise an error if it was changed."""
+    policy = read_run_policy(verdict.run_id, gateway)
     if policy.digest != verdict.policy.digest:
-        raise InputError(_changed(f"the policy on {verdict.evaluation_set.name}", version))
+        raise InputError(_describe_change(f"the policy on {verdict.evaluation_set.name}", version))
     return policy
 
 
-def _changed(what: str, version: ModelVersion) -> str:
+def _describe_change(what: str, version: ModelVersion) -> str:
     return f"{what} must not change while {version.uri} is verified and promoted; it did."
 
 
@@ -268,30 +279,30 @@ def reset(
     gateway: Gateway,
     agree: Callable[[Sequence[str], str], None] = lambda *_: None,
 ) -> Decision:
-    """Let the ledger say, from now on, that a version is champion, or that none is.
+    """Record a version as champion, or that the model has no champion, and accept the ledger.
 
-    The ledger is accepted as it is, even if entries were removed or are not signed. A person
-    decides this: only the version's own verdicts are verified, whatever key signed them.
+    A reset accepts the current ledger, even if entries were removed or are not signed. This is a
+    person's decision. Only the version's own verdicts are verified, and their signatures may fail.
 
-    `version`: the champion from now on; None for none. `agree`: is shown what the reset accepts,
-    such as unsigned entries, and a digest of all entries and of the verdicts behind it; raises an
-    error if the person does not agree. Default: agree.
+    `version`: the champion from now on; None to have no champion. `agree`: a function that gets the
+    accepted problems, such as unsigned entries, and a digest of all entries and of the verdicts
+    behind the reset. It raises an error if the person does not agree. Default: agree.
     """
     require_known(model, gateway)
     ledger = Ledger(gateway, model)
-    require_key(ledger)
+    require_signing_key(ledger)
     heal(ledger)
     chain = ledger.chain
-    wrong = wrong_with(ledger, chain)
-    verdicts: list[RestsOn] = []
+    problems = wrong_with(ledger, chain)
+    verdicts: list[VerdictReference] = []
     if version is not None:
-        found = gateway.resolve(f"models:/{model}/{version}")
-        ours = {"signature", "ledger"}
-        findings = verify_version(found, gateway)
-        require_held(found, [finding for finding in findings if finding.what not in ours])
-        wrong += [finding.sentence for finding in findings if not finding.holds]
-        verdicts = [rests_on(verdict) for verdict in recorded(found, gateway)]
-    agree(wrong, json_digest([chain.all_digests, verdicts]))
+        target = gateway.resolve(f"models:/{model}/{version}")
+        ignored = {"signature", "ledger"}
+        findings = verify_version(target, gateway)
+        require_verified(target, [finding for finding in findings if finding.what not in ignored])
+        problems += [finding.sentence for finding in findings if not finding.holds]
+        verdicts = [reference_verdict(verdict) for verdict in read_tagged_verdicts(target, gateway)]
+    agree(problems, json_digest([chain.combined_digest, verdicts]))
     alias = gateway.alias(model, CHAMPION)
     move = Move(
         action="reset",
@@ -300,11 +311,11 @@ def reset(
         rule="by hand",
         reason=reason,
         verdicts=verdicts,
-        accepted=chain.all_digests,
+        accepted=chain.combined_digest,
     )
     with queue_move(ledger, move) as (entry, entries):
-        ledger.refuse_closed(entry, entries)
-        if Chain.of(entries).all_digests != chain.all_digests:
+        ledger.require_queued(entry, entries)
+        if Chain.from_entries(entries).combined_digest != chain.combined_digest:
             msg = (
                 f"the ledger {ledger.name} must stay as it was shown; it has changed since. Look "
                 f"at `{gateway.command('history', model)}`, and run the reset again."
@@ -316,6 +327,8 @@ def reset(
         elif alias is not None:
             gateway.delete_alias(model, CHAMPION)
         done = ledger.close(claimed, "done", f"{CHAMPION} is {version or 'no version'}")
-    remember(ledger, Chain([*chain.links, done]))
-    now = f"models:/{model}/{version} is {CHAMPION}" if version else f"{model} has no {CHAMPION}"
-    return decision("pass", f"{now} by entry {entry.number} of {ledger.name} ({reason}).")
+    remember_head(ledger, Chain([*chain.links, done]))
+    outcome = (
+        f"models:/{model}/{version} is {CHAMPION}" if version else f"{model} has no {CHAMPION}"
+    )
+    return decision("pass", f"{outcome} by entry {entry.number} of {ledger.name} ({reason}).")

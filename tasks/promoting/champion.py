@@ -1,4 +1,4 @@
-"""The `champion` alias: it moves in a transaction, one promoter at a time."""
+"""The alias `champion`, which a single promoter at a time moves in a transaction."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Literal
 from bias_metrics.gate import Outcome
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.ledger.chain import Chain
-from biasgate.tasks.ledger.entry import Entry, Move, Pinned, RestsOn, Source
-from biasgate.tasks.ledger.ledger import CHAMPION, PREVIOUS, Ledger, champion_of_model
-from biasgate.tasks.ledger.sound import remember, require_sound
+from biasgate.tasks.ledger.entry import CopySource, Entry, Move, PolicyReference, VerdictReference
+from biasgate.tasks.ledger.ledger import CHAMPION, PREVIOUS, Ledger, find_champion
+from biasgate.tasks.ledger.sound import remember_head, require_sound
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.records import Decision, LoggedVerdict, PolicyRecord
 from biasgate.tasks.signing.keys import SHORT
 from biasgate.tasks.signing.statement import verdict_digest
-from biasgate.tasks.verifying.version import objection_to, verify_source
+from biasgate.tasks.verifying.version import find_entry_objection, verify_source
 
 
 @dataclass(frozen=True)
@@ -28,20 +28,20 @@ class Transition:
     action: Literal["promotion", "rollback"]
     version: ModelVersion
     replaces: str | None
-    """The version that must be champion now; None if there must be none."""
+    """The version that must be champion now; None if the model must not have a champion."""
     verdicts: Sequence[LoggedVerdict]
-    """The verdicts that it is based on; each names the ledger's last entry then, and the policy."""
+    """The verdicts behind the move, with their policies and the last entries before them."""
     reason: str
     rule: str = "by hand"
     """The rule that decided: `newer`, `better`, `first`, or `by hand`."""
     passed_over: Sequence[str] = ()
     """Versions that also passed, and are not promoted automatically from now on."""
     by: str | None = None
-    """The person who decided."""
-    source: Source | None = None
-    """What the version was copied from, if the verdicts are about that."""
+    """The name of the deciding person."""
+    source: CopySource | None = None
+    """The source of a copy, if the verdicts are about the source."""
 
-    def content(self) -> Move:
+    def to_move(self) -> Move:
         """Return the move as the ledger stores it."""
         return Move(
             action=self.action,
@@ -51,30 +51,30 @@ class Transition:
             reason=self.reason,
             by=self.by,
             passed_over=list(self.passed_over),
-            verdicts=[rests_on(verdict) for verdict in self.verdicts],
+            verdicts=[reference_verdict(verdict) for verdict in self.verdicts],
             source=self.source,
         )
 
 
 def move_champion(transition: Transition, gateway: Gateway) -> Decision:
-    """Move the alias as a transaction: queue, claim, move, read back, close.
+    """Move the alias in a transaction: queue, claim, move, read back, close.
 
-    A process that dies meanwhile leaves an unsettled entry in the ledger, which the next promoter
-    closes (`heal`); the alias points to the old or the new version, never to anything else.
+    If the process dies meanwhile, the alias names the old or the new version. The ledger then has
+    an unsettled entry, which the next promoter closes (`heal`).
     """
     ledger = Ledger(gateway, transition.version.name)
-    with queue_move(ledger, transition.content()) as (entry, entries):
-        require_sound(ledger, chain := Chain.of(entries))
-        champion = champion_of_model(ledger, chain)
+    with queue_move(ledger, transition.to_move()) as (entry, entries):
+        require_sound(ledger, chain := Chain.from_entries(entries))
+        champion = find_champion(ledger, chain)
         if (champion.version if champion else None) != transition.replaces:
             ledger.close(entry, "abandoned", f"{CHAMPION} had moved meanwhile")
-            return moved_meanwhile(transition.version)
-        objection = _objection_since(transition, chain, gateway)
+            return make_moved_decision(transition.version)
+        objection = _find_later_objection(transition, chain, gateway)
         if objection is not None:
             ledger.close(entry, "abandoned", objection)
             sentence = f"Not promoted: {objection}. Evaluate it again."
             return decision("insufficient", sentence, champion_moved=True)
-        ledger.refuse_closed(entry, entries)
+        ledger.require_queued(entry, entries)
         claimed = ledger.claim(entry, chain)
         gateway.set_alias(ledger.model, CHAMPION, transition.version.version)
         alias = gateway.alias(ledger.model, CHAMPION)
@@ -84,19 +84,19 @@ def move_champion(transition: Transition, gateway: Gateway) -> Decision:
                 "it is not."
             )
             raise RuntimeError(msg)
-        done = _complete(ledger, claimed)
-        remember(ledger, Chain([*chain.links, done]))
-    sentence = moved(transition.version, transition.replaces, transition.reason)
+        done = _complete_entry(ledger, claimed)
+        remember_head(ledger, Chain([*chain.links, done]))
+    sentence = describe_move(transition.version, transition.replaces, transition.reason)
     return decision("pass", sentence, promoted=True, rule=transition.rule)
 
 
-def _objection_since(transition: Transition, chain: Chain, gateway: Gateway) -> str | None:
-    """Return why the entries that came after the verdicts do not allow a move, or None."""
+def _find_later_objection(transition: Transition, chain: Chain, gateway: Gateway) -> str | None:
+    """Return why entries after the verdicts forbid a move; None if they allow it."""
     version, source, verdicts = transition.version, transition.source, transition.verdicts
-    blocked = chain.blocked(version.version)
+    blocked = chain.find_last_block(version.version)
     if source is None:
-        since = chain.verdicts_since(version.version, verdicts)
-    else:  # whose verdicts name entries of another ledger
+        since = chain.find_oldest_head(version.version, verdicts)
+    else:  # the verdicts name entries of the source's ledger
         since = 0
         for finding in verify_source(source, verdicts, gateway, is_new=True):
             if not finding.holds:
@@ -106,13 +106,13 @@ def _objection_since(transition: Transition, chain: Chain, gateway: Gateway) -> 
     if transition.action == "rollback":
         return None
     policies = [verdict.policy for verdict in verdicts]
-    return objection_to_policies(policies, chain.policy, version.name)
+    return find_policy_objection(policies, chain.policy, version.name)
 
 
-def objection_to_policies(
-    policies: Iterable[Policy | PolicyRecord], pinned: Pinned | None, model: str
+def find_policy_objection(
+    policies: Iterable[Policy | PolicyRecord], pinned: PolicyReference | None, model: str
 ) -> str | None:
-    """Return why one of these policies may not move a model's `champion`, or None."""
+    """Return why a policy may not move a model's `champion`; None if all policies may."""
     for policy in policies:
         if pinned is not None and policy.digest != pinned.digest:
             return (
@@ -122,24 +122,25 @@ def objection_to_policies(
     return None
 
 
-def record(ledger: Ledger, move: Move, note: str) -> Entry:
-    """Add an entry that moves no alias.
+def record_move(ledger: Ledger, move: Move, note: str) -> Entry:
+    """Add an entry that does not move the alias.
 
-    Refused if the ledger was changed, also while the entry waited for its turn.
+    Raises an error if the ledger was changed, even while the entry waited for its turn.
     """
     with queue_move(ledger, move) as (entry, entries):
-        require_sound(ledger, chain := Chain.of(entries))
-        ledger.refuse_closed(entry, entries)
+        require_sound(ledger, chain := Chain.from_entries(entries))
+        ledger.require_queued(entry, entries)
         done = ledger.close(ledger.claim(entry, chain), "done", note)
-        remember(ledger, Chain([*chain.links, done]))
+        remember_head(ledger, Chain([*chain.links, done]))
     return done
 
 
 @contextmanager
 def queue_move(ledger: Ledger, move: Move) -> Iterator[tuple[Entry, list[Entry]]]:
-    """Queue an entry, and yield it with all entries when its turn comes; settle it after an error.
+    """Queue an entry, and yield it with all entries when its turn comes.
 
-    If the registry does not answer then, the next run settles it.
+    After an error in the body the entry is settled. If the registry does not respond then, the next
+    run settles it.
     """
     run_id = move.verdicts[0].run_id if move.verdicts else None
     with ledger.open(move, run_id) as entry:
@@ -148,9 +149,9 @@ def queue_move(ledger: Ledger, move: Move) -> Iterator[tuple[Entry, list[Entry]]
             yield entry, ledger.entries()
         except BaseException as error:
             try:
-                for one in ledger.entries():
-                    if one.number == entry.number and one.is_unsettled:
-                        _settle(ledger, one)
+                for queued in ledger.entries():
+                    if queued.number == entry.number and queued.is_unsettled:
+                        _settle_entry(ledger, queued)
             except Exception as second:  # noqa: BLE001 - the first error is the one to report
                 error.add_note(
                     f"Entry {entry.number} of {ledger.name} stays open for the next run: {second}"
@@ -159,55 +160,63 @@ def queue_move(ledger: Ledger, move: Move) -> Iterator[tuple[Entry, list[Entry]]
 
 
 def heal(ledger: Ledger) -> list[Entry]:
-    """Close the entries whose owners have ended, depending on the alias; return them.
+    """Close the entries of ended promoters, and return the entries.
 
-    If the alias has already moved, the promotion is completed, provided that the entry has its
-    place in the chain, that it is signed if a key is trusted here, and that its verdicts hold.
+    If the alias has already moved, the promotion is completed. Its entry must have its place in the
+    chain, and its verdicts must verify. If this machine trusts keys, a trusted key must have signed
+    the entry. Otherwise the entry is abandoned.
     """
-    stale = [one for one in ledger.entries() if one.is_unsettled and one.is_stale]
+    stale = [entry for entry in ledger.entries() if entry.is_unsettled and entry.is_stale]
     for entry in stale:
-        _settle(ledger, entry)
+        _settle_entry(ledger, entry)
     return stale
 
 
 def take_turn(ledger: Ledger, entry: Entry) -> None:
-    """Wait until every earlier entry is closed, healing those whose owners have ended.
+    """Wait until all earlier entries are closed; settle the entries of ended promoters.
 
-    Others may write to the ledger meanwhile: read and check it again before an entry is claimed.
+    Other processes may change the ledger meanwhile. Read and check it again before claiming an
+    entry.
     """
     while True:
-        before = [one for one in ledger.entries() if one.is_unsettled and one.number < entry.number]
-        if not before:
+        earlier = [
+            other
+            for other in ledger.entries()
+            if other.is_unsettled and other.number < entry.number
+        ]
+        if not earlier:
             return
-        if any(one.content.owner == entry.content.owner for one in before):
-            ledger.abandon_lost(entry.content.owner, entry.number)
+        if any(other.content.owner == entry.content.owner for other in earlier):
+            ledger.abandon_duplicates(entry.content.owner, entry.number)
         heal(ledger)
-        ledger.wait_for([one for one in before if one.content.owner != entry.content.owner])
+        ledger.await_entries(
+            [other for other in earlier if other.content.owner != entry.content.owner]
+        )
 
 
-def _settle(ledger: Ledger, entry: Entry) -> None:
+def _settle_entry(ledger: Ledger, entry: Entry) -> None:
     champion = ledger.gateway.alias(ledger.model, CHAMPION)
-    moved_to = champion.version if champion else None
-    if moved_to != entry.content.version or entry.state == "queued":
+    current = champion.version if champion else None
+    if current != entry.content.version or entry.state == "queued":
         ledger.close(entry, "abandoned", f"its owner ended before {CHAMPION} moved")
         return
-    wrong = objection_to(entry, ledger)
-    if wrong is None:
-        _complete(ledger, entry)
+    objection = find_entry_objection(entry, ledger)
+    if objection is None:
+        _complete_entry(ledger, entry)
     else:
-        ledger.close(entry, "abandoned", f"not completed: {wrong}")
+        ledger.close(entry, "abandoned", f"not completed: {objection}")
 
 
-def _complete(ledger: Ledger, entry: Entry) -> Entry:
-    """Record the previous champion and close the entry; safe to repeat."""
+def _complete_entry(ledger: Ledger, entry: Entry) -> Entry:
+    """Set the alias of the previous champion and close the entry. A retry is safe."""
     if entry.content.replaces:
         ledger.gateway.set_alias(ledger.model, PREVIOUS, entry.content.replaces)
     return ledger.close(entry, "done", f"{CHAMPION} is version {entry.content.version}")
 
 
-def rests_on(verdict: LoggedVerdict) -> RestsOn:
-    """Return how the ledger names a verdict."""
-    return RestsOn(
+def reference_verdict(verdict: LoggedVerdict) -> VerdictReference:
+    """Return the ledger's reference to a verdict."""
+    return VerdictReference(
         set=verdict.evaluation_set.name,
         run_id=verdict.run_id,
         digest=verdict_digest(verdict),
@@ -215,21 +224,21 @@ def rests_on(verdict: LoggedVerdict) -> RestsOn:
     )
 
 
-def moved(version: ModelVersion, before: str | None, reason: str) -> str:
-    """Return a sentence that says that the alias has moved, and why."""
+def describe_move(version: ModelVersion, before: str | None, reason: str) -> str:
+    """Return a message about a move of the alias and its reason."""
     replaced = f"It replaced version {before}" if before else "There was none before"
     return f"{version.uri} is {CHAMPION} now. {replaced} ({reason})."
 
 
-def no_first(model: str) -> str:
-    """Return why a version does not become the first champion."""
+def explain_no_first(model: str) -> str:
+    """Return why a version may not become the first champion."""
     return (
         f"{model} lacks a {CHAMPION} to compare with, and the policy does not have "
         "`allow_first: true`."
     )
 
 
-def moved_meanwhile(version: ModelVersion) -> Decision:
+def make_moved_decision(version: ModelVersion) -> Decision:
     """Return the decision on a version that was compared with a former champion."""
     sentence = f"{CHAMPION} of {version.name} moved while {version.uri} was judged."
     return decision("insufficient", sentence, champion_moved=True)
@@ -244,7 +253,7 @@ def decision(
     rule: str | None = None,
     report_only: bool = False,
 ) -> Decision:
-    """Return a decision as in `decisions.promote`, without the candidate's name."""
+    """Return a decision without the candidate's name; defaults are for an unmoved alias."""
     return Decision(
         outcome=outcome,
         promoted=promoted,

@@ -1,4 +1,4 @@
-"""Last step: decide on each candidate; `champion` moves at most once, and only on a pass."""
+"""Last step: decide on all candidates; `champion` moves at most once, and only after a pass."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.ledger.chain import Chain
 from biasgate.tasks.ledger.entry import Entry, Move
-from biasgate.tasks.ledger.ledger import CHALLENGER, CHAMPION, Ledger, champion_of_model
+from biasgate.tasks.ledger.ledger import CHALLENGER, CHAMPION, Ledger, find_champion
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.outcomes import NOT_REGISTERED, WORDS
 from biasgate.tasks.promoting.champion import (
     Transition,
     decision,
+    describe_move,
+    explain_no_first,
+    find_policy_objection,
+    make_moved_decision,
     move_champion,
-    moved,
-    moved_meanwhile,
-    no_first,
-    objection_to_policies,
-    record,
-    rests_on,
+    record_move,
+    reference_verdict,
 )
 from biasgate.tasks.promoting.succession import (
-    Judged,
-    Past,
-    Succession,
+    JudgedCandidate,
+    PromotionHistory,
+    SuccessionRule,
     judged_versions,
     succession_of,
 )
@@ -36,108 +36,120 @@ from biasgate.tasks.records import CandidateDecision, Decision, LoggedVerdict, c
 from biasgate.tasks.reporting.version_tags import takes_verdict
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.store import Workplace
-from biasgate.tasks.verifying.documents import write_verdicts
-from biasgate.tasks.verifying.files import VersionFiles, champion_files
+from biasgate.tasks.verifying.documents import write_verdict_tags
+from biasgate.tasks.verifying.files import VersionFiles, check_champion_files
 from biasgate.tasks.wording import word_of_verdict
 
 
-def promote(
-    judged: Sequence[Judged],
+def promote_candidates(
+    judged: Sequence[JudgedCandidate],
     registered_model: str | None,
     gateway: Gateway,
-    succession: Succession,
+    succession: SuccessionRule,
 ) -> list[CandidateDecision]:
-    """Move `champion` to the best version that may replace it; return all decisions."""
+    """Move `champion` to the best version that may replace it, and return all decisions."""
     model = registered_model
     ledger = Ledger(gateway, model) if model else None
     chain = ledger.chain if ledger else Chain(())
-    champion = champion_of_model(ledger, chain) if ledger else None
+    champion = find_champion(ledger, chain) if ledger else None
     number = champion.version if champion else None
-    passed = [one for one in judged if _without_pass(one, model, number) is None]
+    passed = [
+        candidate for candidate in judged if _decide_ineligible(candidate, model, number) is None
+    ]
     if not passed:
         if ledger is not None and succession.promote == "manual":
-            _propose(judged, None, ledger)
+            _propose_version(judged, None, ledger)
         return tell(judged, model, number, [], succession)
-    uri = champion.uri if champion else None
-    if any({champion_of(verdict) for verdict in one.verdicts} != {uri} for one in passed):
-        return _again(judged, model, number)
-    policies = [verdict.policy for one in passed for verdict in one.verdicts]
-    objection = objection_to_policies(policies, chain.policy, str(model))
+    champion_uri = champion.uri if champion else None
+    if any(
+        {champion_of(verdict) for verdict in candidate.verdicts} != {champion_uri}
+        for candidate in passed
+    ):
+        return _decide_moved(judged, model, number)
+    policies = [verdict.policy for candidate in passed for verdict in candidate.verdicts]
+    objection = find_policy_objection(policies, chain.policy, str(model))
     if objection is not None:
         return [
-            one.named(
-                _without_pass(one, model, number)
+            candidate.complete_decision(
+                _decide_ineligible(candidate, model, number)
                 or decision("insufficient", f"Not promoted: {objection}.")
             )
-            for one in judged
+            for candidate in judged
         ]
-    past = Past.of(chain.links, number)
+    past = PromotionHistory.from_entries(chain.links, number)
     chosen = succession.choose(passed, number, past)
     if ledger is not None and succession.promote == "manual":
-        _propose(judged, succession.best(passed, number, past), ledger)
+        _propose_version(judged, succession.find_best(passed, number, past), ledger)
     if chosen is not None:
         _refuse_changed_files(chosen, gateway)
-        transition = _transition(chosen, passed, number, succession)
+        transition = _build_transition(chosen, passed, number, succession)
         if not move_champion(transition, gateway).promoted:
-            return _again(judged, model, number)
+            return _decide_moved(judged, model, number)
     return tell(judged, model, number, chain.links, succession)
 
 
-def _propose(judged: Sequence[Judged], best: Judged | None, ledger: Ledger) -> None:
-    """Set the alias `challenger` to the version that a person should look at.
+def _propose_version(
+    judged: Sequence[JudgedCandidate], best: JudgedCandidate | None, ledger: Ledger
+) -> None:
+    """Set the alias `challenger` to the version that a person shall decide about.
 
-    Without one, remove it from a version that was judged and is not proposed any more.
+    Without such a version, remove the alias from a judged version, which is no longer proposed.
     """
     gateway, model = ledger.gateway, ledger.model
     alias = gateway.alias(model, CHALLENGER)
     if best is not None and best.version is not None:
         if alias is None or alias.version != best.version.version:
             gateway.set_alias(model, CHALLENGER, best.version.version)
-    elif alias is not None and int(alias.version) in {one.number for one in judged}:
+    elif alias is not None and int(alias.version) in {candidate.number for candidate in judged}:
         gateway.delete_alias(model, CHALLENGER)
 
 
-def _refuse_changed_files(chosen: Judged, gateway: Gateway) -> None:
-    """Raise an error if the files of a version are not those that were scored."""
-    files = VersionFiles.of(_version(chosen), gateway)
+def _refuse_changed_files(chosen: JudgedCandidate, gateway: Gateway) -> None:
+    """Raise an error if the files of a version or its champion differ from the scored files."""
+    files = VersionFiles.from_registry(_get_version(chosen), gateway)
     compared = (files.compare(verdict, verdict.evaluation_set.name) for verdict in chosen.verdicts)
-    chain = Ledger(gateway, _version(chosen).name).chain
+    chain = Ledger(gateway, _get_version(chosen).name).chain
     rivals = (
-        found
+        finding
         for verdict in chosen.verdicts
-        for found in champion_files(verdict, verdict.evaluation_set.name, chain, gateway)
+        for finding in check_champion_files(verdict, verdict.evaluation_set.name, chain, gateway)
     )
-    wrong = next((finding for finding in (*compared, *rivals) if not finding.holds), None)
-    if wrong is not None:
-        msg = f"{_version(chosen).uri} must not become {CHAMPION}: {wrong.sentence}"
+    failure = next((finding for finding in (*compared, *rivals) if not finding.holds), None)
+    if failure is not None:
+        msg = f"{_get_version(chosen).uri} must not become {CHAMPION}: {failure.sentence}"
         raise InputError(msg)
 
 
 def tell(
-    judged: Sequence[Judged],
+    judged: Sequence[JudgedCandidate],
     model: str | None,
     champion: str | None,
     entries: Sequence[Entry],
-    succession: Succession,
+    succession: SuccessionRule,
 ) -> list[CandidateDecision]:
-    """Return the decisions of `promote`, after the alias has moved if it may."""
-    passed = [one for one in judged if _without_pass(one, model, champion) is None]
-    past = Past.of(entries, champion)
+    """Return the decisions on all candidates, without moving an alias.
+
+    `champion`, `entries`: champion and ledger before the decisions.
+    """
+    passed = [
+        candidate for candidate in judged if _decide_ineligible(candidate, model, champion) is None
+    ]
+    past = PromotionHistory.from_entries(entries, champion)
     chosen = succession.choose(passed, champion, past)
-    best = chosen or succession.best(passed, champion, past)
+    best = chosen or succession.find_best(passed, champion, past)
     return [
-        one.named(
-            _without_pass(one, model, champion, chosen)
-            or (_proposed(one) if one is best and chosen is None else None)
-            or _passed(one, chosen, best, champion, past, succession)
+        candidate.complete_decision(
+            _decide_ineligible(candidate, model, champion, chosen)
+            or (_decide_proposed(candidate) if candidate is best and chosen is None else None)
+            or _decide_passed(candidate, chosen, best, champion, past, succession)
         )
-        for one in judged
+        for candidate in judged
     ]
 
 
-def _proposed(judged: Judged) -> Decision:
-    """Return the decision on the version that a person should look at."""
-    version = _version(judged)
+def _decide_proposed(judged: JudgedCandidate) -> Decision:
+    """Return the decision on the version that a person shall decide about."""
+    version = _get_version(judged)
     options = "--by NAME --reason TEXT"
     sentence = (
         f"{version.uri} passed and is {CHALLENGER}: approve it with `biasgate promote "
@@ -146,22 +158,28 @@ def _proposed(judged: Judged) -> Decision:
     return decision("pass", sentence, rule="manual")
 
 
-def _again(
-    judged: Sequence[Judged], model: str | None, champion: str | None
+def _decide_moved(
+    judged: Sequence[JudgedCandidate], model: str | None, champion: str | None
 ) -> list[CandidateDecision]:
-    """Return decisions that let the passed candidates be judged again: `champion` has moved."""
+    """Return decisions after another process moved `champion`: evaluate passed versions again."""
     return [
-        one.named(_without_pass(one, model, champion) or moved_meanwhile(_version(one)))
-        for one in judged
+        candidate.complete_decision(
+            _decide_ineligible(candidate, model, champion)
+            or make_moved_decision(_get_version(candidate))
+        )
+        for candidate in judged
     ]
 
 
-def _without_pass(
-    judged: Judged, model: str | None, champion: str | None, chosen: Judged | None = None
+def _decide_ineligible(
+    judged: JudgedCandidate,
+    model: str | None,
+    champion: str | None,
+    chosen: JudgedCandidate | None = None,
 ) -> Decision | None:
-    """Return the decision on a candidate that cannot be champion; None if a version passed.
+    """Return the decision on a candidate that cannot become champion; None for passed versions.
 
-    `chosen` is the version that has just become champion.
+    `chosen`: the version that has just become champion.
     """
     outcome = find_worst_outcome([verdict.outcome for verdict in judged.verdicts])
     if any(verdict.policy.report_only for verdict in judged.verdicts):
@@ -182,20 +200,20 @@ def _without_pass(
         sentence = f"{judged.version.uri} is not a version of {model}: not promoted."
         return decision(outcome, sentence)
     if outcome != "pass":
-        return decision(outcome, f"Not promoted: {_where(model, champion, chosen)}.")
+        return decision(outcome, f"Not promoted: {_describe_champion(model, champion, chosen)}.")
     return None
 
 
-def _passed(
-    judged: Judged,
-    chosen: Judged | None,
-    best: Judged | None,
+def _decide_passed(
+    judged: JudgedCandidate,
+    chosen: JudgedCandidate | None,
+    best: JudgedCandidate | None,
     champion: str | None,
-    past: Past,
-    succession: Succession,
+    past: PromotionHistory,
+    succession: SuccessionRule,
 ) -> Decision:
-    """Return the decision on a version that passed: promoted, not chosen, or champion already."""
-    version, rule = _version(judged), succession.promote if champion else "first"
+    """Return the decision on a passed version: promoted, not promoted, or champion already."""
+    version, rule = _get_version(judged), succession.promote if champion else "first"
     if version.version == champion and chosen is not None and version != chosen.version:
         replaced = (
             f"{version.uri} passed, and was {CHAMPION} until version {chosen.number} replaced it."
@@ -204,25 +222,25 @@ def _passed(
     if version.version == champion:
         return decision("pass", f"{version.uri} is {CHAMPION} already.")
     if chosen is not None and version == chosen.version:
-        sentence = moved(version, champion, succession.reason(chosen, champion))
+        sentence = describe_move(version, champion, succession.describe_rule(chosen, champion))
         return decision("pass", sentence, promoted=judged is chosen, rule=rule)
     if champion is None and not succession.allow_first and succession.promote != "never":
-        return decision("insufficient", no_first(version.name))
-    objection = succession.objection(judged, champion, past)
+        return decision("insufficient", explain_no_first(version.name))
+    objection = succession.find_objection(judged, champion, past)
     if best is not None:
-        objection = objection or best.preferred(judged)
-    where = _where(version.name, champion, chosen)
+        objection = objection or best.explain_preference(judged)
+    state = _describe_champion(version.name, champion, chosen)
     rule = succession.promote
-    return decision("pass", f"{version.uri} passed, but {where}: {objection}.", rule=rule)
+    return decision("pass", f"{version.uri} passed, but {state}: {objection}.", rule=rule)
 
 
-def _version(judged: Judged) -> ModelVersion:
+def _get_version(judged: JudgedCandidate) -> ModelVersion:
     assert judged.version is not None  # noqa: S101 - a candidate that passed as a version has one
     return judged.version
 
 
-def _where(model: str, champion: str | None, chosen: Judged | None) -> str:
-    """Return a sentence part that says which version is champion now."""
+def _describe_champion(model: str, champion: str | None, chosen: JudgedCandidate | None) -> str:
+    """Return a clause about the current champion."""
     if chosen is not None:
         return f"{CHAMPION} of {model} is version {chosen.number} now"
     if champion is None:
@@ -230,16 +248,19 @@ def _where(model: str, champion: str | None, chosen: Judged | None) -> str:
     return f"{CHAMPION} of {model} stays version {champion}"
 
 
-def _transition(
-    chosen: Judged, passed: Sequence[Judged], champion: str | None, succession: Succession
+def _build_transition(
+    chosen: JudgedCandidate,
+    passed: Sequence[JudgedCandidate],
+    champion: str | None,
+    succession: SuccessionRule,
 ) -> Transition:
     others = {judged.number for judged in passed} - {chosen.number, int(champion or 0)}
     return Transition(
         "promotion",
-        _version(chosen),
+        _get_version(chosen),
         champion,
         chosen.verdicts,
-        chosen.because(succession.reason(chosen, champion)),
+        chosen.extend_reason(succession.describe_rule(chosen, champion)),
         rule=succession.promote if champion else "first",
         passed_over=[str(other) for other in sorted(others)],
     )
@@ -256,46 +277,55 @@ def promote_best(
     *,
     is_first_look: bool = False,
 ) -> list[CandidateDecision]:
-    """Write the verdicts to the model versions, then move the alias to the best if allowed.
+    """Write verdicts to the tags of versions, then move the alias to the best version if allowed.
 
-    Without `registered_model` nothing is decided about a version: it keeps its verdict. `withheld`
-    says why no alias moves, whatever passes. `is_first_look` says that a champion is not replaced.
+    Without `registered_model`, versions keep their verdicts and the alias does not move.
 
-    Safe to retry: nothing changes for a version that is already champion.
+    `withheld`: the reason not to move the alias for any verdict. `is_first_look`: do not replace an
+    existing champion.
+
+    A retry is safe: it does not promote a version that is champion already.
     """
     gateway = workplace.gateway
     judged = judged_versions(candidates, verdicts, gateway)
-    for one, of_candidate in zip(judged, verdicts, strict=True):
-        if one.version is not None and takes_verdict(one.version, registered_model, policy):
-            write_verdicts(one.version, of_candidate, gateway)
+    for candidate, candidate_verdicts in zip(judged, verdicts, strict=True):
+        if candidate.version is not None and takes_verdict(
+            candidate.version, registered_model, policy
+        ):
+            write_verdict_tags(candidate.version, candidate_verdicts, gateway)
     if registered_model is not None and not policy.report_only:
         record_blocked(judged, registered_model, gateway)
     succession = succession_of(policy, withheld, is_first_look=is_first_look)
-    decisions = promote(judged, registered_model, gateway, succession)
-    for found in decisions:
-        say(f"{found.candidate}: {found.sentence}", aside=True)
+    decisions = promote_candidates(judged, registered_model, gateway, succession)
+    for result in decisions:
+        say(f"{result.candidate}: {result.sentence}", aside=True)
     return decisions
 
 
-def record_blocked(judged: Sequence[Judged], model: str, gateway: Gateway) -> None:
-    """Write to the ledger which versions did not pass.
+def record_blocked(judged: Sequence[JudgedCandidate], model: str, gateway: Gateway) -> None:
+    """Add an entry with the versions that did not pass to the ledger.
 
-    From then on their earlier verdicts do not count, even if they are put back.
+    From then on their earlier verdicts do not count, even if someone restores their tags.
     """
     blocked = [
-        one
-        for one in judged
-        if one.version is not None
-        and one.version.name == model
-        and find_worst_outcome([verdict.outcome for verdict in one.verdicts]) != "pass"
+        candidate
+        for candidate in judged
+        if candidate.version is not None
+        and candidate.version.name == model
+        and find_worst_outcome([verdict.outcome for verdict in candidate.verdicts]) != "pass"
     ]
     if not blocked:
         return
-    named = [f"{one.candidate} ({word_of_verdict(*one.verdicts).text})" for one in blocked]
+    descriptions = [
+        f"{candidate.candidate} ({word_of_verdict(*candidate.verdicts).text})"
+        for candidate in blocked
+    ]
     move = Move(
         action="blocked",
-        reason=f"did not pass: {', '.join(named)}",
-        verdicts=[rests_on(verdict) for one in blocked for verdict in one.verdicts],
-        blocked=[str(one.number) for one in blocked],
+        reason=f"did not pass: {', '.join(descriptions)}",
+        verdicts=[
+            reference_verdict(verdict) for candidate in blocked for verdict in candidate.verdicts
+        ],
+        blocked=[str(candidate.number) for candidate in blocked],
     )
-    record(Ledger(gateway, model), move, "earlier verdicts of these versions do not count")
+    record_move(Ledger(gateway, model), move, "earlier verdicts of these versions do not count")

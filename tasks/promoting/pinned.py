@@ -1,4 +1,4 @@
-"""The policy that is registered for a model: no other may move its `champion`."""
+"""The registered policy of a model: only this policy may move the model's `champion`."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.gating.policy import Policy, read_policy
 from biasgate.tasks.ledger.chain import Chain
-from biasgate.tasks.ledger.entry import Entry, Move, Pinned
+from biasgate.tasks.ledger.entry import Entry, Move, PolicyReference
 from biasgate.tasks.ledger.ledger import Ledger, is_ledger
 from biasgate.tasks.ledger.sound import require_sound
 from biasgate.tasks.mlflow_server.runs import Gateway
-from biasgate.tasks.promoting.champion import objection_to_policies, record
+from biasgate.tasks.promoting.champion import find_policy_objection, record_move
 from biasgate.tasks.records import Context, RegisteredPolicy
 from biasgate.tasks.signing.keys import SHORT
 from biasgate.tasks.store import Workplace
 
-TAG = "biasgate.policy"
+POLICY_TAG = "biasgate.policy"
 
 
 def register_policy(reference: str, model: str, gateway: Gateway) -> tuple[Policy, Entry]:
-    """Write the digest of a policy to a model's ledger: from now on it is the only one that counts.
+    """Register a policy in a model's ledger: only this policy may move `champion` from now on.
 
     `model`: the registered model; it is created if it is missing.
     """
@@ -36,20 +36,20 @@ def register_policy(reference: str, model: str, gateway: Gateway) -> tuple[Polic
     ledger = Ledger(gateway, model)
     require_sound(ledger)
     gateway.create_model(model)
-    pin = Pinned(name=policy.name, digest=policy.digest)
-    move = Move(action="policy", reason=f"registered by {_person()}", policy=pin)
-    entry = record(ledger, move, f"policy {policy.name} {policy.digest[:SHORT]} is required")
-    gateway.tag_model(model, {TAG: f"{policy.name} {policy.digest}"})
+    pin = PolicyReference(name=policy.name, digest=policy.digest)
+    move = Move(action="policy", reason=f"registered by {_get_user_name()}", policy=pin)
+    entry = record_move(ledger, move, f"policy {policy.name} {policy.digest[:SHORT]} is required")
+    gateway.tag_model(model, {POLICY_TAG: f"{policy.name} {policy.digest}"})
     return policy, entry
 
 
 def context_of(
     registered_model: str | None, policy: Policy, required_sets: list[str], gateway: Gateway
 ) -> Context:
-    """Return what verdicts say of the evaluation and of the model's ledger now."""
+    """Return the context that verdicts record: required sets, last entry, registered policy."""
     chain = Ledger(gateway, registered_model).chain if registered_model else Chain(())
-    pin, required = chain.pinned, chain.policy
-    known = required is not None and required.digest == policy.digest
+    pin, required = chain.policy_entry, chain.policy
+    is_registered = required is not None and required.digest == policy.digest
     return Context(
         required_sets=required_sets,
         ledger=chain.head,
@@ -58,7 +58,7 @@ def context_of(
             at=str(pin.content.time),
             before_scores=None,
         )
-        if pin is not None and known
+        if pin is not None and is_registered
         else None,
     )
 
@@ -67,14 +67,14 @@ def context_of(
 def look_at_ledger(
     registered_model: str | None, policy: Policy, required_sets: list[str], workplace: Workplace
 ) -> Context:
-    """Return what verdicts say of the evaluation and of the model's ledger. Safe to retry."""
+    """Read the context that verdicts record from the model's ledger. A retry is safe."""
     return context_of(registered_model, policy, required_sets, workplace.gateway)
 
 
 def refuse_other_policy(registered_model: str, policy: Policy, gateway: Gateway) -> None:
-    """Refuse a policy that is not the registered one; one that only reports may be another."""
+    """Raise an error for a policy that is neither the registered policy nor report-only."""
     pinned = Ledger(gateway, registered_model).chain.policy
-    objection = objection_to_policies([policy], pinned, registered_model)
+    objection = find_policy_objection([policy], pinned, registered_model)
     if objection is not None and not policy.report_only:
         register = gateway.command("policy", "register", "FILE", "--model", registered_model)
         msg = (
@@ -84,7 +84,7 @@ def refuse_other_policy(registered_model: str, policy: Policy, gateway: Gateway)
         raise InputError(msg)
 
 
-def _person() -> str:
+def _get_user_name() -> str:
     try:
         return getpass.getuser()
     except (OSError, KeyError):  # a container without a name for its user

@@ -1,8 +1,8 @@
-"""Which passing version replaces the champion, by the policy, and why.
+"""Succession: the choice of the passing version that replaces the champion, by the policy.
 
-A nightly run without anything new moves nothing: a former champion is never promoted
-automatically, nor is a version that passed when another one was chosen. The others are checked
-by the policy's `promote`, and the best one by its `objective` is chosen.
+A former champion is never promoted automatically. The same holds for a version that passed when
+another version was chosen. So a nightly run without new versions does not move the alias. The
+policy's `promote` selects among the remaining versions, and the best by its `objective` is chosen.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from bias_metrics.gate import Objective, find_worst_outcome
 from biasgate.tasks.check_messages import objective_message, objective_name
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.ledger.chain import Chain
-from biasgate.tasks.ledger.entry import Entry, RestsOn
+from biasgate.tasks.ledger.entry import Entry, VerdictReference
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.records import (
@@ -30,150 +30,170 @@ from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.wording import exceptions_in_words, reservations_in_words, word_of_verdict
 
 SAME_SCORES = "it has the champion's own scores, since its files and options are the same"
-"""Why a version replaces nothing."""
+"""Reason not to replace the champion with a copy of itself."""
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedCandidate:
     """A candidate with its verdicts on the required sets."""
 
     candidate: str
     verdicts: Sequence[LoggedVerdict]
-    """As in `verdict.json`, each with its `run_id`."""
+    """The verdicts in `verdict.json`, with their `run_id`."""
     version: ModelVersion | None
     may_promote: bool = True
-    """Whether it may become champion: `promote` of the candidate."""
+    """False if the evaluation file has `promote: false` for the candidate."""
 
     @property
     def number(self) -> int:
-        """Its version; later ones are larger."""
+        """The version number; later versions are larger; 0 without a version."""
         return 0 if self.version is None else int(self.version.version)
 
     @property
     def exceptions(self) -> list[str]:
-        """What its pass does not say, and what limits its outcomes."""
+        """Exceptions and reservations of the verdicts, in words."""
         return exceptions_in_words(self.verdicts)
 
-    def because(self, reason: str) -> str:
-        """Return the reason of its promotion, with what its pass does not say."""
+    def extend_reason(self, reason: str) -> str:
+        """Return the reason of a promotion with the exceptions of the verdicts."""
         return ". ".join([reason, *(line.removesuffix(".") for line in self.exceptions)])
 
-    def named(self, decision: Decision) -> CandidateDecision:
-        """Return the decision on it with its name and, after a pass, for which identities."""
-        told = CandidateDecision(candidate=self.candidate, **vars(decision))
+    def complete_decision(self, decision: Decision) -> CandidateDecision:
+        """Return a decision with the candidate's name, verdict in words, and exceptions."""
+        completed = CandidateDecision(candidate=self.candidate, **vars(decision))
         outcome = find_worst_outcome([verdict.outcome for verdict in self.verdicts])
         if self.verdicts and not decision.report_only and decision.outcome == outcome:
             word = word_of_verdict(*self.verdicts).text
-            return replace(told, word=word, exceptions=self.exceptions)
-        return replace(told, exceptions=reservations_in_words(self.verdicts) or None)
+            return replace(completed, word=word, exceptions=self.exceptions)
+        return replace(completed, exceptions=reservations_in_words(self.verdicts) or None)
 
     @cached_property
     def objectives(self) -> dict[str, Objective]:
-        """The objective on each set, by name."""
+        """Objectives by set name."""
         return {verdict.evaluation_set.name: verdict.objective for verdict in self.verdicts}
 
     @property
     def is_champions_copy(self) -> bool:
-        """Whether it is the model that is champion, under another version."""
+        """True if the candidate is the champion's model under another version."""
         return bool(self.verdicts) and all(map(is_champions_copy, self.verdicts))
 
     @property
     def samples(self) -> dict[str, int | None]:
-        """Rows of the sample by set, if random parts of sets were judged; else None."""
+        """Sample sizes by set; None for a set that was judged completely."""
         sets = [verdict.evaluation_set for verdict in self.verdicts]
         return {judged.name: judged.sample for judged in sets}
 
     @property
     def rank(self) -> tuple[float, int]:
-        """Mean objective over the sets, then the version; larger is better."""
+        """The mean objective over the sets, then the version number; larger is better."""
         values = [objective.value for objective in self.objectives.values()]
-        known = [value for value in values if value is not None]
-        return (fmean(known) if known and len(known) == len(values) else -math.inf, self.number)
+        defined = [value for value in values if value is not None]
+        return (
+            fmean(defined) if defined and len(defined) == len(values) else -math.inf,
+            self.number,
+        )
 
-    def preferred(self, other: Judged) -> str:
-        """Return why this version is chosen over the other, which may be the champion."""
+    def explain_preference(self, other: JudgedCandidate) -> str:
+        """Return why this version is preferred to another version, possibly the champion."""
         name = next(map(objective_name, self.objectives.values()))
-        mine, its = (judged.rank[0] for judged in (self, other))
-        if mine == its:
+        own_value, other_value = (judged.rank[0] for judged in (self, other))
+        if own_value == other_value:
             return f"version {self.number} has the same {name} and is newer"
-        if math.isinf(its):
+        if math.isinf(other_value):
             return f"{name} of version {other.number} is undefined"
-        return f"its {name} is {mine:.4f}, against {its:.4f} for version {other.number}"
+        return (
+            f"its {name} is {own_value:.4f}, against {other_value:.4f} for version {other.number}"
+        )
 
-    def compared(self, sets: Sequence[str] = ()) -> str:
-        """Return how its objective compares with the champion's, on some sets or all."""
-        found = [
-            f"{objective_message(one)} on {name}"
-            for name, one in self.objectives.items()
+    def describe_comparison(self, sets: Sequence[str] = ()) -> str:
+        """Describe the comparison of objectives with the champion on `sets`; default: all sets."""
+        comparisons = [
+            f"{objective_message(objective)} on {name}"
+            for name, objective in self.objectives.items()
             if name in (sets or self.objectives)
         ]
-        return ", ".join(found)
+        return ", ".join(comparisons)
 
 
 @dataclass(frozen=True)
-class Past:
+class PromotionHistory:
     """Earlier promotions, from the ledger."""
 
     champions: frozenset[int]
     """Current and former champions."""
     passed_over: Mapping[int, int]
-    """Versions that passed but were not chosen, each with the version that was."""
-    basis: Sequence[RestsOn] = ()
-    """The verdicts with which the champion was promoted."""
+    """Versions that passed without being chosen, with the chosen version."""
+    basis: Sequence[VerdictReference] = ()
+    """The verdicts behind the champion's promotion."""
     rejected: frozenset[int] = frozenset()
     """Versions that a person rejected."""
 
     @classmethod
-    def of(cls, entries: Sequence[Entry], champion: str | None) -> Past:
-        """Read the entries that moved the alias; a reset has no `passed_over`."""
-        done = [
+    def from_entries(cls, entries: Sequence[Entry], champion: str | None) -> PromotionHistory:
+        """Collect earlier promotions from the entries of a ledger."""
+        moves = [
             entry.content
             for entry in entries
             if entry.state == "done" and entry.content.action in {"promotion", "rollback", "reset"}
         ]
-        named = {number for content in done for number in (content.version, content.replaces)} | {
-            champion
-        }
+        champions = {
+            number for content in moves for number in (content.version, content.replaces)
+        } | {champion}
         passed_over = {
             int(version): int(content.version)
-            for content in done
+            for content in moves
             for version in content.passed_over or ()
         }
-        chain = Chain.of(entries)
-        basis = () if champion is None else tuple(chain.basis(champion))
-        judged = {version for entry in entries for version in entry.content.blocked or ()}
-        rejected = frozenset(int(one) for one in judged if chain.is_rejected(one))
-        return cls(frozenset(int(one) for one in named if one), passed_over, basis, rejected)
+        chain = Chain.from_entries(entries)
+        basis = () if champion is None else tuple(chain.find_basis(champion))
+        blocked = {version for entry in entries for version in entry.content.blocked or ()}
+        rejected = frozenset(int(version) for version in blocked if chain.is_rejected(version))
+        return cls(
+            frozenset(int(version) for version in champions if version),
+            passed_over,
+            basis,
+            rejected,
+        )
 
 
 @dataclass(frozen=True)
-class Succession:
+class SuccessionRule:
     """A policy's rule for replacing the champion."""
 
     promote: str
     allow_first: bool
-    """Whether a version may become champion if there is none yet."""
+    """True if a version may become champion of a model without a champion."""
     withheld: str | None = None
-    """Why nothing is promoted now, whatever the rule allows."""
+    """The reason not to promote any version now."""
     is_first_look: bool = False
-    """Whether the command has `--sample`: a champion is not replaced, a first one is promoted."""
+    """True if the command has `--sample`: only a model without a champion gets a champion."""
 
-    def choose(self, passed: Sequence[Judged], champion: str | None, past: Past) -> Judged | None:
+    def choose(
+        self, passed: Sequence[JudgedCandidate], champion: str | None, past: PromotionHistory
+    ) -> JudgedCandidate | None:
+        """Return the version to promote automatically, or None."""
+        return None if self.promote == "manual" else self.find_best(passed, champion, past)
+
+    def find_best(
+        self, passed: Sequence[JudgedCandidate], champion: str | None, past: PromotionHistory
+    ) -> JudgedCandidate | None:
         """Return the best version that passed and may replace the champion, or None."""
-        return None if self.promote == "manual" else self.best(passed, champion, past)
-
-    def best(self, passed: Sequence[Judged], champion: str | None, past: Past) -> Judged | None:
-        """Return the best version that passed and may replace the champion."""
         if champion is None and not self.allow_first:
             return None
-        eligible = [judged for judged in passed if self.objection(judged, champion, past) is None]
+        eligible = [
+            judged for judged in passed if self.find_objection(judged, champion, past) is None
+        ]
         return max(eligible, key=lambda judged: judged.rank, default=None)
 
-    def objection(self, judged: Judged, champion: str | None, past: Past) -> str | None:
-        """Return why a version that passed does not replace the champion automatically, or None."""
-        return next(self._objections(judged, champion, past), None)
+    def find_objection(
+        self, judged: JudgedCandidate, champion: str | None, past: PromotionHistory
+    ) -> str | None:
+        """Return why a passed version may not replace the champion; None if it may."""
+        return next(self._list_objections(judged, champion, past), None)
 
-    def _objections(self, judged: Judged, champion: str | None, past: Past) -> Iterator[str]:
+    def _list_objections(
+        self, judged: JudgedCandidate, champion: str | None, past: PromotionHistory
+    ) -> Iterator[str]:
         version = f"version {judged.number}"
         if self.promote == "never":
             yield "the policy has `promote: never`"
@@ -189,50 +209,53 @@ class Succession:
         if judged.number in past.rejected:
             yield f"{version} was rejected by a person"
         if champion is not None:
-            yield from self._shortcomings(judged, past)
+            yield from self._list_shortcomings(judged, past)
 
-    def _shortcomings(self, judged: Judged, past: Past) -> Iterator[str]:
-        """Yield the conditions of the rule that are not met."""
+    def _list_shortcomings(self, judged: JudgedCandidate, past: PromotionHistory) -> Iterator[str]:
+        """Yield the unmet conditions for replacing an existing champion."""
         if judged.is_champions_copy:
             yield SAME_SCORES
         if self.is_first_look:
             yield "`--sample` is for a first look, which never replaces a champion"
-        if smaller := smaller_sample(judged.samples, past.basis):
+        if smaller := find_smaller_sample(judged.samples, past.basis):
             yield smaller
         if self.promote == "manual":
             return
         sets = judged.objectives.items()
         if self.promote == "better":
-            lacking = [name for name, one in sets if not one.is_higher]
+            lacking = [name for name, objective in sets if not objective.is_higher]
             if lacking:
-                yield f"`promote: better`: not significantly higher, {judged.compared(lacking)}"
+                comparison = judged.describe_comparison(lacking)
+                yield f"`promote: better`: not significantly higher, {comparison}"
             return
         latest = max(past.champions)
         if judged.number < latest:
             yield f"`promote: newer`: version {latest}, a current or former champion, is newer"
-        worse = [name for name, one in sets if one.is_lower]
+        worse = [name for name, objective in sets if objective.is_lower]
         if worse:
-            yield f"`promote: newer`: significantly lower, {judged.compared(worse)}"
+            yield f"`promote: newer`: significantly lower, {judged.describe_comparison(worse)}"
 
-    def reason(self, judged: Judged, champion: str | None) -> str:
-        """Return the rule by which a version replaces the champion."""
+    def describe_rule(self, judged: JudgedCandidate, champion: str | None) -> str:
+        """Return the rule that lets a version replace the champion, in words."""
         if champion is None:
             return "`allow_first`"
-        shown = "significantly higher" if self.promote == "better" else "not significantly lower"
+        result = "significantly higher" if self.promote == "better" else "not significantly lower"
         if any(objective.change is None for objective in judged.objectives.values()):
-            shown = "the objective could not be compared"
-        return f"`promote: {self.promote}`: {shown}, {judged.compared()}"
+            result = "the objective could not be compared"
+        return f"`promote: {self.promote}`: {result}, {judged.describe_comparison()}"
 
 
-def smaller_sample(samples: Mapping[str, int | None], basis: Sequence[RestsOn]) -> str | None:
-    """Return why a version that was judged on samples may not replace a champion, or None.
+def find_smaller_sample(
+    samples: Mapping[str, int | None], basis: Sequence[VerdictReference]
+) -> str | None:
+    """Return the first set whose sample is smaller than the champion's, in words, or None.
 
-    `samples`: rows of the sample by set; None for a whole set. `basis`: the verdicts with which the
-    champion was promoted; a set that it lacks counts as judged whole.
+    `samples`: sample sizes by set; None for a complete set. `basis`: the verdicts behind the
+    champion's promotion. A set that it lacks counts as judged completely.
     """
-    of_champion = {verdict.set: verdict.sample for verdict in basis}
+    champion_samples = {verdict.set: verdict.sample for verdict in basis}
     for name, sample in samples.items():
-        before = of_champion.get(name)
+        before = champion_samples.get(name)
         if sample is not None and (before is None or sample < before):
             whole = "the whole set" if before is None else f"a sample of {before:,}"
             return (
@@ -246,21 +269,21 @@ def judged_versions(
     candidates: Sequence[CandidateSettings],
     verdicts: Sequence[Sequence[LoggedVerdict]],
     gateway: Gateway,
-) -> list[Judged]:
-    """Return the candidates with their versions and their verdicts on the required sets."""
+) -> list[JudgedCandidate]:
+    """Return candidates with their versions and their verdicts on the required sets."""
     return [
-        Judged(
-            one.name,
-            [verdict for verdict in of_candidate if verdict.evaluation_set.required],
-            gateway.resolve(one.uri) if one.uri else None,
-            one.promote,
+        JudgedCandidate(
+            candidate.name,
+            [verdict for verdict in candidate_verdicts if verdict.evaluation_set.required],
+            gateway.resolve(candidate.uri) if candidate.uri else None,
+            candidate.promote,
         )
-        for one, of_candidate in zip(candidates, verdicts, strict=True)
+        for candidate, candidate_verdicts in zip(candidates, verdicts, strict=True)
     ]
 
 
 def succession_of(
     policy: Policy, withheld: str | None = None, *, is_first_look: bool = False
-) -> Succession:
+) -> SuccessionRule:
     """Return a policy's rule for replacing the champion."""
-    return Succession(policy.promote, policy.allow_first, withheld, is_first_look)
+    return SuccessionRule(policy.promote, policy.allow_first, withheld, is_first_look)

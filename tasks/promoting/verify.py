@@ -1,8 +1,8 @@
-"""Verification of a promotion: every verdict is recomputed from its evidence.
+"""Verification of a promotion: all verdicts are recomputed from their evidence.
 
-Digests and recomputation detect a change of any one thing (policy, report, scores, rows, tags,
-alias). Someone who rewrites all of them consistently is detected only if verdicts are signed
-where evaluations run, and the machine that verifies trusts that key (`biasgate keys`).
+Digests and recomputation detect a change of a single file, tag or alias (policy, report, scores,
+rows). A consistent change of all files and tags is detected only if the evaluation signs verdicts,
+and the verifying machine trusts that key (`biasgate keys`).
 """
 
 from __future__ import annotations
@@ -21,19 +21,24 @@ from biasgate.tasks.ledger.ledger import (
     require_alias,
     require_known,
 )
-from biasgate.tasks.ledger.sound import remember
+from biasgate.tasks.ledger.sound import remember_head
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
-from biasgate.tasks.promoting.pinned import TAG as POLICY_TAG
-from biasgate.tasks.promoting.succession import Judged, Past, Succession
+from biasgate.tasks.promoting.pinned import POLICY_TAG
+from biasgate.tasks.promoting.succession import JudgedCandidate, PromotionHistory, SuccessionRule
 from biasgate.tasks.signing.manifest import Manifest
-from biasgate.tasks.verifying.documents import logged_verdict, read_policy_of, read_verdict
-from biasgate.tasks.verifying.files import Finding, VersionFiles, not_deployable, read_recorded
-from biasgate.tasks.verifying.version import objection_to, verify_chain, verify_version
+from biasgate.tasks.verifying.documents import read_logged_verdict, read_run_policy, read_verdict
+from biasgate.tasks.verifying.files import (
+    Finding,
+    VersionFiles,
+    not_deployable,
+    read_recorded_verdict,
+)
+from biasgate.tasks.verifying.version import find_entry_objection, verify_chain, verify_version
 
 
 class NotVerifiedError(InputError):
-    """A model version whose verdict is missing or does not hold."""
+    """A model version without a verdict, or with a failed check."""
 
     def __init__(self, version: ModelVersion, findings: list[Finding]) -> None:
         self.findings = findings
@@ -41,51 +46,54 @@ class NotVerifiedError(InputError):
 
 
 def require_champion(model: str, gateway: Gateway, store: Path | None = None) -> ModelVersion:
-    """Return the version under `champion` if its promotion holds; else raise an error.
+    """Return the version under `champion`; raise an error if its promotion does not verify.
 
-    `store`: a store whose frozen sets are verified too.
+    `store`: a store with frozen sets to verify as well.
     """
     require_known(model, gateway)
     champion = require_alias(model, gateway)
-    require_held(champion, verify_champion(champion, gateway, store=store))
+    require_verified(champion, verify_champion(champion, gateway, store=store))
     return champion
 
 
 def open_champion(model: str, folder: Path, gateway: Gateway, store: Path | None = None) -> Path:
-    """Copy the champion's files to an empty folder, and check the copy as `require_champion` does.
+    """Copy the champion's files to an empty folder, and verify the champion with the copy.
 
-    Others cannot write to the copy, so what was checked is what is loaded from it.
+    Users with access to the registry cannot change the copy. So the verified files are the files
+    that are loaded from it.
 
-    Returns where the files are, in `folder`.
+    Returns the path of the files in `folder`.
     """
     require_known(model, gateway)
     champion = require_alias(model, gateway)
     copies: list[Path] = []
 
-    def copied() -> Manifest:
+    def fetch_manifest() -> Manifest:
         copies.append(gateway.fetch(champion, folder))
         return Manifest.of(copies[0])
 
-    files = replace(VersionFiles.of(champion, gateway), read=copied, required=True)
-    require_held(champion, verify_champion(champion, gateway, files, store))
+    files = replace(
+        VersionFiles.from_registry(champion, gateway), read=fetch_manifest, required=True
+    )
+    require_verified(champion, verify_champion(champion, gateway, files, store))
     return copies[0]
 
 
 def verify(model: str, version: str | None, gateway: Gateway, store: Path) -> list[Finding]:
-    """Verify the champion with its promotion, or the verdicts of one version, with the ledger."""
+    """Verify the champion and its promotion, or the verdicts of a version, and the ledger."""
     require_known(model, gateway)
-    found = find_version(model, version, gateway)
-    return verify_found(found, gateway, store, is_champion=version is None)
+    target = find_version(model, version, gateway)
+    return verify_resolved(target, gateway, store, is_champion=version is None)
 
 
 def find_version(model: str, version: str | None, gateway: Gateway) -> ModelVersion:
-    """Return a version of a model; the one under `champion` if none is named."""
+    """Return a version of a model; without `version`, the version under `champion`."""
     if version is None:
         return require_alias(model, gateway)
     return gateway.resolve(f"models:/{model}/{version}")
 
 
-def verify_found(
+def verify_resolved(
     version: ModelVersion,
     gateway: Gateway,
     store: Path | None = None,
@@ -93,9 +101,9 @@ def verify_found(
     *,
     is_champion: bool,
 ) -> list[Finding]:
-    """Verify a version, as the champion with its promotion or only by its verdicts.
+    """Verify a version by its verdicts and the ledger; for the champion, also its promotion.
 
-    Only the ledger says if it was blocked later, so the ledger must be unchanged as well.
+    Only the ledger records that a version was blocked later, so the ledger is verified as well.
     """
     if is_champion:
         return verify_champion(version, gateway, files, store)
@@ -106,7 +114,7 @@ def verify_found(
     ]
 
 
-def require_held(version: ModelVersion, findings: list[Finding]) -> None:
+def require_verified(version: ModelVersion, findings: list[Finding]) -> None:
     """Raise an error if a check of a version failed."""
     if not all(finding.holds for finding in findings):
         raise NotVerifiedError(version, findings)
@@ -120,26 +128,26 @@ def verify_champion(
 ) -> list[Finding]:
     """Verify the version under `champion`, and that the ledger records its promotion.
 
-    The alias is looked up once, by the caller: it may move meanwhile. `files` and `store` are as in
-    `verify_version`. If the ledger is whole and its signatures hold, its last entry is kept on
-    this machine, whatever the verdict: from then on the ledger must have it.
+    The caller looks up the alias once, since it may move meanwhile. `files` and `store` are as in
+    `verify_version`. If the ledger and its signatures verify, this machine stores the last entry
+    for any verdict. From then on the ledger must have this entry.
     """
     ledger = Ledger(gateway, champion.name)
     entries = ledger.entries()
-    # A promotion that was killed after it moved the alias counts, if its entry is sound.
+    # A promotion that was killed after it moved the alias counts, if its entry verifies.
     moving = [
         entry
         for entry in entries
         if entry.state == "open" and entry.content.version == champion.version
     ]
-    pending = next((one for one in moving if objection_to(one, ledger) is None), None)
+    pending = next((entry for entry in moving if find_entry_objection(entry, ledger) is None), None)
     findings = [
-        *_verify_ledger(ledger, champion, Chain.of(entries), pending),
+        *_verify_ledger(ledger, champion, Chain.from_entries(entries), pending),
         *verify_version(champion, gateway, files=files, store=store, pending=pending),
     ]
     chain = ledger.chain
     if all(finding.holds for finding in verify_chain(ledger, chain)):
-        remember(ledger, chain)
+        remember_head(ledger, chain)
     return findings
 
 
@@ -152,52 +160,55 @@ def _verify_ledger(
         text = f"{CHAMPION} is version {champion.version}, but its promotion is not recorded."
         yield Finding("alias", holds=False, sentence=text)
         return
-    recorded = str(last.content.version)
-    text = f"{CHAMPION} is version {champion.version}; last promoted: {recorded or 'none'}."
-    yield Finding("alias", holds=champion.version == recorded, sentence=text)
+    promoted = str(last.content.version)
+    text = f"{CHAMPION} is version {champion.version}; last promoted: {promoted or 'none'}."
+    yield Finding("alias", holds=champion.version == promoted, sentence=text)
     previous = ledger.gateway.alias(ledger.model, PREVIOUS)
-    found, kept = (previous.version if previous else ""), str(last.content.replaces)
+    current, expected = (previous.version if previous else ""), str(last.content.replaces)
     if last.content.action != "reset":
+        text = f"{PREVIOUS} is version {current or 'none'}; last replaced: {expected or 'none'}."
         yield Finding(
             "alias",
-            holds=found == kept or not kept or last.state == "open",
-            sentence=f"{PREVIOUS} is version {found or 'none'}; last replaced: {kept or 'none'}.",
+            holds=current == expected or not expected or last.state == "open",
+            sentence=text,
         )
         for verdict in last.content.verdicts:
-            holds = read_recorded(verdict, ledger.gateway) is not None
+            holds = read_recorded_verdict(verdict, ledger.gateway) is not None
             text = f"the verdict on {verdict.set} is unchanged since {last.content.action} "
             yield Finding("record", holds=holds, sentence=f"{text}{last.number}.")
-        yield from _verify_succession(last, ledger, chain.before(last.number))
+        yield from _verify_succession(last, ledger, chain.get_prefix(last.number))
 
 
 def _verify_succession(entry: Entry, ledger: Ledger, before: Chain) -> Iterator[Finding]:
-    """Check that the policy, and its rule, allow the recorded replacement."""
-    yield from _verify_pinned(entry, ledger, before)
+    """Check that the registered policy and its rule allow a recorded promotion."""
+    yield from _verify_policy(entry, ledger, before)
     rule = entry.content.rule
     if rule == "by hand":
         return
     gateway, replaced = ledger.gateway, entry.content.replaces or None
     try:
         runs = [verdict.run_id for verdict in entry.content.verdicts]
-        verdicts = [logged_verdict(run, gateway) for run in runs]
-        policies = [read_policy_of(run, gateway) for run in runs]
+        verdicts = [read_logged_verdict(run, gateway) for run in runs]
+        policies = [read_run_policy(run, gateway) for run in runs]
         version = gateway.resolve(f"models:/{ledger.model}/{entry.content.version}")
         objections = [
-            Succession(policy.promote, allow_first=policy.allow_first).objection(
-                Judged("", verdicts, version), replaced, Past.of(before.links, replaced)
+            SuccessionRule(policy.promote, allow_first=policy.allow_first).find_objection(
+                JudgedCandidate("", verdicts, version),
+                replaced,
+                PromotionHistory.from_entries(before.links, replaced),
             )
             for policy in policies
         ]
-        named = all(rule in {policy.promote, "first"} for policy in policies)
-        holds = named and (rule == "first") == (replaced is None) and not any(objections)
+        is_known_rule = all(rule in {policy.promote, "first"} for policy in policies)
+        holds = is_known_rule and (rule == "first") == (replaced is None) and not any(objections)
     except (ValueError, TypeError):  # of objectives and numbers that others wrote
         holds = False
     text = f"the policy's rule allows promotion {entry.number} ({rule})."
     yield Finding("rule", holds=holds, sentence=text)
 
 
-def _verify_pinned(entry: Entry, ledger: Ledger, before: Chain) -> Iterator[Finding]:
-    """Check that a promotion was decided by the policy that was registered then."""
+def _verify_policy(entry: Entry, ledger: Ledger, before: Chain) -> Iterator[Finding]:
+    """Check that the policy behind a promotion was the registered policy at that time."""
     pinned = before.policy
     tag = ledger.gateway.model_tags(ledger.model).get(POLICY_TAG)
     now = ledger.chain.policy
@@ -210,11 +221,11 @@ def _verify_pinned(entry: Entry, ledger: Ledger, before: Chain) -> Iterator[Find
     if pinned is None or entry.content.action == "rollback":
         return
     try:
-        found = [
+        digests = [
             read_verdict(verdict.run_id, ledger.gateway).policy.digest
             for verdict in entry.content.verdicts
         ]
-        holds = set(found) == {pinned.digest}
+        holds = set(digests) == {pinned.digest}
     except InputError:
         holds = False
     text = f"promotion {entry.number} was decided by the registered policy, {pinned.name}."

@@ -1,1 +1,1 @@
-"""Trust: the files that a verdict is about, and its signatures."""
+"""Digests of a judged model's files, and signatures of its verdicts."""

@@ -17,24 +17,24 @@ from biasgate.tasks.common.untrusted import check
 from biasgate.tasks.records.record import Record
 from biasgate.tasks.signing.keys import SHORT, PrivateKey, TrustedKey, TrustedKeys
 
-Standing = Literal["trusted", "revoked", "unknown", "unsigned", "unchecked"]
+SignatureStatus = Literal["trusted", "revoked", "unknown", "unsigned", "unchecked"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Signature(Record):
-    """A signature as it is written; `keyid`, whose it claims to be, is only a hint."""
+    """A signature in its written form; `keyid` names the claimed key and is not signed itself."""
 
     keyid: str | None = None
     sig: str
 
 
-# Each signature is tried with each trusted key.
+# Every signature is checked with every trusted key, so their number is limited.
 Signatures = Annotated[list[Signature], MaxLen(20)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class CamelRecord(Record):
-    """A record whose keys are in camel case, as DSSE and in-toto write theirs."""
+    """A record with keys in camel case, as in DSSE and in-toto."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(alias_generator=to_camel)
     key_of = staticmethod(to_camel)
@@ -42,7 +42,7 @@ class CamelRecord(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class EnvelopeRecord(CamelRecord):
-    """An envelope as it is written."""
+    """An envelope in its written form."""
 
     payload: str
     payload_type: str
@@ -50,7 +50,7 @@ class EnvelopeRecord(CamelRecord):
 
 
 def pae(payload_type: str, payload: bytes) -> bytes:
-    """Return the bytes that are signed: DSSE's pre-authentication encoding.
+    """Return DSSE's pre-authentication encoding: the bytes that a signature covers.
 
     Examples
     --------
@@ -62,36 +62,36 @@ def pae(payload_type: str, payload: bytes) -> bytes:
 
 
 @dataclass(frozen=True)
-class Signed:
-    """The standing of signatures."""
+class SignatureCheck:
+    """The result of checking the signatures of a message against the trusted keys."""
 
-    standing: Standing
-    """`trusted`; `revoked`; `unknown` (by no trusted key, or altered since); `unsigned`;
-    `unchecked` (no key is trusted here)."""
+    status: SignatureStatus
+    """`trusted`; `revoked`; `unknown` (not by a trusted key, or changed since); `unsigned`;
+    `unchecked` (this machine trusts no keys)."""
     key: TrustedKey | None = None
-    """The key, if it is trusted or revoked."""
-    is_needed: bool = True
-    """Whether this machine requires a signature."""
+    """The key that signed, if the status is `trusted` or `revoked`."""
+    is_required: bool = True
+    """True if this machine requires a signature."""
 
     @property
     def revoked_since(self) -> str:
-        """Since when the key is revoked; empty if it is not."""
+        """The time from which the key is revoked; empty if it is not revoked."""
         return (self.key.revoked_since or "") if self.key is not None else ""
 
     @property
-    def words(self) -> str:
-        """The standing in words."""
-        if self.key is not None and self.standing == "revoked":
+    def description(self) -> str:
+        """The result in words."""
+        if self.key is not None and self.status == "revoked":
             return f"signed with the key {self.key.name!r}, revoked since {self.revoked_since}"
         if self.key is not None:
             return (
                 f"signed with the trusted key {self.key.name!r} ({self.key.public.key_id[:SHORT]})"
             )
-        accepted = "" if self.is_needed else ", which is accepted where no key is trusted"
+        accepted = "" if self.is_required else ", which is accepted where no key is trusted"
         return {
             "unknown": "not signed with a trusted key, or changed since",
             "unsigned": f"not signed{accepted}",
-        }.get(self.standing, "signed, not checked: no key is trusted here")
+        }.get(self.status, "signed, not checked: no key is trusted here")
 
 
 @dataclass(frozen=True)
@@ -104,62 +104,70 @@ class Envelope:
 
     @classmethod
     def sign(cls, payload: bytes, payload_type: str, key: PrivateKey | None) -> Envelope:
-        """Put a payload into an envelope, signed if there is a key."""
-        return cls(payload, payload_type, signed_by(key, pae(payload_type, payload)))
+        """Create an envelope of a payload, signed if `key` is given."""
+        return cls(payload, payload_type, sign_message(key, pae(payload_type, payload)))
 
     @classmethod
-    def of_dict(cls, content: Any, where: str) -> Envelope:
-        """Read an envelope."""
-        found = check(content, EnvelopeRecord, where, rule="a DSSE envelope", exact=False)
-        payload = _decoded(found.payload, where)
-        return cls(payload, found.payload_type, decodable(found.signatures, where))
+    def from_dict(cls, content: Any, where: str) -> Envelope:
+        """Create an envelope from parsed JSON; `where` names it in errors."""
+        record = check(content, EnvelopeRecord, where, rule="a DSSE envelope", exact=False)
+        payload = _decode_field(record.payload, where)
+        return cls(payload, record.payload_type, require_base64(record.signatures, where))
 
-    def record(self) -> EnvelopeRecord:
-        """Return the envelope as it is written."""
+    def to_record(self) -> EnvelopeRecord:
+        """Return the envelope in its written form."""
         return EnvelopeRecord(
-            payload=encoded(self.payload),
+            payload=encode_base64(self.payload),
             payload_type=self.payload_type,
             signatures=list(self.signatures),
         )
 
-    def signed(self, trusted: TrustedKeys) -> Signed:
-        """Return the best standing of its signatures.
+    def check_signatures(self, trusted: TrustedKeys) -> SignatureCheck:
+        """Check the signatures of the payload and its type.
 
-        Every trusted key is tried, since the key id beside a signature is not signed itself.
+        Every trusted key is tried, because the key id of a signature is not signed itself.
         """
-        return who_signed(pae(self.payload_type, self.payload), self.signatures, trusted)
+        return check_signatures(pae(self.payload_type, self.payload), self.signatures, trusted)
 
 
-def signed_by(key: PrivateKey | None, message: bytes) -> Sequence[Signature]:
-    """Return the signature of a message; none without a key."""
+def sign_message(key: PrivateKey | None, message: bytes) -> Sequence[Signature]:
+    """Return the signature of a message, or no signature without a key."""
     if key is None:
         return ()
-    return (Signature(keyid=key.public.key_id, sig=encoded(key.sign(message))),)
+    return (Signature(keyid=key.public.key_id, sig=encode_base64(key.sign(message))),)
 
 
-def who_signed(message: bytes, signatures: Sequence[Signature], trusted: TrustedKeys) -> Signed:
-    """Return the best standing of the signatures of a message."""
+def check_signatures(
+    message: bytes, signatures: Sequence[Signature], trusted: TrustedKeys
+) -> SignatureCheck:
+    """Check the signatures of a message, and return the best result.
+
+    A signature by a trusted key counts more than one by a revoked key.
+    """
     if not signatures:
-        return Signed("unsigned", is_needed=bool(trusted))
+        return SignatureCheck("unsigned", is_required=bool(trusted))
     if not trusted:
-        return Signed("unchecked")
+        return SignatureCheck("unchecked")
     keys = [
         key
         for key in trusted.keys.values()
-        if any(key.public.verifies(decoded(signature.sig), message) for signature in signatures)
+        if any(
+            key.public.is_signature_valid(decode_base64(signature.sig), message)
+            for signature in signatures
+        )
     ]
     for key in keys:
         if key.revoked_since is None:
-            return Signed("trusted", key)
-    return Signed("revoked", keys[0]) if keys else Signed("unknown")
+            return SignatureCheck("trusted", key)
+    return SignatureCheck("revoked", keys[0]) if keys else SignatureCheck("unknown")
 
 
-def encoded(content: bytes) -> str:
+def encode_base64(content: bytes) -> str:
     """Return bytes in base64."""
     return base64.b64encode(content).decode()
 
 
-def decoded(text: str) -> bytes:
+def decode_base64(text: str) -> bytes:
     """Return the bytes of base64 text, standard or URL-safe."""
     standard = text.replace("-", "+").replace("_", "/")
     try:
@@ -168,16 +176,16 @@ def decoded(text: str) -> bytes:
         raise ValueError(str(error)) from error
 
 
-def decodable(signatures: Sequence[Signature], where: str) -> Sequence[Signature]:
-    """Return signatures; refuse those that are not base64."""
+def require_base64(signatures: Sequence[Signature], where: str) -> Sequence[Signature]:
+    """Return signatures unchanged; raise an error if any is not base64."""
     for signature in signatures:
-        _decoded(signature.sig, where)
+        _decode_field(signature.sig, where)
     return signatures
 
 
-def _decoded(text: str, where: str) -> bytes:
+def _decode_field(text: str, where: str) -> bytes:
     try:
-        return decoded(text)
+        return decode_base64(text)
     except ValueError:
         msg = f"{where} must have its payload and signatures in base64; it does not."
         raise InputError(msg) from None

@@ -1,7 +1,6 @@
-"""Ed25519 keys: the private key signs where evaluations run, its public half verifies elsewhere.
+"""Ed25519 keys: evaluations sign with the private key, other machines verify with the public key.
 
-The private key is a PEM file (PKCS8), named by `BIASGATE_PRIVATE_KEY`, or the PEM text itself in
-that variable.
+`BIASGATE_PRIVATE_KEY` has the path of a PEM file (PKCS8) or the PEM text itself.
 """
 
 from __future__ import annotations
@@ -35,25 +34,25 @@ _PEM = "-----BEGIN "
 
 @dataclass(frozen=True)
 class PublicKey:
-    """A public key."""
+    """An Ed25519 public key."""
 
     raw: bytes
-    """Its 32 bytes."""
+    """The 32 bytes of the key."""
 
     @classmethod
     def of_pem(cls, text: str, where: str) -> PublicKey:
-        """Read a PEM file's text."""
+        """Parse PEM text; `where` names its source in errors."""
         try:
-            found = load_pem_public_key(text.encode())
+            key = load_pem_public_key(text.encode())
         except ValueError:
-            found = None
-        if not isinstance(found, Ed25519PublicKey):
+            key = None
+        if not isinstance(key, Ed25519PublicKey):
             msg = (
                 f"{where} must be an Ed25519 public key in PEM format; it is not. "
                 "`biasgate keys new` creates a key pair."
             )
             raise InputError(msg)
-        return cls(found.public_bytes_raw())
+        return cls(key.public_bytes_raw())
 
     @property
     def key_id(self) -> str:
@@ -66,8 +65,8 @@ class PublicKey:
         key = Ed25519PublicKey.from_public_bytes(self.raw)
         return key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
 
-    def verifies(self, signature: bytes, message: bytes) -> bool:
-        """Whether the signature of a message was made with the private half of this key."""
+    def is_signature_valid(self, signature: bytes, message: bytes) -> bool:
+        """Return whether this key's private key made the signature of a message."""
         try:
             Ed25519PublicKey.from_public_bytes(self.raw).verify(signature, message)
         except InvalidSignature:
@@ -77,29 +76,29 @@ class PublicKey:
 
 @dataclass(frozen=True)
 class PrivateKey:
-    """A private key."""
+    """An Ed25519 private key."""
 
     key: Ed25519PrivateKey
 
     @classmethod
     def new(cls) -> PrivateKey:
-        """Create a key."""
+        """Generate a new key."""
         return cls(Ed25519PrivateKey.generate())
 
     @classmethod
     def here(cls) -> PrivateKey | None:
-        """Read the key that `BIASGATE_PRIVATE_KEY` names or holds; None if it is not set.
+        """Read the key in `BIASGATE_PRIVATE_KEY`, a path or PEM text; None if it is not set.
 
         Errors never show the key.
         """
-        named = os.environ.get(PRIVATE_KEY)
-        if not named:
+        setting = os.environ.get(PRIVATE_KEY)
+        if not setting:
             return None
-        text, where = named, f"the PEM text in {PRIVATE_KEY}"
-        if not named.lstrip().startswith(_PEM):
+        text, where = setting, f"the PEM text in {PRIVATE_KEY}"
+        if not setting.lstrip().startswith(_PEM):
             where = f"the file that {PRIVATE_KEY} names"
             try:
-                text = Path(named).expanduser().read_text("utf-8")
+                text = Path(setting).expanduser().read_text("utf-8")
             except (OSError, ValueError, RuntimeError) as error:  # its value may be the key itself
                 reason = getattr(error, "strerror", None) or type(error).__name__
                 msg = (
@@ -108,25 +107,25 @@ class PrivateKey:
                 )
                 raise InputError(msg) from None
         try:
-            found = load_pem_private_key(text.encode(), password=None)
+            key = load_pem_private_key(text.encode(), password=None)
         except (ValueError, TypeError):
-            found = None
-        if not isinstance(found, Ed25519PrivateKey):
+            key = None
+        if not isinstance(key, Ed25519PrivateKey):
             msg = (
                 f"{where} must be an Ed25519 private key in PEM format, without password; it is "
                 "not. `biasgate keys new` creates a key pair."
             )
             raise InputError(msg)
-        return cls(found)
+        return cls(key)
 
     @property
     def public(self) -> PublicKey:
-        """Its public half."""
+        """The public key of this key pair."""
         return PublicKey(self.key.public_key().public_bytes_raw())
 
     @property
     def pem(self) -> str:
-        """The key as PEM text: secret."""
+        """The key as PEM text. It is secret: never print or log it."""
         return self.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
 
     def sign(self, message: bytes) -> bytes:
@@ -135,7 +134,7 @@ class PrivateKey:
 
 
 def now() -> str:
-    """Return the time, to the second, in ISO format."""
+    """Return the current UTC time in ISO format, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
@@ -149,14 +148,14 @@ class TrustedKey:
 
     public: PublicKey
     name: str
-    """What people call it."""
+    """A label for messages."""
     trusted_since: str
-    """When it was added, in ISO format."""
+    """The time when the key was added, in ISO format."""
     revoked_since: str | None = None
-    """From when on its signatures count for nothing; earlier ones count only where a key that is
-    still trusted has signed something after them."""
+    """The time from which signatures are rejected. Earlier signatures count only if a key that is
+    still trusted signed a later entry of the ledger."""
     reason: str | None = None
-    """Why it was revoked."""
+    """The reason for the revocation."""
 
     def to_dict(self) -> dict[str, str | None]:
         """Return plain values."""
@@ -172,32 +171,32 @@ class TrustedKey:
 
 @dataclass(frozen=True)
 class TrustedKeys:
-    """The keys that are trusted on this machine, by id."""
+    """The trusted and revoked keys of this machine."""
 
     keys: Mapping[str, TrustedKey]
-    """Revoked ones are among them."""
+    """The keys by id, including revoked keys."""
 
     def __bool__(self) -> bool:
-        """Whether anything is checked at all."""
+        """Return whether signatures are checked: without any key they are not."""
         return bool(self.keys)
 
     @classmethod
     def of_file(cls, path: Path) -> TrustedKeys:
-        """Read a file of trusted keys; none if it is missing.
+        """Read a file of trusted keys; a missing file has no keys.
 
-        A broken file is an error: it never turns the checks off.
+        A file that cannot be parsed raises an error, so that it never turns the checks off.
         """
         try:
-            found = json.loads(path.read_text("utf-8"))["keys"]
+            records = json.loads(path.read_text("utf-8"))["keys"]
             keys = [
                 TrustedKey(
-                    PublicKey.of_pem(one["public_key"], f"{path}, key {one['name']!r},"),
-                    str(one["name"]),
-                    str(one["trusted_since"]),
-                    one.get("revoked_since"),
-                    one.get("reason"),
+                    PublicKey.of_pem(record["public_key"], f"{path}, key {record['name']!r},"),
+                    str(record["name"]),
+                    str(record["trusted_since"]),
+                    record.get("revoked_since"),
+                    record.get("reason"),
                 )
-                for one in found
+                for record in records
             ]
         except FileNotFoundError:
             return cls({})
@@ -213,7 +212,7 @@ class TrustedKeys:
 
     @classmethod
     def here(cls) -> TrustedKeys:
-        """Return the keys that are trusted on this machine, and the one that it signs with."""
+        """Return the trusted keys of this machine, including its own public key."""
         path, own = trusted_file(), PrivateKey.here()
         if own is None and os.environ.get(TRUSTED_KEYS) and not path.exists():
             msg = (
@@ -221,14 +220,14 @@ class TrustedKeys:
                 "cannot be checked. Run `biasgate keys trust`, or unset the variable."
             )
             raise InputError(msg)
-        known = dict(cls.of_file(path).keys)
+        keys = dict(cls.of_file(path).keys)
         if own is not None:
-            mine = TrustedKey(own.public, "of this machine", "")
-            known.setdefault(own.public.key_id, mine)
-        return cls(known)
+            own_key = TrustedKey(own.public, "of this machine", "")
+            keys.setdefault(own.public.key_id, own_key)
+        return cls(keys)
 
     def refuse_revoked(self, own: PrivateKey | None) -> None:
-        """Refuse to sign with a key that is revoked here."""
+        """Raise an error if this machine's private key `own` is revoked here."""
         if own is not None and self.keys[own.public.key_id].revoked_since:
             msg = (
                 f"the key in {PRIVATE_KEY} must be trusted; it is revoked: create a new key with "
@@ -237,18 +236,24 @@ class TrustedKeys:
             raise InputError(msg)
 
     def find(self, key: str) -> TrustedKey:
-        """Return the key with a name, or an id that starts like this."""
-        found = [
-            one for key_id, one in self.keys.items() if key_id.startswith(key) or one.name == key
+        """Return the only key that has the name `key`, or an id that starts with `key`."""
+        matches = [
+            trusted
+            for key_id, trusted in self.keys.items()
+            if key_id.startswith(key) or trusted.name == key
         ]
-        if len(found) != 1 or not key:
-            known = ", ".join(f"{one.name} ({key_id[:SHORT]})" for key_id, one in self.keys.items())
-            msg = f"key {key!r} must be 1 trusted key; got {len(found)} (known: {known or 'none'})."
+        if len(matches) != 1 or not key:
+            known = ", ".join(
+                f"{trusted.name} ({key_id[:SHORT]})" for key_id, trusted in self.keys.items()
+            )
+            msg = (
+                f"key {key!r} must be 1 trusted key; got {len(matches)} (known: {known or 'none'})."
+            )
             raise InputError(msg)
-        return found[0]
+        return matches[0]
 
     def with_key(self, key: TrustedKey) -> TrustedKeys:
-        """Return these keys and one more, which replaces the one with the same id."""
+        """Return the keys with `key` added; it replaces a key with the same id."""
         return TrustedKeys({**self.keys, key.public.key_id: key})
 
     def write(self, path: Path) -> None:
@@ -258,14 +263,14 @@ class TrustedKeys:
 
 
 def trusted_folder() -> Path:
-    """Return the folder of trusted keys."""
-    named = os.environ.get(TRUSTED_KEYS)
-    if named:
-        return Path(named).expanduser()
+    """Return the folder with the trusted keys and the remembered ledgers."""
+    setting = os.environ.get(TRUSTED_KEYS)
+    if setting:
+        return Path(setting).expanduser()
     home = os.environ.get("XDG_CONFIG_HOME") or Path("~/.config").expanduser()
     return Path(home) / "biasgate"
 
 
 def trusted_file() -> Path:
-    """Return the file of trusted keys, which may be missing."""
+    """Return the path of the file of trusted keys; the file may be missing."""
     return trusted_folder() / FILE

@@ -1,4 +1,4 @@
-"""OpenSSF model signatures of a model's files, made and verified by the library model-signing."""
+"""OpenSSF model signatures, which the library model-signing creates and verifies."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from biasgate.tasks.signing.manifest import Manifest, first_few
 MODEL_KEY = "BIASGATE_MODEL_KEY"
 SIGNATURE = "model.sig"
 _CURVES = ("secp256r1", "secp384r1", "secp521r1")
-_MOST_KEY_BYTES = 65_536
-_LONGEST_REASON = 500
-_NEVER_SIGNED = frozenset({".gitattributes", ".gitignore"})  # model-signing leaves them out
+_MAX_KEY_BYTES = 65_536
+_MAX_REASON_LENGTH = 500
+_IGNORED_FILES = frozenset({".gitattributes", ".gitignore"})  # model-signing leaves them out
 
 
 def _require_library() -> None:
@@ -37,9 +37,10 @@ def _require_library() -> None:
 
 
 def write_model_signature(folder: Path, file: Path, leaving_out: Collection[str] = ()) -> None:
-    """Sign a model's files with the key that `BIASGATE_MODEL_KEY` names.
+    """Sign a model's files with the private key file in `BIASGATE_MODEL_KEY`.
 
-    The standard asks for an elliptic curve: biasgate's own key is of another kind.
+    The signature needs a key on a NIST curve; the Ed25519 key of verdicts cannot be used.
+    `file`: the signature to write. `leaving_out`: files of the folder that are not signed.
     """
     key = os.environ.get(MODEL_KEY, "")
     if not Path(key).expanduser().is_file():
@@ -57,40 +58,43 @@ def write_model_signature(folder: Path, file: Path, leaving_out: Collection[str]
     except (ValueError, TypeError, AttributeError):  # the error may quote the key
         msg = f"{MODEL_KEY} must name a private key on an elliptic curve in PEM, unencrypted."
         raise InputError(msg) from None
-    hashed = hashing.Config().set_ignored_paths(paths=[folder / one for one in leaving_out])
+    hashed = hashing.Config().set_ignored_paths(paths=[folder / name for name in leaving_out])
     with whole_file(file) as temporary:
         config.set_hashing_config(hashed).sign(folder, temporary)
 
 
 def read_model_key(path: Path) -> str:
-    """Return the SHA-256 of a public key's PEM text, by which signatures name their key."""
+    """Return the SHA-256 of a public key's PEM text, which identifies the key in signatures."""
     _require_library()
     try:
-        found = load_pem_public_key(read_bytes(path, "`signed_by`", _MOST_KEY_BYTES))
+        key = load_pem_public_key(read_bytes(path, "`signed_by`", _MAX_KEY_BYTES))
     except (FileNotFoundError, ValueError) as error:
         if isinstance(error, InputError):
             raise
-        found = None
-    if not isinstance(found, ec.EllipticCurvePublicKey) or found.curve.name not in _CURVES:
+        key = None
+    if not isinstance(key, ec.EllipticCurvePublicKey) or key.curve.name not in _CURVES:
         msg = (
             "`signed_by` must be a public key in PEM format, on one of the curves "
             f"{', '.join(_CURVES)}; {path} is not."
         )
         raise InputError(msg)
-    pem = found.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    pem = key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     return hashlib.sha256(pem).hexdigest()
 
 
 def require_model_signature(
-    files: Path, manifest: Manifest, key: Path, signature: Path | None, of: str
+    files: Path, manifest: Manifest, key: Path, signature: Path | None, subject: str
 ) -> str:
-    """Refuse files that are not exactly the files that the owner of a key signed.
+    """Raise an error unless the key's owner signed exactly the files of a manifest.
 
-    The signature is compared with the digests of the manifest, so a verdict binds what was signed,
-    and no file is read again. A statement cannot exempt files from the comparison.
+    Not compared are the signature itself and the files that model-signing ignores.
 
-    `files`: the folder, or the file, that the manifest is of. `key`: the public key. `signature`:
-    by default the file `model.sig` in the folder. `of`: the model, for the error.
+    The signature is compared with the manifest's digests. So the verdict records the digests
+    of the signed files, and the files are not read again. The signed statement cannot exempt files
+    from the comparison.
+
+    `files`: the folder or file of the manifest. `key`: the public key. `signature`: the signature.
+    Default: the file `model.sig` in the folder. `subject`: the model's name in errors.
 
     Returns the SHA-256 of the key, as `read_model_key` does.
     """
@@ -99,29 +103,31 @@ def require_model_signature(
     from model_signing import manifest as listing  # noqa: PLC0415
     from model_signing._hashing.hashing import Digest  # noqa: PLC0415
 
-    place = signature or (files / SIGNATURE if files.is_dir() else files.with_name(SIGNATURE))
-    rule = f"{of} must be signed with the key in {key}"
-    own = {place.relative_to(files).as_posix()} if place.is_relative_to(files) else set()
-    found = Manifest(tuple(file for file in manifest.files if file.path not in own | _NEVER_SIGNED))
-    only = {} if files.is_dir() else {".": files.name}  # the standard's name for a single file
+    path = signature or (files / SIGNATURE if files.is_dir() else files.with_name(SIGNATURE))
+    rule = f"{subject} must be signed with the key in {key}"
+    skipped = {path.relative_to(files).as_posix()} if path.is_relative_to(files) else set()
+    compared = Manifest(
+        tuple(file for file in manifest.files if file.path not in skipped | _IGNORED_FILES)
+    )
+    names = {} if files.is_dir() else {".": files.name}  # the standard's name for a single file
 
     class Found(listing.Manifest):
-        """The known digests; unlike the library, the comparison names each file that differs."""
+        """The manifest's digests, compared so that the error names the files that differ."""
 
         def __eq__(self, signed: object) -> bool:
             listed = signed.resource_descriptors() if isinstance(signed, listing.Manifest) else ()
             records = [
                 FileRecord(
-                    path=only.get(one.identifier, one.identifier),
+                    path=names.get(descriptor.identifier, descriptor.identifier),
                     size=0,
-                    sha256=one.digest.digest_hex,
+                    sha256=descriptor.digest.digest_hex,
                 )
-                for one in listed
+                for descriptor in listed
             ]
-            if differ := Manifest(tuple(records)).differences(found):
+            if differences := Manifest(tuple(records)).differences(compared):
                 msg = (
-                    f"{rule}; its files differ from the signed files: {first_few(differ)} "
-                    f"(signature {place})."
+                    f"{rule}; its files differ from the signed files: {first_few(differences)} "
+                    f"(signature {path})."
                 )
                 raise InputError(msg)
             return bool(super().__eq__(signed))
@@ -129,7 +135,7 @@ def require_model_signature(
         __hash__ = None  # type: ignore[assignment]
 
     class Hashed(hashing.Config):
-        """The known digests, in place of those of the files on disk."""
+        """A configuration that takes digests from the manifest instead of hashing the files."""
 
         def hash(self, model_path: object, *, files_to_hash: object = None) -> listing.Manifest:
             del model_path, files_to_hash
@@ -140,21 +146,21 @@ def require_model_signature(
                     file.path if files.is_dir() else ".",
                     Digest("sha256", bytes.fromhex(file.sha256)),
                 )
-                for file in found.files
+                for file in compared.files
             ]
             return Found(files.name, items, kind)
 
     try:
-        read_json(place, f"signature {place}")  # a regular file, not too large
+        read_json(path, f"signature {path}")  # a regular file, not too large
         config = verifying.Config().use_elliptic_key_verifier(public_key=key)
-        config.set_hashing_config(Hashed()).verify(files, place)
+        config.set_hashing_config(Hashed()).verify(files, path)
     except FileNotFoundError:
-        msg = f"{rule}; signature {place} does not exist. Set `signature` to its file."
+        msg = f"{rule}; signature {path} does not exist. Set `signature` to its file."
         raise InputError(msg) from None
     except InputError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever the library raises for a foreign file
-        reason = printable(str(error) or type(error).__name__)[:_LONGEST_REASON]
-        msg = f"{rule}; model-signing does not accept signature {place}: {reason}"
+        reason = printable(str(error) or type(error).__name__)[:_MAX_REASON_LENGTH]
+        msg = f"{rule}; model-signing does not accept signature {path}: {reason}"
         raise InputError(msg) from None
     return digest

@@ -3,9 +3,9 @@
 Statement: https://github.com/in-toto/attestation/blob/main/spec/v1/statement.md
 Test result: https://github.com/in-toto/attestation/blob/main/spec/predicates/test-result.md
 
-Its subject is the files of the judged model. Its configuration names the files of the run that the
-verdict rests on, with the SHA-256 of their bytes, and in annotations what decides on a promotion,
-and what the result does not say.
+The subject is the files of the judged model. The configuration lists the files behind the verdict
+with their SHA-256. Its annotations are the values that decide on a promotion, and the limits of
+the result.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ FILE = "attestation.json"
 STATEMENT = "https://in-toto.io/Statement/v1"
 TEST_RESULT = "https://in-toto.io/attestation/test-result/v0.1"
 PAYLOAD = "application/vnd.in-toto+json"
-# The files of a run that a verdict rests on; `verdict.json` is the first.
+# The files behind a verdict; `verdict.json` is the first.
 _DOCUMENTS = ("verdict.json", "policy.json", "report.json")
-RESTS_ON = (*_DOCUMENTS, "evidence.parquet")
+VERDICT_FILES = (*_DOCUMENTS, "evidence.parquet")
 RESTS_ON_COUNTS = (*_DOCUMENTS, "evidence.counts")
 
 
@@ -44,15 +44,15 @@ class Subject(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Registered(CamelRecord):
-    """When the policy was registered, and whether the scores were made later."""
+class PolicyRegistration(CamelRecord):
+    """The time when the policy was registered, and whether the scores were made later."""
 
     at: str
     before_scores: bool | None
 
 
 @dataclass(frozen=True, kw_only=True)
-class NamedHead(Record):
+class LedgerHead(Record):
     """The last entry of a ledger."""
 
     number: str
@@ -61,7 +61,7 @@ class NamedHead(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Annotations(CamelRecord):
-    """What decides on a promotion, and what the result does not say."""
+    """The values that decide on a promotion, and the limits of the result."""
 
     candidate: str
     model: str | None
@@ -77,8 +77,8 @@ class Annotations(CamelRecord):
     holds_for: HoldsFor
     exceptions: list[str]
     reservations: list[str]
-    policy_registered: Registered | None
-    ledger: NamedHead | None
+    policy_registered: PolicyRegistration | None
+    ledger: LedgerHead | None
     bound: str | None
     verdict_digest: str
     report_digest: str
@@ -91,8 +91,8 @@ class Annotations(CamelRecord):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tested(Record):
-    """A file that the result rests on; the first has the annotations, as plain values."""
+class ResourceDescriptor(Record):
+    """A file behind the result; the first file has the annotations, as plain values."""
 
     name: str
     digest: dict[str, str]
@@ -104,7 +104,7 @@ class Predicate(CamelRecord):
     """A test result."""
 
     result: str
-    configuration: list[Tested]
+    configuration: list[ResourceDescriptor]
     passed_tests: list[str]
     warned_tests: list[str]
     failed_tests: list[str]
@@ -120,41 +120,44 @@ class Statement(CamelRecord):
     predicate: Predicate
 
     @property
-    def kinds(self) -> tuple[str, str]:
-        """What kind of statement it is, and of what predicate."""
+    def type_uris(self) -> tuple[str, str]:
+        """The types of the statement and of its predicate."""
         return self._type, self.predicate_type
 
 
-_KIND = [PAYLOAD, STATEMENT, TEST_RESULT]
+_TYPE_URIS = [PAYLOAD, STATEMENT, TEST_RESULT]
 
 
 def verdict_digest(verdict: Verdict) -> str:
-    """SHA-256 of a verdict, without the run that it is logged in."""
+    """Return the SHA-256 of a verdict without its run id."""
     return json_digest({key: value for key, value in verdict.to_dict().items() if key != "run_id"})
 
 
-def statement_of(verdict: Verdict, digests: Mapping[str, str], signed_at: str) -> Statement:
-    """Return the in-toto statement about a verdict; `digests` are those of the files behind it."""
+def build_statement(verdict: Verdict, digests: Mapping[str, str], signed_at: str) -> Statement:
+    """Return the in-toto statement about a verdict.
+
+    `digests`: SHA-256 of the files behind the verdict, by name. `signed_at`: ISO time.
+    """
     tests: dict[str, list[str]] = {"PASSED": [], "WARNED": [], "FAILED": []}
     for result in verdict.results:
         if result.outcome != "skipped":  # a rule that only warns never fails
-            missed = "WARNED" if result.action == "warn" else "FAILED"
-            test = "/".join(filter(None, (result.rule, result.kind, result.group)))
-            tests["PASSED" if result.outcome == "pass" else missed].append(test)
+            failure = "WARNED" if result.action == "warn" else "FAILED"
+            name = "/".join(filter(None, (result.rule, result.kind, result.group)))
+            tests["PASSED" if result.outcome == "pass" else failure].append(name)
     passed, warned, failed = tests.values()
     outcome = "WARNED" if warned else "PASSED"
-    said = _annotations(verdict, signed_at).to_dict()
+    annotations = _build_annotations(verdict, signed_at).to_dict()
     candidate = verdict.candidate
     subject = [(file.path, file.sha256) for file in candidate.bound.files]
-    if not subject:  # then what decides the scores
+    if not subject:  # the model has no files of its own, so the scores identify it
         subject = [(f"scores of {candidate.model or candidate.name}", candidate.digest)]
     predicate = Predicate(
         result=outcome if verdict.outcome == "pass" else "FAILED",
         configuration=[
-            Tested(
+            ResourceDescriptor(
                 name=name,
                 digest={"sha256": digests[name]},
-                annotations=said if name == RESTS_ON[0] else {},
+                annotations=annotations if name == VERDICT_FILES[0] else {},
             )
             for name in (*_DOCUMENTS, *sorted(digests.keys() - set(_DOCUMENTS)))
         ],
@@ -164,44 +167,44 @@ def statement_of(verdict: Verdict, digests: Mapping[str, str], signed_at: str) -
     )
     return Statement(
         _type=STATEMENT,
-        subject=[Subject(name=name, digest={"sha256": one}) for name, one in subject],
+        subject=[Subject(name=name, digest={"sha256": digest}) for name, digest in subject],
         predicate_type=TEST_RESULT,
         predicate=predicate,
     )
 
 
 def attest(
-    verdict: Verdict, folder: Path, key: PrivateKey | None, files: Sequence[str] = RESTS_ON
+    verdict: Verdict, folder: Path, key: PrivateKey | None, files: Sequence[str] = VERDICT_FILES
 ) -> None:
-    """Write the statement about the verdict in a folder, in an envelope, signed if there is a key.
+    """Write the statement about a verdict to its folder, signed if `key` is given.
 
-    The files that the verdict rests on must be there already.
+    `files`: names of the files behind the verdict, which must exist in the folder.
     """
-    statement = statement_of(verdict, file_digests(folder, files), now())
+    statement = build_statement(verdict, compute_file_digests(folder, files), now())
     payload = json.dumps(
         statement.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False
     )
-    write_json(folder / FILE, Envelope.sign(payload.encode(), PAYLOAD, key).record())
+    write_json(folder / FILE, Envelope.sign(payload.encode(), PAYLOAD, key).to_record())
 
 
-def file_digests(folder: Path, files: Sequence[str] = RESTS_ON) -> dict[str, str]:
-    """Return the SHA-256 of the bytes of each file that a verdict rests on."""
+def compute_file_digests(folder: Path, files: Sequence[str] = VERDICT_FILES) -> dict[str, str]:
+    """Return the SHA-256 of the files behind a verdict, by name."""
     return {name: file_digest(folder / name) for name in files}
 
 
 def read_statement(envelope: Envelope, where: str) -> Statement:
-    """Return the statement in an envelope, whatever its signatures are."""
+    """Return the statement in an envelope, without checking its signatures."""
     rule = f"an in-toto statement with a {TEST_RESULT}"
     content = parse_json(envelope.payload, where)
-    found = check(content, Statement, where, rule=rule, exact=False)
-    if [envelope.payload_type, *found.kinds] != _KIND:
+    statement = check(content, Statement, where, rule=rule, exact=False)
+    if [envelope.payload_type, *statement.type_uris] != _TYPE_URIS:
         msg = f"{where} must be {rule}; it is not."
         raise InputError(msg)
-    return found
+    return statement
 
 
-def annotations_of(statement: Statement) -> Annotations | None:
-    """Return what a statement says about its verdict; None if that is not what biasgate writes."""
+def read_annotations(statement: Statement) -> Annotations | None:
+    """Return the annotations of a statement; None if they lack the form that biasgate writes."""
     tested = statement.predicate.configuration
     if not tested:
         return None
@@ -211,7 +214,7 @@ def annotations_of(statement: Statement) -> Annotations | None:
         return None
 
 
-def _annotations(verdict: Verdict, signed_at: str) -> Annotations:
+def _build_annotations(verdict: Verdict, signed_at: str) -> Annotations:
     evaluation_set, policy = verdict.evaluation_set, verdict.policy
     registered, head = verdict.registered_policy, verdict.ledger
     return Annotations(
@@ -231,8 +234,8 @@ def _annotations(verdict: Verdict, signed_at: str) -> Annotations:
         reservations=verdict.reservations,
         policy_registered=None
         if registered is None
-        else Registered(at=registered.at, before_scores=registered.before_scores),
-        ledger=None if head is None else NamedHead(number=str(head.number), digest=head.digest),
+        else PolicyRegistration(at=registered.at, before_scores=registered.before_scores),
+        ledger=None if head is None else LedgerHead(number=str(head.number), digest=head.digest),
         bound=verdict.candidate.bound.what,
         verdict_digest=verdict_digest(verdict),
         report_digest=verdict.report_digest,

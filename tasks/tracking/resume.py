@@ -75,7 +75,7 @@ def find_promotion(
         return None
     verdicts = [[_fetch_verdict(one, run.run_id, gateway) for one in ones] for ones in measured]
     judged = judged_versions([ones[0].candidate for ones in measured], verdicts, gateway)
-    before = Ledger(gateway, model).chain.before(entry.number).links
+    before = Ledger(gateway, model).chain.get_prefix(entry.number).links
     replaced = entry.content.replaces or None
     decisions = tell(judged, model, replaced, before, succession_of(policy))
     return Decided([verdict for ones in verdicts for verdict in ones], decisions)

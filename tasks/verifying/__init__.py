@@ -1,1 +1,1 @@
-"""Verification of a verdict, a version and its ledger."""
+"""Verification of verdicts, model versions and ledgers."""

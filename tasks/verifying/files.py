@@ -1,4 +1,4 @@
-"""Comparison of files with the judged ones: the model's, the champion's, the frozen rows."""
+"""Comparison of current files with the judged files: of models, champions and frozen sets."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from biasgate.tasks.common.untrusted import read_record, require_regular
 from biasgate.tasks.data.evaluation_set import RECORD, ROWS, EvaluationSet
 from biasgate.tasks.data.formats import identify_format
 from biasgate.tasks.ledger.chain import Chain
-from biasgate.tasks.ledger.entry import RestsOn
+from biasgate.tasks.ledger.entry import VerdictReference
 from biasgate.tasks.mlflow_server.artifact_hosts import without_password
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.records import Bound, Verdict, champion_of
-from biasgate.tasks.signing.envelope import Signed
+from biasgate.tasks.signing.envelope import SignatureCheck
 from biasgate.tasks.signing.manifest import Manifest, first_few
 from biasgate.tasks.signing.statement import verdict_digest
 from biasgate.tasks.verifying.documents import Documents, read_verdict
 
-UNNOTICED = (
+UNDETECTED = (
     "Anyone with write access to these files can replace rows, report and verdict together: no "
     "check detects that."
 )
 
 
-def described(error: Exception) -> str:
-    """Return what went wrong, in one line: our own words, or what kind of error it was.
+def describe_error(error: Exception) -> str:
+    """Return the text of an input error, or only the type of another error.
 
-    Other errors may quote at length what others wrote.
+    Other errors may contain long quotes from untrusted files.
     """
     return str(error) if isinstance(error, InputError) else f"{type(error).__name__}."
 
@@ -46,52 +46,55 @@ class Finding:
     """The result of one check."""
 
     what: str
-    """Policy, report, evidence, tags, verdict, code, model, attestation, signature, record, rule,
-    ledger, alias, dataset."""
+    """The checked object: policy, report, evidence, tags, verdict, code, model, attestation,
+    signature, record, rule, ledger, alias or dataset."""
     holds: bool
-    """Whether it is as it should be."""
+    """True if the check succeeded."""
     sentence: str
-    """The result in words. It quotes tags, entries and names that others wrote, so that control
-    characters in it are escaped."""
+    """The result in words. Control characters are escaped, because the sentence quotes untrusted
+    tags, entries and names."""
     checked: bool = True
-    """Whether anything was compared; what is only reported always holds."""
+    """True if anything was compared. Otherwise the finding only reports the missing comparison."""
 
     def __post_init__(self) -> None:
-        """Escape what could rewrite the lines of a terminal."""
+        """Escape control characters, which could change the output of a terminal."""
         object.__setattr__(self, "sentence", printable(self.sentence))
 
 
 def not_deployable(what: object, findings: Iterable[Finding]) -> str:
-    """Return an error that names what must not be deployed, and the checks that failed."""
+    """Return an error message: `what` must not be deployed, with the failed checks."""
     wrong = [f"{finding.what}: {finding.sentence}" for finding in findings if not finding.holds]
     return f"{what} must not be deployed, since these checks failed:\n  " + "\n  ".join(wrong)
 
 
-def signature_of(what: str, signed: Signed, *, holds: bool, more: str = "") -> Finding:
-    """Return the standing of a signature; if no key is trusted, also what no check notices."""
-    checked = signed.is_needed and signed.standing != "unchecked"
-    text = f"{what} is {signed.words}.{more if checked else f' {UNNOTICED}'}"
+def report_signature(what: str, signed: SignatureCheck, *, holds: bool, more: str = "") -> Finding:
+    """Return a finding about a signature; without trusted keys, it warns of undetected changes.
+
+    `what`: the signed object. `more`: a further sentence, if the signature was checked.
+    """
+    checked = signed.is_required and signed.status != "unchecked"
+    text = f"{what} is {signed.description}.{more if checked else f' {UNDETECTED}'}"
     return Finding("signature", holds=holds, sentence=text, checked=checked)
 
 
 @dataclass(frozen=True)
 class VersionFiles:
-    """The files of a version as they are now, read once, when a verdict is compared with them."""
+    """The current files of a version, read once at the first comparison."""
 
     version: ModelVersion
     read: Callable[[], Manifest]
-    """Returns their manifest."""
+    """Function that reads the files and returns their manifest."""
     place: Callable[[], str]
-    """Returns where the registry says that they are, for a message."""
+    """Function that returns the registered location of the files, for messages."""
     sizes: Callable[[], Mapping[str, int | None]] | None = None
-    """Returns their names and sizes without reading them. Files of other names or sizes than
-    judged are not read: they may be of any size."""
+    """Function that returns file sizes by name. Files with other names or sizes than the judged
+    files are not read, since they may be arbitrarily large."""
     required: bool = False
-    """Whether a verdict that records no files does not hold."""
+    """True if a verdict that does not record files fails."""
 
     @classmethod
-    def of(cls, version: ModelVersion, gateway: Gateway) -> VersionFiles:
-        """Look the files up in the registry, as MLflow does when it loads the version."""
+    def from_registry(cls, version: ModelVersion, gateway: Gateway) -> VersionFiles:
+        """Return the registered files of a version, as MLflow would load them."""
         return cls(
             version,
             partial(gateway.manifest, version),
@@ -101,27 +104,27 @@ class VersionFiles:
 
     @cached_property
     def manifest(self) -> Manifest | InputError:
-        """Their manifest, or why there is none."""
+        """The manifest of the files, or the error from reading them."""
         try:
             return self.read()
         except InputError as error:
             return error
 
     def compare(self, verdict: Verdict, name: str) -> Finding:
-        """Compare with the files that the verdict on a set names."""
-        of = f"the files of {self.version.uri}"
+        """Compare the files with those that a verdict records; `name` is the verdict's set."""
+        subject = f"the files of {self.version.uri}"
         bound = verdict.candidate.bound
         if bound.what == "nothing":
-            text = f"{of} were not recorded with the verdict on {name}. {bound.not_bound}"
-            told = f"{text} Not checked."
-            return Finding("model", holds=not self.required, sentence=told, checked=False)
-        text = f"{of} match the files judged on {name}."
-        problem = self._problem(bound)
+            text = f"{subject} were not recorded with the verdict on {name}. {bound.not_bound}"
+            sentence = f"{text} Not checked."
+            return Finding("model", holds=not self.required, sentence=sentence, checked=False)
+        text = f"{subject} match the files judged on {name}."
+        problem = self._find_problem(bound)
         sentence = text if problem is None else f"{text} {problem}"
         return Finding("model", holds=problem is None, sentence=sentence)
 
-    def _problem(self, bound: Bound) -> str | None:
-        """Return how the files differ from the recorded ones; None if they do not."""
+    def _find_problem(self, bound: Bound) -> str | None:
+        """Return how the files differ from the recorded files; None if they are equal."""
         try:
             recorded = Manifest.of_records(bound.files)
             listed = self.sizes() if self.sizes is not None else None
@@ -132,68 +135,70 @@ class VersionFiles:
         # A file of scores is registered once, whatever its name before the ending.
         any_name = bound.what == "scores"
         if listed is not None and not (any_name and [recorded.size] == [*listed.values()]):
-            differ = recorded.other_sizes(listed)
-            if differ:
-                return f"{self._differ(differ)} Not read."
+            differences = recorded.other_sizes(listed)
+            if differences:
+                return f"{self._describe_differences(differences)} Not read."
         if isinstance(self.manifest, InputError):
             return str(self.manifest)
-        if any_name and _contents(recorded) == _contents(self.manifest):
+        if any_name and _list_contents(recorded) == _list_contents(self.manifest):
             return None
-        differ = recorded.differences(self.manifest)
-        return self._differ(differ) if differ else None
+        differences = recorded.differences(self.manifest)
+        return self._describe_differences(differences) if differences else None
 
-    def _differ(self, differences: Sequence[str]) -> str:
+    def _describe_differences(self, differences: Sequence[str]) -> str:
         return f"Different in {without_password(self.place())}: {first_few(differences)}."
 
 
-def _contents(manifest: Manifest) -> list[tuple[str, tuple[str, bool]]]:
-    """Return what is in each file, and how its name says that it is read."""
+def _list_contents(manifest: Manifest) -> list[tuple[str, tuple[str, bool]]]:
+    """Return the digest and the format per file; the file name determines the format."""
     return [(file.sha256, identify_format(file.path)) for file in manifest.files]
 
 
-def champion_files(
+def check_champion_files(
     verdict: Verdict, name: str, chain: Chain, gateway: Gateway
 ) -> Iterator[Finding]:
-    """Yield whether the champion's files were, in a comparison, those of its own verdicts.
+    """Check that the champion in a comparison had the files of its own verdicts.
 
-    Its own verdicts are those that the ledger names for its promotion. Nothing is yielded if there
-    was no champion of this ledger.
+    The ledger names a champion's own verdicts in the entry of its promotion. Without such an entry
+    there is no finding.
     """
     champion, uri = verdict.champion, champion_of(verdict)
     if champion is None or uri is None:
         return
     model, _, number = uri.removeprefix("models:/").rpartition("/")
     moves = [link.content for link in chain.moves if link.content.version == number]
-    rests_on = [rests for move in moves for rests in move.verdicts]
+    references = [reference for move in moves for reference in move.verdicts]
     text = f"the champion in the comparison on {name}, {uri}, had the files of its own verdicts."
-    recorded = [read_recorded(item, gateway) for item in rests_on]
-    known = [one for one in recorded if one is not None]
-    if len(known) < len(recorded):
+    recorded = [read_recorded_verdict(reference, gateway) for reference in references]
+    own_verdicts = [own_verdict for own_verdict in recorded if own_verdict is not None]
+    if len(own_verdicts) < len(recorded):
         missing = f"{text} A verdict behind its promotion is missing or changed."
         yield Finding("model", holds=False, sentence=missing)
         return
-    if not known:
+    if not own_verdicts:
         return
     version = ModelVersion(model, number, None, {})
     read = partial(Manifest.of_records, champion.bound.files)
     files = VersionFiles(version, read, lambda: "the comparison")
-    findings = [files.compare(one, one.evaluation_set.name) for one in known]
+    findings = [
+        files.compare(own_verdict, own_verdict.evaluation_set.name) for own_verdict in own_verdicts
+    ]
     holds = any(finding.holds for finding in findings)
     sentence = text if holds else f"{text} {findings[-1].sentence}"
     yield Finding("model", holds=holds, sentence=sentence)
 
 
-def read_recorded(item: RestsOn, gateway: Gateway) -> Verdict | None:
-    """Return a verdict that the ledger names; None if it is not there as it was."""
+def read_recorded_verdict(reference: VerdictReference, gateway: Gateway) -> Verdict | None:
+    """Return a verdict that the ledger names; None if it is missing or changed."""
     try:
-        found = read_verdict(item.run_id, gateway)
+        verdict = read_verdict(reference.run_id, gateway)
     except InputError:
         return None
-    return found if verdict_digest(found) == item.digest else None
+    return verdict if verdict_digest(verdict) == reference.digest else None
 
 
 class _SetRecord(TypedDict):
-    """What is read of a set's `record.json`."""
+    """The required keys of a set's `record.json`."""
 
     name: str
     digest: str
@@ -202,11 +207,11 @@ class _SetRecord(TypedDict):
     source: dict[str, Any]
 
 
-def frozen_rows(store: Path, documents: Documents, name: str) -> Iterator[Finding]:
-    """Compare the rows in a store with the digest that a verdict names.
+def check_frozen_rows(store: Path, documents: Documents, name: str) -> Iterator[Finding]:
+    """Compare the rows of a set in a store with the digest that a verdict names.
 
-    The verdict's report says which source the rows are of, and so in which folder they are: what
-    the record beside the rows says decides nothing.
+    The report's source determines the folder of the rows. The record next to the rows is validated,
+    but its content is not trusted.
     """
     digest = documents.verdict.evaluation_set.digest
     choices = documents.report.evaluation_set.choices
@@ -216,17 +221,17 @@ def frozen_rows(store: Path, documents: Documents, name: str) -> Iterator[Findin
         text = f"the rows of {name} are not in {store}, so they are not compared with the verdict."
         yield Finding("dataset", holds=True, sentence=text, checked=False)
         return
-    found = _rows_digest(folder)
+    current = _compute_rows_digest(folder)
     text = f"the rows of {name} in {folder} match the verdict."
-    problem = f"Their digest is {found}."
-    if isinstance(found, InputError):
-        problem = str(found)
-    told = "" if found == digest else f" {problem}"
-    yield Finding("dataset", holds=found == digest, sentence=text + told)
+    problem = f"Their digest is {current}."
+    if isinstance(current, InputError):
+        problem = str(current)
+    ending = "" if current == digest else f" {problem}"
+    yield Finding("dataset", holds=current == digest, sentence=text + ending)
 
 
-def _rows_digest(folder: Path) -> str | InputError:
-    """Compute the digest of the rows of a folder; return what is wrong if that is not possible."""
+def _compute_rows_digest(folder: Path) -> str | InputError:
+    """Compute the digest of a folder's rows; return an error if they cannot be read."""
     record, rows = folder / RECORD, folder / ROWS
     try:
         read_record(record, _SetRecord)
@@ -235,4 +240,4 @@ def _rows_digest(folder: Path) -> str | InputError:
     except InputError as error:
         return error
     except Exception as error:  # noqa: BLE001 - rows of others may make any library fail anyhow
-        return InputError(f"{rows} must be the rows of a frozen set; got: {described(error)}")
+        return InputError(f"{rows} must be the rows of a frozen set; got: {describe_error(error)}")

@@ -1,7 +1,8 @@
-"""A version's own verdicts: how it was opened when it was judged, and what was published of it.
+"""A version's own verdicts, with the options and reports of its evaluation.
 
-Anyone with write access to the registry may write tags. What decides scores is therefore
-read from a verdict that the ledger names, or that a trusted key has signed, and never from a tag.
+Anyone with write access to the registry may change tags. Options that affect scores are therefore
+read from a verdict that the ledger names or a trusted key signed, and never from a tag. Without
+trusted keys, a verdict that tags name also counts.
 """
 
 from __future__ import annotations
@@ -24,41 +25,47 @@ from biasgate.tasks.signing.envelope import Envelope
 from biasgate.tasks.signing.keys import TrustedKeys
 from biasgate.tasks.signing.statement import FILE as ATTESTATION
 from biasgate.tasks.signing.statement import (
-    RESTS_ON,
-    annotations_of,
+    VERDICT_FILES,
+    read_annotations,
     read_statement,
     verdict_digest,
 )
-from biasgate.tasks.verifying.documents import Documents, read_verdict, with_whole_tags
+from biasgate.tasks.verifying.documents import Documents, complete_tags, read_verdict
 
-AS_MLFLOW: dict[str, JsonValue] = {"kind": "mlflow"}
-"""How to open a version without a verdict."""
+MLFLOW_OPTIONS: dict[str, JsonValue] = {"kind": "mlflow"}
+"""Options to open a version without a verdict."""
 _UNREADABLE = (InputError, OSError, ValueError, KeyError, IndexError, TypeError, AttributeError)
 
 
-def own_verdicts(version: ModelVersion, gateway: Gateway) -> Iterator[tuple[str, Verdict]]:
-    """Yield a version's own verdicts that count, each with its run.
+def find_own_verdicts(version: ModelVersion, gateway: Gateway) -> Iterator[tuple[str, Verdict]]:
+    """Yield the run id and the verdict of a version's own verdicts that count.
 
-    These are the ones behind its promotion, as the ledger names them; for a version that was never
-    promoted those that its tags name, if a trusted key signed them or none is trusted here.
+    For a promoted version, these are the verdicts that the ledger names. For other versions they
+    are the verdicts that tags name, if a trusted key signed them or this machine trusts no keys.
     """
     chain, trusted = Ledger(gateway, version.name).chain, TrustedKeys.here()
-    vouched = chain.vouched_verdicts(trusted).by_entry
+    vouched = chain.find_vouched_verdicts(trusted).by_entry
     moves = [link.content for link in chain.moves if link.content.version == version.version]
-    named = [item for move in reversed(moves) for item in move.verdicts]
+    references = [reference for move in reversed(moves) for reference in move.verdicts]
     runs = [
         run
         for key, run in sorted(version.tags.items())
         if key.startswith("biasgate.") and key.endswith(".run_id")
     ]
-    digests = {item.run_id: item.digest for item in named} or dict.fromkeys(runs)
+    digests = {reference.run_id: reference.digest for reference in references} or dict.fromkeys(
+        runs
+    )
     for run_id, digest in digests.items():
         try:
             verdict = read_verdict(run_id, gateway)
-            found = verdict_digest(verdict)
-            signed = not trusted or found in vouched or is_signed(run_id, found, trusted, gateway)
-            counts = signed and digest in {found, None}
-            copied = chain.source_of(version.version, found)
+            current = verdict_digest(verdict)
+            signed = (
+                not trusted
+                or current in vouched
+                or has_trusted_signature(run_id, current, trusted, gateway)
+            )
+            counts = signed and digest in {current, None}
+            copied = chain.find_source(version.version, current)
             judged = version.uri if copied is None else copied[0].judged
             if counts and verdict.candidate.model == judged:
                 yield run_id, verdict
@@ -66,11 +73,11 @@ def own_verdicts(version: ModelVersion, gateway: Gateway) -> Iterator[tuple[str,
             continue
 
 
-def judged_options(version: ModelVersion, gateway: Gateway) -> dict[str, JsonValue]:
-    """Return the kind and the options with which a version was judged."""
-    for _, verdict in own_verdicts(version, gateway):
+def find_judged_options(version: ModelVersion, gateway: Gateway) -> dict[str, JsonValue]:
+    """Return the kind and the options that a version was opened with when it was judged."""
+    for _, verdict in find_own_verdicts(version, gateway):
         if verdict.candidate.opened_as is None:
-            raise InputError(_unknown(version, "its verdict does not"))
+            raise InputError(_describe_missing_options(version, "its verdict does not"))
         return dict(verdict.candidate.opened_as)
     if COLUMNS_TAG in version.tags:
         msg = (
@@ -81,13 +88,13 @@ def judged_options(version: ModelVersion, gateway: Gateway) -> dict[str, JsonVal
         raise InputError(msg)
     if version.tags.get(OPENED_AS, '{"kind": "mlflow"}') != '{"kind": "mlflow"}':
         reason = f"anyone with write access to the registry can change its tag {OPENED_AS}"
-        raise InputError(_unknown(version, reason))
-    return AS_MLFLOW
+        raise InputError(_describe_missing_options(version, reason))
+    return MLFLOW_OPTIONS
 
 
-def judged_reports(version: ModelVersion, gateway: Gateway) -> Iterator[Report]:
-    """Yield the reports that a version's own verdicts rest on, as far as they can be read."""
-    for run_id, verdict in own_verdicts(version, gateway):
+def find_judged_reports(version: ModelVersion, gateway: Gateway) -> Iterator[Report]:
+    """Yield the reports behind a version's own verdicts; skip reports that are unreadable."""
+    for run_id, verdict in find_own_verdicts(version, gateway):
         try:
             report = Report.from_dict(gateway.read_json(run_id, "report.json"))
             counts = json_digest(report) == verdict.report_digest
@@ -97,16 +104,19 @@ def judged_reports(version: ModelVersion, gateway: Gateway) -> Iterator[Report]:
             yield report
 
 
-def is_signed(run_id: str, digest: str, trusted: TrustedKeys, gateway: Gateway) -> bool:
-    """Return whether a trusted key signed the attestation of a verdict, which must exist."""
-    envelope = Envelope.of_dict(gateway.read_json(run_id, ATTESTATION), ATTESTATION)
-    said = annotations_of(read_statement(envelope, ATTESTATION))
-    if said is None or said.verdict_digest != digest:
+def has_trusted_signature(run_id: str, digest: str, trusted: TrustedKeys, gateway: Gateway) -> bool:
+    """Return whether a trusted key signed the attestation of a verdict; it must exist.
+
+    `digest`: the verdict's digest, which the attestation must name.
+    """
+    envelope = Envelope.from_dict(gateway.read_json(run_id, ATTESTATION), ATTESTATION)
+    annotations = read_annotations(read_statement(envelope, ATTESTATION))
+    if annotations is None or annotations.verdict_digest != digest:
         return False
-    return envelope.signed(trusted).standing == "trusted"
+    return envelope.check_signatures(trusted).status == "trusted"
 
 
-def _unknown(version: ModelVersion, reason: str) -> str:
+def _describe_missing_options(version: ModelVersion, reason: str) -> str:
     return (
         f"{version.uri} must have a verdict that records how it was opened; {reason}. Set it in "
         "the evaluation file, as in `champion: {name: champion, kind: transformer, model: "
@@ -118,22 +128,22 @@ PREFIX = "models:/"
 
 
 def published_of(uri: str, gateway: Gateway, kept: ExitStack) -> list[Published]:
-    """Return what was published of a version on each set.
+    """Return the published results of a version, one item per set.
 
-    `kept`: holds the files as long as they are read.
+    `kept`: keeps the downloaded files until the caller closes it.
     """
     model = uri.removeprefix(PREFIX).partition("/")[0].partition("@")[0]
     require_known(model, gateway)
-    version = with_whole_tags(gateway.resolve(uri), gateway)
-    found: list[Published] = []
-    for run_id, verdict in own_verdicts(version, gateway):
-        folder = kept.enter_context(gateway.run_files(run_id, RESTS_ON))
-        documents = Documents.of(folder, verdict.evaluation_set.name)
-        found.append(Published(folder, documents.report, documents.verdict))
-    if not found:
+    version = complete_tags(gateway.resolve(uri), gateway)
+    published: list[Published] = []
+    for run_id, verdict in find_own_verdicts(version, gateway):
+        folder = kept.enter_context(gateway.run_files(run_id, VERDICT_FILES))
+        documents = Documents.from_folder(folder, verdict.evaluation_set.name)
+        published.append(Published(folder, documents.report, documents.verdict))
+    if not published:
         msg = (
             f"{version.uri} must have a verdict from `biasgate evaluate`; none of its verdicts "
             "counts."
         )
         raise InputError(msg)
-    return found
+    return published

@@ -1,4 +1,4 @@
-"""Verification of one verdict: it is recomputed from its evidence, which may be counts."""
+"""Verification of a verdict: recompute it from its evidence, and check its attestation."""
 
 from __future__ import annotations
 
@@ -38,32 +38,32 @@ from biasgate.tasks.signing.keys import TrustedKeys
 from biasgate.tasks.signing.manifest import first_few
 from biasgate.tasks.signing.statement import FILE as ATTESTATION
 from biasgate.tasks.signing.statement import (
-    RESTS_ON,
+    VERDICT_FILES,
     Statement,
-    annotations_of,
+    build_statement,
+    read_annotations,
     read_statement,
-    statement_of,
     verdict_digest,
 )
 from biasgate.tasks.verifying.documents import Documents
 from biasgate.tasks.verifying.files import (
     Finding,
     VersionFiles,
-    described,
-    frozen_rows,
-    signature_of,
+    check_frozen_rows,
+    describe_error,
+    report_signature,
 )
 
 ROUNDING = 1e-9
-"""By how much numbers of a verdict that is computed again may differ."""
+"""Largest difference between recorded and recomputed numbers that counts as equal."""
 NOT_COMPARED = (
     "Not compared: warnings, analyses, terms, missing scores and truncated comments of its report, "
     "and pages, tables, model cards, details.json and junit.xml."
 )
-RECOMPUTED = ("bias", "harms", "thresholds", "look_first", "calibration", "spread")
+RECOMPUTED_PARTS = ("bias", "harms", "thresholds", "look_first", "calibration", "spread")
 """Parts of a report that follow from its evidence."""
 _SENTENCE = re.compile(r"reservations\.\d+|counts\.not_told\.\d+")
-_STOP = frozenset({"evidence", "attestation", "signature"})
+_BLOCKING = frozenset({"evidence", "attestation", "signature"})
 
 
 def verify_on_set(
@@ -75,35 +75,37 @@ def verify_on_set(
     chain: Chain,
     store: Path | None = None,
 ) -> tuple[list[Finding], tuple[Verdict, Statement] | None]:
-    """Recompute a version's verdict on one set.
+    """Recompute a version's verdict on a set.
 
-    `vouched`: digests of the verdicts that the ledger vouches for: those count even if their own
-    key was revoked later or, if a person accepted them by a reset, are not signed. `chain`: the
-    ledger, which may have promoted the version as a copy of the one that the verdict is about.
-    `store`: a store whose frozen rows are compared with those of the verdict.
+    `vouched`: digests of the verdicts that the ledger vouches for. They count even if their key was
+    revoked later. If a person accepted them by a reset, they count even without a signature.
+    `chain`: the ledger, which names the source of a version that was promoted as a copy. `store`: a
+    store with frozen rows to compare with those of the verdict.
 
-    Returns what each check found, and the verdict with the statement about it, or None if it cannot
+    Returns the findings, and the verdict with the statement about it, or None if the verdict cannot
     be read.
     """
     run_id = version.tags.get(f"biasgate.{name}.run_id", "")
     try:
-        with gateway.run_files(run_id, RESTS_ON) as folder:
-            documents = Documents.of(folder, name)
-            copied = chain.source_of(version.version, verdict_digest(documents.verdict))
+        with gateway.run_files(run_id, VERDICT_FILES) as folder:
+            documents = Documents.from_folder(folder, name)
+            copied = chain.find_source(version.version, verdict_digest(documents.verdict))
             judged = version.uri if copied is None else copied[0].judged
             other = documents.verdict.candidate.model
             if other != judged and model_of(other) not in {None, version.name}:
-                sentence = _not_promoted(version, name, str(other), gateway)
+                sentence = _describe_copy(version, name, str(other), gateway)
                 return [Finding("verdict", holds=False, sentence=sentence)], None
             evidence = EvidenceFile(folder / FILE)
             digests = {**documents.digests, FILE: evidence.digest}
-            attestation = attested_by(documents.verdict, digests, gateway, run_id, name, vouched)
+            attestation = check_run_attestation(
+                documents.verdict, digests, gateway, run_id, name, vouched
+            )
             attested, statement = attestation
-            findings = list(as_recorded(version, name, documents, digests[FILE], run_id))
-            findings += _recomputed(judged, name, documents, evidence, (*findings, *attested))
+            findings = list(compare_tags(version, name, documents, digests[FILE], run_id))
+            findings += _check_recomputed(judged, name, documents, evidence, (*findings, *attested))
             findings.append(files.compare(documents.verdict, name))
             if store is not None:
-                findings += frozen_rows(store, documents, name)
+                findings += check_frozen_rows(store, documents, name)
         findings += attested
     except (InputError, OSError) as error:
         text = f"the files of the verdict on {name} must be in run {run_id or '?'}: {error}"
@@ -111,39 +113,39 @@ def verify_on_set(
     return findings, (documents.verdict, statement)
 
 
-def as_recorded(
+def compare_tags(
     version: ModelVersion, name: str, documents: Documents, evidence_digest: str, run_id: str
 ) -> Iterator[Finding]:
-    """Check that files and tags are the ones that the verdict names."""
+    """Check that tags, policy, report and evidence agree with the verdict."""
     verdict = documents.verdict
     judged_on = verdict.evaluation_set.name
     text = f"the verdict in the tags for {name} is about that set."
     text = text if judged_on == name else f"{text} It is about {judged_on}."
     yield Finding("tags", holds=judged_on == name, sentence=text)
-    yield from same_digests(documents, name, evidence_digest)
+    yield from compare_digests(documents, name, evidence_digest)
     logged = LoggedVerdict.logged(verdict, run_id)
     expected = tags_of([logged])
     tagged = {key: version.tags.get(key) for key in expected}
     expected.pop("biasgate.required_sets")
-    differ = [key for key, value in expected.items() if tagged[key] != value]
+    differences = [key for key, value in expected.items() if tagged[key] != value]
     text = f"the tags of {version.uri} agree with the verdict on {name}."
-    yield Finding("tags", holds=not differ, sentence=_but(text, differ))
+    yield Finding("tags", holds=not differences, sentence=_append_differences(text, differences))
 
 
-def same_digests(documents: Documents, name: str, evidence_digest: str) -> Iterator[Finding]:
-    """Check that policy, report and evidence are the ones that the verdict names."""
+def compare_digests(documents: Documents, name: str, evidence_digest: str) -> Iterator[Finding]:
+    """Check that policy, report and evidence have the digests that the verdict names."""
     verdict = documents.verdict
-    for what, found, recorded in (
+    for document, current, recorded in (
         ("policy", documents.policy.digest, verdict.policy.digest),
         ("report", json_digest(documents.report), verdict.report_digest),
         ("evidence", evidence_digest, verdict.evidence_digest),
     ):
-        text = f"the {what} on {name} has the digest that the verdict names."
-        yield Finding(what, holds=found == recorded, sentence=text)
+        text = f"the {document} on {name} has the digest that the verdict names."
+        yield Finding(document, holds=current == recorded, sentence=text)
 
 
-def _not_promoted(version: ModelVersion, name: str, other: str, gateway: Gateway) -> str:
-    """Return what to do about a version with the tags of another model's version."""
+def _describe_copy(version: ModelVersion, name: str, other: str, gateway: Gateway) -> str:
+    """Return an error message for a version with the tags of another model's version."""
     words = "promote", version.name, version.version, "--from", other.removeprefix("models:/")
     return (
         f"the verdict on {name} that the tags of {version.uri} name is about {other}. If this is "
@@ -151,37 +153,38 @@ def _not_promoted(version: ModelVersion, name: str, other: str, gateway: Gateway
     )
 
 
-def _recomputed(
+def _check_recomputed(
     judged: str,
     name: str,
     documents: Documents,
     evidence: EvidenceFile,
-    found: Sequence[Finding],
+    findings: Sequence[Finding],
 ) -> Iterator[Finding]:
-    """Decide again from the rows, unless what was found says that they are not the judged ones.
+    """Recompute the verdict from its rows, unless a check of its digests or signature failed.
 
-    Reading rows takes time and memory, which only the author of the verdict may request.
+    Reading rows takes time and memory. A verdict with a failed signature or digest must not be able
+    to request these resources.
     """
-    wrong = sorted(
-        {finding.what for finding in found if finding.what in _STOP and not finding.holds}
+    failed = sorted(
+        {finding.what for finding in findings if finding.what in _BLOCKING and not finding.holds}
     )
-    if wrong:
-        text = f"the verdict on {name} is not recomputed: its {' and '.join(wrong)} did not hold."
-        yield Finding("verdict" if "evidence" in wrong else wrong[0], holds=False, sentence=text)
+    if failed:
+        text = f"the verdict on {name} is not recomputed: its {' and '.join(failed)} did not hold."
+        yield Finding("verdict" if "evidence" in failed else failed[0], holds=False, sentence=text)
         return
     try:
-        evidence.require_size(n_rows_of(documents))
+        evidence.require_size(count_evidence_rows(documents))
         verdict = documents.verdict
-        yield from same_origin(verdict, documents.report, evidence, judged, name)
-        yield from same_again(verdict, decide_again(documents, evidence), name)
-        yield same_numbers(documents, evidence, name)
+        yield from compare_origins(verdict, documents.report, evidence, judged, name)
+        yield from compare_verdicts(verdict, recompute_verdict(documents, evidence), name)
+        yield compare_numbers(documents, evidence, name)
     except Exception as error:  # noqa: BLE001 - rows of others may make any library fail anyhow
-        text = f"the verdict on {name} cannot be recomputed: {described(error)}"
+        text = f"the verdict on {name} cannot be recomputed: {describe_error(error)}"
         yield Finding("verdict", holds=False, sentence=text)
 
 
-def n_rows_of(documents: Documents) -> int:
-    """Return how many rows the evidence of a verdict must have."""
+def count_evidence_rows(documents: Documents) -> int:
+    """Return the number of rows that the evidence of a verdict must have."""
     labelled = documents.report.evaluation_set.choices.n_rows_labelled
     if labelled is not None:
         return labelled
@@ -190,14 +193,14 @@ def n_rows_of(documents: Documents) -> int:
     return documents.report.bias.counts[None].n
 
 
-def same_origin(
+def compare_origins(
     verdict: Verdict,
     report: Report,
     evidence: AnyEvidence,
     judged: str | None,
     name: str,
 ) -> Iterator[Finding]:
-    """Check that verdict, report and evidence are of the same rows, scores and version."""
+    """Check that verdict, report and evidence have the same rows, scores and version."""
     record = evidence.record
     chosen = vars(report.evaluation_set.choices)  # with the origin of the rows
     choices = Choices(**{field.name: chosen[field.name] for field in fields(Choices)})
@@ -209,43 +212,48 @@ def same_origin(
         "version": (verdict.candidate.model, judged),
         "choices": (record.choices, choices),
     }
-    differ = [what for what, (found, recorded) in pairs.items() if found != recorded]
+    differing = [part for part, (current, recorded) in pairs.items() if current != recorded]
     text = f"verdict, report and evidence on {name} have the same rows, scores and version."
-    yield Finding("evidence", holds=not differ, sentence=_but(text, differ))
+    yield Finding("evidence", holds=not differing, sentence=_append_differences(text, differing))
 
 
-def same_numbers(documents: Documents, evidence: EvidenceFile, name: str) -> Finding:
-    """Compare the numbers of a report, and their meaning, with those that its rows give.
+def compare_numbers(documents: Documents, evidence: EvidenceFile, name: str) -> Finding:
+    """Measure the rows of a verdict again, and compare the numbers with those of its report.
 
-    Sentences are compared only if they are of this code.
+    Sentences are compared only if the verdict records the current code.
     """
     report, verdict = documents.report, documents.verdict
-    at = report.thresholds.get(GIVEN)
+    given = report.thresholds.get(GIVEN)
     table = summarise(evidence, {})
-    again = explain_with_calibration(evidence, table, None if at is None else at.threshold)
-    own, measured = (
-        {part: plain(getattr(one, part)) for part in RECOMPUTED} for one in (report, again)
+    measured_report = explain_with_calibration(
+        evidence, table, None if given is None else given.threshold
     )
-    differ = sorted(differences(own, measured, rounding=ROUNDING))
+    recorded, measured = (
+        {part: plain(getattr(source, part)) for part in RECOMPUTED_PARTS}
+        for source in (report, measured_report)
+    )
+    differing = sorted(differences(recorded, measured, rounding=ROUNDING))
     if verdict.code.bias_metrics != code_digest():
-        differ = [place for place in differ if not place.endswith("sentence")]
+        differing = [place for place in differing if not place.endswith("sentence")]
     text = f"measuring the rows of the verdict on {name} again gives the numbers of its report."
-    return Finding("report", holds=not differ, sentence=_but(text, differ))
+    return Finding("report", holds=not differing, sentence=_append_differences(text, differing))
 
 
-def same_again(verdict: Verdict, again: Verdict, name: str) -> Iterator[Finding]:
-    """Compare a verdict with the one that its rows give.
+def compare_verdicts(verdict: Verdict, recomputed: Verdict, name: str) -> Iterator[Finding]:
+    """Compare a verdict with the recomputed verdict.
 
-    Anyone may write that other code made a verdict. Its sentences may differ then: the finding has
-    them as this code words them.
+    If the verdict records other code, its sentences may differ. Since anyone may write such a
+    record, the finding then quotes the sentences of the current code.
     """
-    differ = sorted(differences(verdict.to_dict(), again.to_dict(), rounding=ROUNDING))
-    other_code = verdict.code != again.code
-    reworded = [one for one in differ if other_code and _SENTENCE.fullmatch(one)]
-    differ = [one for one in differ if one not in reworded and not one.startswith("code.")]
-    text = f"recomputing the verdict on {name} reproduces it ({again.outcome})."
-    text = _but(text, differ) if differ else f"{text} {NOT_COMPARED}"
-    yield Finding("verdict", holds=not differ, sentence=text)
+    differing = sorted(differences(verdict.to_dict(), recomputed.to_dict(), rounding=ROUNDING))
+    other_code = verdict.code != recomputed.code
+    reworded = [place for place in differing if other_code and _SENTENCE.fullmatch(place)]
+    differing = [
+        place for place in differing if place not in reworded and not place.startswith("code.")
+    ]
+    text = f"recomputing the verdict on {name} reproduces it ({recomputed.outcome})."
+    text = _append_differences(text, differing) if differing else f"{text} {NOT_COMPARED}"
+    yield Finding("verdict", holds=not differing, sentence=text)
     if not other_code:
         return
     text = f"the verdict on {name} records other code, {verdict.code.version[:40]!r}. "
@@ -253,25 +261,25 @@ def same_again(verdict: Verdict, again: Verdict, name: str) -> Iterator[Finding]
         yield Finding("code", holds=True, sentence=f"{text}This code gives the same sentences.")
         return
     text += "These sentences are not verified; this code has: "
-    text += first_few([f"{one}: {_at(again.to_dict(), one)}" for one in reworded])
+    text += first_few([f"{place}: {_get_value(recomputed.to_dict(), place)}" for place in reworded])
     yield Finding("code", holds=True, sentence=text, checked=False)
 
 
-def _at(content: Any, place: str) -> Any:
-    """Return what is at a place that `differences` names."""
+def _get_value(value: Any, place: str) -> Any:
+    """Return the value at a place, in the notation of `differences`."""
     for key in place.split("."):
-        content = content[int(key) if isinstance(content, list) else key]
-    return content
+        value = value[int(key) if isinstance(value, list) else key]
+    return value
 
 
-def decide_again(documents: Documents, evidence: AnyEvidence) -> Verdict:
-    """Return the verdict that the rows give, as of its day."""
+def recompute_verdict(documents: Documents, evidence: AnyEvidence) -> Verdict:
+    """Return the verdict that follows from the evidence on the day of the decision."""
     verdict = documents.verdict
-    named: dict[str, Rival | None] = {
+    rivals: dict[str, Rival | None] = {
         "champion": verdict.champion,
         "reference": verdict.reference,
     }
-    roles = {role: one for role, one in named.items() if one}
+    roles = {role: rival for role, rival in rivals.items() if rival}
     return build_verdict(
         documents.report,
         documents.policy,
@@ -288,31 +296,31 @@ def decide_again(documents: Documents, evidence: AnyEvidence) -> Verdict:
     )
 
 
-class Attested(NamedTuple):
-    """An attestation, compared with the verdict that it is of."""
+class ComparedAttestation(NamedTuple):
+    """An attestation and its comparison with the verdict."""
 
     envelope: Envelope
     signed_at: str
-    """When it says that it was signed; may be empty."""
-    own: Statement
-    """What it must say then, of this verdict."""
-    is_same: bool
-    """Whether it says that."""
+    """The claimed time of the signature; may be empty."""
+    expected: Statement
+    """The statement that follows from the verdict, with this time."""
+    is_as_expected: bool
+    """True if the attested statement equals `expected`."""
 
 
-def compare_statement(
+def compare_attestation(
     content: Any, where: str, verdict: Verdict, digests: Mapping[str, str]
-) -> Attested:
-    """Compare an attestation with what is attested of a verdict."""
-    envelope = Envelope.of_dict(content, where)
+) -> ComparedAttestation:
+    """Compare an attestation with the statement that follows from a verdict."""
+    envelope = Envelope.from_dict(content, where)
     statement = read_statement(envelope, where)
-    said = annotations_of(statement)
-    signed_at = said.signed_at if said is not None else ""
-    own = statement_of(verdict, digests, signed_at)
-    return Attested(envelope, signed_at, own, statement == own)
+    annotations = read_annotations(statement)
+    signed_at = annotations.signed_at if annotations is not None else ""
+    expected = build_statement(verdict, digests, signed_at)
+    return ComparedAttestation(envelope, signed_at, expected, statement == expected)
 
 
-def attested_by(
+def check_run_attestation(
     verdict: Verdict,
     digests: Mapping[str, str],
     gateway: Gateway,
@@ -320,34 +328,37 @@ def attested_by(
     name: str,
     vouched: VouchedVerdicts,
 ) -> tuple[list[Finding], Statement]:
-    """Check the attestation of a verdict and its signatures; also return the statement about it."""
-    trusted, what = TrustedKeys.here(), f"the verdict on {name}"
-    own = statement_of(verdict, digests, "")
+    """Check a verdict's attestation in its run; also return the statement about the verdict."""
+    trusted, subject = TrustedKeys.here(), f"the verdict on {name}"
+    expected = build_statement(verdict, digests, "")
     try:
-        content = _attestation(gateway, run_id)
-        attested = compare_statement(content, f"the attestation on {name}", verdict, digests)
+        content = _read_attestation(gateway, run_id)
+        attested = compare_attestation(content, f"the attestation on {name}", verdict, digests)
     except FileNotFoundError:
         accepted = verdict_digest(verdict) in vouched.by_reset
-        text = f"{what} is not signed: its attestation is missing. "
+        text = f"{subject} is not signed: its attestation is missing. "
         text += "A reset accepted it." if accepted else "Evaluate again."
-        return [Finding("signature", holds=accepted, sentence=text)], own
+        return [Finding("signature", holds=accepted, sentence=text)], expected
     except (OSError, ValueError) as error:
-        text = f"the attestation on {name} cannot be read: {described(error)}"
-        return [Finding("signature", holds=False, sentence=text)], own
+        text = f"the attestation on {name} cannot be read: {describe_error(error)}"
+        return [Finding("signature", holds=False, sentence=text)], expected
     text = f"the attestation on {name} matches these files of the run."
-    same = Finding("attestation", holds=attested.is_same, sentence=text)
-    signed, signed_at = attested.envelope.signed(trusted), attested.signed_at
-    holds, more = signed.standing == "trusted" or not trusted, ""
-    if signed.standing == "revoked" and verdict_digest(verdict) in vouched.by_entry:
+    comparison = Finding("attestation", holds=attested.is_as_expected, sentence=text)
+    signed, signed_at = attested.envelope.check_signatures(trusted), attested.signed_at
+    holds, note = signed.status == "trusted" or not trusted, ""
+    if signed.status == "revoked" and verdict_digest(verdict) in vouched.by_entry:
         holds = signed_at < signed.revoked_since
-        more = f" It is dated {signed_at}, and an accepted entry of the ledger names it."
-    elif not holds and signed.standing != "revoked":
+        note = f" It is dated {signed_at}, and an accepted entry of the ledger names it."
+    elif not holds and signed.status != "revoked":
         holds = verdict_digest(verdict) in vouched.by_reset
-        more = " A reset accepted it." if holds else ""
-    return [same, signature_of(what, signed, holds=holds, more=more)], attested.own
+        note = " A reset accepted it." if holds else ""
+    return [
+        comparison,
+        report_signature(subject, signed, holds=holds, more=note),
+    ], attested.expected
 
 
-def _attestation(gateway: Gateway, run_id: str) -> Any:
+def _read_attestation(gateway: Gateway, run_id: str) -> Any:
     with ExitStack() as stack:
         try:
             folder = stack.enter_context(gateway.run_files(run_id, [ATTESTATION]))
@@ -356,5 +367,5 @@ def _attestation(gateway: Gateway, run_id: str) -> Any:
         return read_json(folder / ATTESTATION, ATTESTATION)
 
 
-def _but(sentence: str, differ: list[str]) -> str:
-    return sentence if not differ else f"{sentence} Different: {first_few(differ)}."
+def _append_differences(sentence: str, differences: list[str]) -> str:
+    return sentence if not differences else f"{sentence} Different: {first_few(differences)}."

@@ -14,7 +14,7 @@ from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.measuring.explaining import explain_with_calibration
 from biasgate.tasks.measuring.identities import summarise
 from biasgate.tasks.records import AtThreshold, Compared, Report, Verdict
-from biasgate.tasks.verifying.verdict import RECOMPUTED
+from biasgate.tasks.verifying.verdict import RECOMPUTED_PARTS
 
 TODAY = date(2026, 11, 21)
 CHAMPION = Compared(name="old", kind="mlflow", model="models:/toxicity/3")
@@ -63,7 +63,7 @@ def report_of(bias, *, on="s", digest="d1", choices=CHOICES, source=None, candid
 def measured_parts(evidence):
     """Return the parts of a report that follow from its evidence."""
     found = explain_with_calibration(evidence, summarise(evidence, {}), None)
-    return {part: plain(getattr(found, part)) for part in RECOMPUTED}
+    return {part: plain(getattr(found, part)) for part in RECOMPUTED_PARTS}
 
 
 def with_gaps(bias, y_true, y_score, members, threshold=None, **options):

@@ -14,18 +14,18 @@ from biasgate.tasks.data.evaluation_set import EvaluationSet, freeze_rows
 from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.verdict import build_verdict
-from biasgate.tasks.ledger.entry import TAG, Content
+from biasgate.tasks.ledger.entry import TAG, EntryContent
 from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.mlflow_server.runs import Gateway
-from biasgate.tasks.promoting.decisions import promote
+from biasgate.tasks.promoting.decisions import promote_candidates
 from biasgate.tasks.promoting.pinned import context_of
-from biasgate.tasks.promoting.succession import Judged, Succession
+from biasgate.tasks.promoting.succession import JudgedCandidate, SuccessionRule
 from biasgate.tasks.promoting.verify import verify
 from biasgate.tasks.records import Bound, Compared, LoggedVerdict
-from biasgate.tasks.signing.envelope import pae, signed_by
+from biasgate.tasks.signing.envelope import pae, sign_message
 from biasgate.tasks.signing.keys import PrivateKey, TrustedKey, TrustedKeys, now, trusted_file
 from biasgate.tasks.signing.statement import attest
-from biasgate.tasks.verifying.documents import write_verdicts
+from biasgate.tasks.verifying.documents import write_verdict_tags
 
 MODEL = "toxicity"
 LEDGER = f"{MODEL}-promotions"
@@ -151,7 +151,7 @@ def judge_version(
     gateway.log_folder(run_id, folder)
     gateway.finish(run_id)
     verdict = LoggedVerdict.logged(verdict, run_id)
-    write_verdicts(version, [verdict], gateway)
+    write_verdict_tags(version, [verdict], gateway)
     return verdict
 
 
@@ -174,8 +174,10 @@ def judged_version(gateway, store, folder, *, champion=None, seed=0, noise=1.6, 
 
 def promote_one(verdicts, version, gateway, *, model=MODEL, rule="newer", allow_first=True):
     """Promote one candidate, if its verdicts and the rule allow it."""
-    judged = [Judged("c", verdicts, version)]
-    [decision] = promote(judged, model, gateway, Succession(rule, allow_first=allow_first))
+    judged = [JudgedCandidate("c", verdicts, version)]
+    [decision] = promote_candidates(
+        judged, model, gateway, SuccessionRule(rule, allow_first=allow_first)
+    )
     return decision
 
 
@@ -211,7 +213,7 @@ def tag_of_entry(payload):
     """Return the tag of an entry that says anything, signed if this machine has a private key."""
     text = json.dumps(payload, sort_keys=True, separators=(",", ":"))
     message = pae("application/vnd.biasgate.ledger-entry+json", text.encode())
-    signatures = signed_by(PrivateKey.here(), message)
+    signatures = sign_message(PrivateKey.here(), message)
     return {TAG: json.dumps(plain({"payload": payload, "signatures": signatures}))}
 
 
@@ -219,7 +221,7 @@ def entry_content(**said):
     """Return what an entry says; a promotion, where nothing else is named."""
     known = {"action": "promotion", "reason": "r", "owner": "machine 1 2.0 abc"}
     known |= {"opened": f"{TODAY}T00:00:00+00:00", "expires": f"{TODAY}T00:05:00+00:00"}
-    return Content(**known | said)
+    return EntryContent(**known | said)
 
 
 def local(store):

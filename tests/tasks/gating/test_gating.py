@@ -90,7 +90,7 @@ def test_a_decision_is_written_with_its_policy_and_an_attestation(tmp_path, rows
     files = {name: (tmp_path / name).read_bytes() for name in ("policy.json", "verdict.json")}
     assert Verdict.from_dict(json.loads(files["verdict.json"])) == verdict
     assert Policy.model_validate_json(files["policy.json"]).digest == policy.digest
-    envelope = Envelope.of_dict(json.loads((tmp_path / ATTESTATION).read_text()), ATTESTATION)
+    envelope = Envelope.from_dict(json.loads((tmp_path / ATTESTATION).read_text()), ATTESTATION)
     named = read_statement(envelope, ATTESTATION).predicate.configuration
     digests = {one.name: one.digest["sha256"] for one in named}
     assert {name: digests[name] for name in files} == {

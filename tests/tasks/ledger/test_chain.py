@@ -13,7 +13,7 @@ from biasgate.tasks.common.plain import plain
 from biasgate.tasks.common.processes import this_process
 from biasgate.tasks.ledger import entry
 from biasgate.tasks.ledger.chain import Chain
-from biasgate.tasks.ledger.entry import TAG, Entry, RestsOn, entry_tags, read_entry
+from biasgate.tasks.ledger.entry import TAG, Entry, VerdictReference, build_entry_tags, read_entry
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.records import Head
 from biasgate.tasks.signing.keys import PrivateKey, TrustedKey, TrustedKeys
@@ -64,7 +64,7 @@ def year(keys):
 def test_a_record_writes_and_signs_the_bytes_that_it_was_read_from(year, keys, monkeypatch):
     monkeypatch.setenv("BIASGATE_PRIVATE_KEY", keys[0].pem)
     for link in (year[0], year[1]):
-        assert json.loads(entry_tags(link.content)[TAG]) == json.loads(link.record.tags[TAG])
+        assert json.loads(build_entry_tags(link.content)[TAG]) == json.loads(link.record.tags[TAG])
         payload = json.loads(link.record.tags[TAG])["payload"]
         assert link.digest == json_digest(payload)
 
@@ -81,11 +81,13 @@ def trusting(keys, *, revoked=None):
 
 
 def refused(links, trusted):
-    return [one.number for one, _, accepted in Chain(links).standings(trusted) if not accepted]
+    return [
+        one.number for one, _, accepted in Chain(links).check_signatures(trusted) if not accepted
+    ]
 
 
 def test_after_a_rotation_a_whole_year_verifies(year, keys):
-    assert list(Chain(year).breaks("m")) == []
+    assert list(Chain(year).find_breaks("m")) == []
     assert refused(year, trusting(keys)) == []
 
 
@@ -109,12 +111,12 @@ def test_what_a_key_signed_that_is_not_known_is_not_vouched_for_by_later_entries
 
 @pytest.mark.parametrize("number", [2, ROTATED, 364])
 def test_each_removed_entry_is_found_where_it_was(year, number):
-    [found] = Chain([one for one in year if one.number != number]).breaks("m")
+    [found] = Chain([one for one in year if one.number != number]).find_breaks("m")
     assert found.startswith(f"entry {number + 1} was written after entry {number};")
 
 
 def test_entries_of_another_model_are_found(year):
-    assert len(list(Chain(year).breaks("another"))) == len(year)
+    assert len(list(Chain(year).find_breaks("another"))) == len(year)
 
 
 @pytest.mark.parametrize(
@@ -128,13 +130,13 @@ def test_entries_of_another_model_are_found(year):
 def test_an_entry_that_replaces_another_version_than_the_champion_is_found(
     action, champion, replaces, said
 ):
-    first = {"action": action, "version": champion, "accepted": Chain(()).all_digests}
+    first = {"action": action, "version": champion, "accepted": Chain(()).combined_digest}
     links = []
     for number, found in enumerate((first, {"version": "3", "replaces": replaces}), 1):
         place = {"model": "m", "number": number, "predecessor": Chain(links).head}
         content = entry_content(state="done", **place, **found)
         links.append(Entry(number, content, ModelVersion("m-promotions", str(number), None, {})))
-    assert list(Chain(links).breaks("m")) == [said]
+    assert list(Chain(links).find_breaks("m")) == [said]
 
 
 def chain_of(*actions):
@@ -145,15 +147,15 @@ def chain_of(*actions):
 
 def test_only_what_came_before_a_reset_need_not_be_there_any_more():
     chain = chain_of("blocked", "reset", "blocked")
-    assert all(chain.has(Head(number=at, digest=of)) for at, of in chain.digests.items())
-    found = [number for number in range(5) if chain.has(Head(number=number, digest="removed"))]
+    assert all(chain.has_head(Head(number=at, digest=of)) for at, of in chain.digests.items())
+    found = [number for number in range(5) if chain.has_head(Head(number=number, digest="removed"))]
     assert found == [0, 1]
     unreset = chain_of("blocked", "blocked")
-    assert not any(unreset.has(Head(number=at, digest="removed")) for at in range(4))
+    assert not any(unreset.has_head(Head(number=at, digest="removed")) for at in range(4))
 
 
 def test_verdicts_are_vouched_for_as_far_as_entries_are_accepted(year, keys):
-    vouched = Chain(year).vouched_verdicts(trusting(keys, revoked=day(100))).by_entry
+    vouched = Chain(year).find_vouched_verdicts(trusting(keys, revoked=day(100))).by_entry
     assert {f"d{one}" for one in (99, 181, 365)} <= vouched
     assert f"d{ROTATED}" not in vouched
 
@@ -166,11 +168,11 @@ def test_a_reset_vouches_for_the_verdicts_up_to_it_if_nothing_before_it_was_chan
 ):
     links = []
     for number, action in enumerate(("promotion", "reset", "promotion"), 1):
-        verdicts = [RestsOn(set="s", run_id="r", digest=f"verdict {number}")]
-        accepted = Chain(links).all_digests if is_kept else "of other entries"
+        verdicts = [VerdictReference(set="s", run_id="r", digest=f"verdict {number}")]
+        accepted = Chain(links).combined_digest if is_kept else "of other entries"
         content = entry_content(action=action, verdicts=verdicts, accepted=accepted, state="done")
         links.append(Entry(number, content, None))
-    found = Chain(links).vouched_verdicts(TrustedKeys({}))
+    found = Chain(links).find_vouched_verdicts(TrustedKeys({}))
     assert found.by_entry == {"verdict 1", "verdict 2", "verdict 3"}
     assert found.by_reset == by_reset
 
@@ -185,7 +187,7 @@ def test_a_reset_vouches_for_the_verdicts_up_to_it_if_nothing_before_it_was_chan
     ],
 )
 def test_an_entry_that_lacks_what_its_action_needs_is_refused(said, missing):
-    tags = entry_tags(entry_content(state="abandoned", **said))
+    tags = build_entry_tags(entry_content(state="abandoned", **said))
     with pytest.raises(InputError, match=f"must name `{missing}`, since its action is"):
         read_entry(ModelVersion("m-promotions", "1", None, tags))
 
@@ -193,7 +195,7 @@ def test_an_entry_that_lacks_what_its_action_needs_is_refused(said, missing):
 def test_a_number_that_no_reader_accepts_is_not_written():
     content = entry_content(number=float("nan"))
     with pytest.raises(ValueError, match="not JSON compliant"):
-        entry_tags(content)
+        build_entry_tags(content)
 
 
 @pytest.mark.parametrize(
@@ -220,5 +222,5 @@ def test_who_promotes_on_this_machine_counts_as_ended_with_its_process(monkeypat
 
     assert is_stale(own)  # it runs, but does not promote any more
     assert is_stale(f"{machine} {pid} {float(started) - 60}")  # it had this number before
-    monkeypatch.setattr(entry, "active", {f"{own} abc"})
+    monkeypatch.setattr(entry, "active_owners", {f"{own} abc"})
     assert not is_stale(own)

@@ -13,10 +13,10 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.ledger import entry, ledger
 from biasgate.tasks.ledger.entry import Move
 from biasgate.tasks.ledger.ledger import Ledger
-from biasgate.tasks.ledger.sound import SEEN_FILE, last_seen, place_of, require_sound
+from biasgate.tasks.ledger.sound import SEEN_FILE, normalize_address, read_last_heads, require_sound
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.promoting.by_hand import reset
-from biasgate.tasks.promoting.champion import record, take_turn
+from biasgate.tasks.promoting.champion import record_move, take_turn
 from biasgate.tasks.promoting.pinned import register_policy
 from biasgate.tasks.records import Head
 from biasgate.tasks.signing.keys import trusted_folder
@@ -37,7 +37,7 @@ from biasgate.tasks.signing.keys import trusted_folder
     ],
 )
 def test_two_spellings_of_an_address_are_one_place(uri, same):
-    assert place_of(uri) == place_of(same)
+    assert normalize_address(uri) == normalize_address(same)
 
 
 @pytest.mark.parametrize(
@@ -51,12 +51,12 @@ def test_two_spellings_of_an_address_are_one_place(uri, same):
     ],
 )
 def test_different_addresses_are_different_places(uri, other):
-    assert place_of(uri) != place_of(other)
+    assert normalize_address(uri) != normalize_address(other)
 
 
 def test_a_link_to_a_registry_is_the_same_place(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    assert place_of(f"sqlite:///{tmp_path}/link/a.db") == place_of(
+    assert normalize_address(f"sqlite:///{tmp_path}/link/a.db") == normalize_address(
         f"sqlite:///{tmp_path}/real/a.db"
     )
 
@@ -117,14 +117,14 @@ def test_a_ledger_is_known_by_its_place_and_by_its_first_entry(gateway, promoted
     promoted()
     promoted()
     model, file = Ledger(gateway, MODEL), trusted_folder() / SEEN_FILE
-    place = hashlib.sha256(place_of(gateway.registry_uri).encode()).hexdigest()
+    place = hashlib.sha256(normalize_address(gateway.registry_uri).encode()).hexdigest()
     first, last = (link.digest for link in model.chain.links)
     names = [f"{model.name} at {place[:16]}", f"{model.name} from {first[:16]}"]
     head = {"number": 2, "digest": last}
     assert json.loads(file.read_text("utf-8")) == dict.fromkeys(names, head)
     for name in names:
         file.write_text(json.dumps({name: {"number": 7, "digest": "d"}}), "utf-8")
-        assert last_seen(model, model.chain) == [Head(number=7, digest="d")]
+        assert read_last_heads(model, model.chain) == [Head(number=7, digest="d")]
 
 
 @pytest.mark.parametrize(
@@ -136,14 +136,14 @@ def test_what_names_no_last_entry_is_left_aside(gateway, promoted, key, odd):
     model, file = Ledger(gateway, MODEL), trusted_folder() / SEEN_FILE
     known = json.loads(file.read_text("utf-8"))
     file.write_text(json.dumps(dict.fromkeys(known, json.loads(odd))), "utf-8")
-    assert last_seen(model, model.chain) == []
+    assert read_last_heads(model, model.chain) == []
 
 
 def test_of_much_that_is_wrong_with_a_ledger_three_are_named(gateway, attacker):
     model = Ledger(gateway, MODEL)
     blocked = Move(action="blocked", reason="it did not pass", blocked=["7"])
     for _ in range(4):
-        attacker(record, model, blocked, "version 7 is blocked")
+        attacker(record_move, model, blocked, "version 7 is blocked")
     with pytest.raises(InputError) as refused:
         require_sound(model)
     named = "; ".join(f"entry {number} is not signed" for number in (4, 3, 2))
@@ -162,7 +162,7 @@ def test_whose_turn_it_is_settles_an_earlier_entry_that_was_left(gateway, monkey
     with model.open(move, None):
         pass  # it ended before its turn came
     rounds = iter([None])
-    monkeypatch.setattr(Ledger, "wait_for", lambda *_: next(rounds))
+    monkeypatch.setattr(Ledger, "await_entries", lambda *_: next(rounds))
     with model.open(move, None) as made:
         take_turn(model, made)
         left = [(one.state, one.content.note) for one in model.entries()]
@@ -203,7 +203,7 @@ def test_whoever_waits_for_an_entry_says_once_for_which_after_five_seconds(gatew
         of_test = SimpleNamespace(monotonic=lambda: clock[0], sleep=slept)
         monkeypatch.setattr(ledger, "time", of_test)
         monkeypatch.setattr(ledger, "say", lambda text: said.append((clock[0], text)))
-        model.wait_for([first])
+        model.await_entries([first])
     [(told_at, told)] = said
     owner, _ = first.content.owner.rsplit(" ", 1)  # without what is drawn at random
     assert told.startswith(f"waiting for entry 1 of {model.name}, which {owner} is working on, ")

@@ -256,7 +256,7 @@ def test_a_source_rejected_while_its_copy_waits_is_refused(gateway, source, copy
         if ledger.model == PROD:
             gateway.delete_alias(MODEL, "champion")
             move = champion.Move(action="blocked", reason="late", by="Bo", blocked=[source.version])
-            champion.record(Ledger(gateway, MODEL), move, "rejected")
+            champion.record_move(Ledger(gateway, MODEL), move, "rejected")
         turn(ledger, queued)
 
     monkeypatch.setattr(champion, "take_turn", reject_then)
@@ -437,8 +437,8 @@ def test_a_killed_promotion_of_a_copy_is_completed(gateway, store, copy, monkeyp
         raise KilledError
 
     with monkeypatch.context() as patch:
-        patch.setattr(champion, "_complete", die)
-        patch.setattr(champion, "_settle", die)
+        patch.setattr(champion, "_complete_entry", die)
+        patch.setattr(champion, "_settle_entry", die)
         with pytest.raises(KilledError):
             promote_copy(PROD, None, f"{MODEL}/1", gateway)
     [left] = Ledger(gateway, PROD).entries()

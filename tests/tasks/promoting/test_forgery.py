@@ -34,20 +34,20 @@ from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.ledger import entry as entries
 from biasgate.tasks.ledger.chain import VouchedVerdicts
 from biasgate.tasks.ledger.entry import TAG
-from biasgate.tasks.ledger.ledger import Ledger, champion_of_model
+from biasgate.tasks.ledger.ledger import Ledger, find_champion
 from biasgate.tasks.ledger.sound import require_sound
 from biasgate.tasks.promoting.by_hand import history, promote_version, reset, roll_back
 from biasgate.tasks.promoting.champion import heal
 from biasgate.tasks.promoting.decisions import record_blocked
 from biasgate.tasks.promoting.rivals import pin_rivals
-from biasgate.tasks.promoting.succession import Judged
+from biasgate.tasks.promoting.succession import JudgedCandidate
 from biasgate.tasks.promoting.verify import NotVerifiedError, require_champion, verify
 from biasgate.tasks.reporting.version_tags import tags_of
 from biasgate.tasks.signing.envelope import Envelope
 from biasgate.tasks.signing.statement import FILE as ATTESTATION
-from biasgate.tasks.signing.statement import annotations_of, read_statement, verdict_digest
+from biasgate.tasks.signing.statement import read_annotations, read_statement, verdict_digest
 from biasgate.tasks.verifying.documents import Documents
-from biasgate.tasks.verifying.verdict import attested_by
+from biasgate.tasks.verifying.verdict import check_run_attestation
 from biasgate.tasks.verifying.version import verify_version
 
 # ------------------------------------------------------------------ the chain
@@ -116,7 +116,7 @@ def test_a_forged_open_entry_is_not_healed_into_a_promotion(
     settled = entry(gateway, healed.number)
     assert (settled.state, settled.content.note) == ("abandoned", "not completed: it is not signed")
     assert "alias" in wrong(gateway, store)
-    assert champion_of_model(Ledger(gateway, MODEL)).version == "1"
+    assert find_champion(Ledger(gateway, MODEL)).version == "1"
 
 
 def test_an_open_entry_of_a_blocked_version_is_not_completed(gateway, store, promoted, tmp_path):
@@ -194,7 +194,7 @@ def test_a_promotion_that_was_killed_before_it_moved_the_alias_is_abandoned(
         "abandoned",
         "its owner ended before champion moved",
     )
-    assert champion_of_model(Ledger(gateway, MODEL)).version == "1"
+    assert find_champion(Ledger(gateway, MODEL)).version == "1"
 
 
 # ------------------------------------------------------------------ a ledger that others wrote to
@@ -385,7 +385,7 @@ def test_an_entry_that_was_seen_is_remembered_also_where_the_champion_does_not_h
 ):
     version, verdict, _ = promoted()
     failed = replace(verdict, outcome="fail")
-    record_blocked([Judged("c", [failed], version)], MODEL, gateway)
+    record_blocked([JudgedCandidate("c", [failed], version)], MODEL, gateway)
     assert "verdict" in wrong(gateway, store)  # it was blocked since
     gateway.client.delete_model_version(LEDGER, "2")
     assert "ledger" in wrong(gateway, store)
@@ -426,7 +426,7 @@ def test_an_earlier_verdict_that_is_put_back_after_the_version_was_blocked_does_
         gateway, store, tmp_path / "strict", version, scores, policy=strict, run_id=run_id
     )
     assert failed.outcome == "fail"
-    record_blocked([Judged("c", [failed], version)], MODEL, gateway)
+    record_blocked([JudgedCandidate("c", [failed], version)], MODEL, gateway)
     gateway.tag_version(version, tags_of([lenient]))
     again = gateway.resolve(version.uri)
     [finding] = [one for one in verify_version(again, gateway) if not one.holds]
@@ -439,7 +439,9 @@ def test_an_earlier_verdict_that_is_put_back_after_the_version_was_blocked_does_
 
 def test_a_version_that_passes_after_it_was_blocked_counts(gateway, store, tmp_path):
     version, verdict, scores = judged_version(gateway, store, tmp_path / "first")
-    record_blocked([Judged("c", [replace(verdict, outcome="fail")], version)], MODEL, gateway)
+    record_blocked(
+        [JudgedCandidate("c", [replace(verdict, outcome="fail")], version)], MODEL, gateway
+    )
     judge_version(gateway, store, tmp_path / "again", version, scores)
     found = verify_version(gateway.resolve(version.uri), gateway)
     assert all(one.holds for one in found)
@@ -539,7 +541,7 @@ def test_a_reset_accepts_a_ledger_from_before_signing_and_keeps_the_champion(
         f"models:/toxicity/1 is champion by entry 2 of {LEDGER} (signed from now on)."
     )
     require_sound(Ledger(gateway, MODEL))
-    assert champion_of_model(Ledger(gateway, MODEL)).version == "1"
+    assert find_champion(Ledger(gateway, MODEL)).version == "1"
     assert wrong(gateway, store) == set()
 
 
@@ -560,7 +562,7 @@ def test_a_champion_that_was_deleted_is_told_with_what_to_do(gateway, promoted):
     first = promoted()
     gateway.client.delete_model_version(MODEL, first[0].version)
     with pytest.raises(InputError, match=r"version 1 .* must exist.*promote toxicity --reset"):
-        champion_of_model(Ledger(gateway, MODEL))
+        find_champion(Ledger(gateway, MODEL))
 
 
 # ------------------------------------------------------------------ keys
@@ -586,14 +588,14 @@ def test_what_is_dated_when_its_key_was_revoked_does_not_hold_and_a_second_befor
 ):
     _, logged, _ = promoted()
     with gateway.run_files(logged.run_id) as folder:
-        documents = Documents.of(folder, "comments")
+        documents = Documents.from_folder(folder, "comments")
         digests = {**documents.digests, FILE: EvidenceFile(folder / FILE).digest}
-    envelope = Envelope.of_dict(gateway.read_json(logged.run_id, ATTESTATION), "it")
-    signed_at = datetime.fromisoformat(annotations_of(read_statement(envelope, "it")).signed_at)
+    envelope = Envelope.from_dict(gateway.read_json(logged.run_id, ATTESTATION), "it")
+    signed_at = datetime.fromisoformat(read_annotations(read_statement(envelope, "it")).signed_at)
     revoke(key, (signed_at + timedelta(seconds=later)).isoformat())
     verdict = documents.verdict
     known = VouchedVerdicts(by_entry=frozenset({verdict_digest(verdict)}))
-    found, _ = attested_by(verdict, digests, gateway, logged.run_id, "comments", known)
+    found, _ = check_run_attestation(verdict, digests, gateway, logged.run_id, "comments", known)
     assert {one.what: one.holds for one in found} == {"attestation": True, "signature": holds}
 
 

@@ -10,8 +10,8 @@ from biasgate.output import print_history
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.promoting import by_hand
-from biasgate.tasks.promoting.decisions import promote
-from biasgate.tasks.promoting.succession import Judged, Succession
+from biasgate.tasks.promoting.decisions import promote_candidates
+from biasgate.tasks.promoting.succession import JudgedCandidate, SuccessionRule
 from biasgate.tasks.promoting.verify import verify
 
 MANUAL = POLICY.model_copy(update={"promote": "manual"})
@@ -78,20 +78,22 @@ def test_the_best_of_several_is_proposed_and_a_later_failure_withdraws_it(
 ):
     first, passed, _ = proposed
     better = judged_version(gateway, store, tmp_path / "v1", noise=1.2, seed=1, policy=MANUAL)
-    both = [Judged("a", [passed], first), Judged("b", [better[1]], better[0])]
-    manual = Succession("manual", allow_first=True)
-    told = [one.sentence for one in promote(both, MODEL, gateway, manual)]
+    both = [JudgedCandidate("a", [passed], first), JudgedCandidate("b", [better[1]], better[0])]
+    manual = SuccessionRule("manual", allow_first=True)
+    told = [one.sentence for one in promote_candidates(both, MODEL, gateway, manual)]
     assert alias(gateway, "challenger") == "2"
     assert "passed, but" in told[0]
-    failed = [Judged("b", [replace(better[1], outcome="fail")], better[0])]
-    promote(failed, MODEL, gateway, manual)
+    failed = [JudgedCandidate("b", [replace(better[1], outcome="fail")], better[0])]
+    promote_candidates(failed, MODEL, gateway, manual)
     assert alias(gateway, "challenger") is None
 
 
 def test_a_yardstick_is_judged_and_never_promoted(gateway, store, tmp_path):
     version, verdict, _ = judged_version(gateway, store, tmp_path / "v0")
-    judged = [Judged("c", [verdict], version, may_promote=False)]
-    [decision] = promote(judged, MODEL, gateway, Succession("newer", allow_first=True))
+    judged = [JudgedCandidate("c", [verdict], version, may_promote=False)]
+    [decision] = promote_candidates(
+        judged, MODEL, gateway, SuccessionRule("newer", allow_first=True)
+    )
     assert decision.sentence.endswith("the evaluation file has `promote: false` for it.")
     assert (decision.outcome, alias(gateway, "champion")) == ("pass", None)
 

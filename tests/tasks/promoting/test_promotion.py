@@ -10,8 +10,8 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.mlflow_server.runs import KEY, Gateway
 from biasgate.tasks.promoting import decisions
-from biasgate.tasks.promoting.decisions import promote
-from biasgate.tasks.promoting.succession import Judged, Succession
+from biasgate.tasks.promoting.decisions import promote_candidates
+from biasgate.tasks.promoting.succession import JudgedCandidate, SuccessionRule
 
 
 def verdict(outcome="pass", champion=None, *, report_only=False, value=0.9, change=0.01):
@@ -38,7 +38,7 @@ def verdict(outcome="pass", champion=None, *, report_only=False, value=0.9, chan
 @pytest.fixture(autouse=True)
 def _champions_without_files(monkeypatch):
     """The champions here have no verdict of their own to compare files with."""
-    monkeypatch.setattr(decisions, "champion_files", lambda *_: [])
+    monkeypatch.setattr(decisions, "check_champion_files", lambda *_: [])
 
 
 RUN = [""]  # of the newest `versions`: what a verdict says its run is
@@ -93,15 +93,22 @@ def test_where_there_is_no_champion_none_is_said_to_stay(gateway, versions):
 
 def test_what_did_not_pass_is_told_the_version_that_became_champion_beside_it(gateway, versions):
     first, second = versions
-    judged = [Judged("a", [verdict()], first), Judged("b", [verdict("fail")], second)]
-    _, blocked = promote(judged, first.name, gateway, Succession("newer", allow_first=True))
+    judged = [
+        JudgedCandidate("a", [verdict()], first),
+        JudgedCandidate("b", [verdict("fail")], second),
+    ]
+    _, blocked = promote_candidates(
+        judged, first.name, gateway, SuccessionRule("newer", allow_first=True)
+    )
     assert blocked.sentence == f"Not promoted: champion of {first.name} is version 1 now."
 
 
 def test_of_two_that_could_be_the_first_champion_the_other_is_left_aside(gateway, versions):
     first, second = versions
-    judged = [Judged("a", [verdict()], first), Judged("b", [verdict()], second)]
-    told = promote(judged, first.name, gateway, Succession("newer", allow_first=True))
+    judged = [JudgedCandidate("a", [verdict()], first), JudgedCandidate("b", [verdict()], second)]
+    told = promote_candidates(
+        judged, first.name, gateway, SuccessionRule("newer", allow_first=True)
+    )
     assert [one.promoted for one in told] == [False, True]
     [entry] = Ledger(gateway, first.name).entries()
     assert (entry.content.version, entry.content.passed_over) == ("2", ["1"])

@@ -21,21 +21,23 @@ from support.promoted import (
 
 from bias_metrics.gate.objective import Objective
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.ledger.entry import Entry, RestsOn
+from biasgate.tasks.ledger.entry import Entry, VerdictReference
 from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.outcomes import word_of
 from biasgate.tasks.promoting import decisions as last_step
 from biasgate.tasks.promoting.by_hand import history, promote_version, roll_back
-from biasgate.tasks.promoting.decisions import promote, promote_best, tell
-from biasgate.tasks.promoting.succession import Judged, Past, Succession
+from biasgate.tasks.promoting.decisions import promote_best, promote_candidates, tell
+from biasgate.tasks.promoting.succession import JudgedCandidate, PromotionHistory, SuccessionRule
 from biasgate.tasks.records import Decision
 from biasgate.tasks.wording import word_of_verdict
 
-NEWER, BETTER, NEVER = (Succession(one, allow_first=True) for one in ("newer", "better", "never"))
-WITHHELD = Succession("newer", allow_first=True, withheld="not tonight")
-NOTHING = Past(frozenset({1}), {})
-NOBODY = Past(frozenset(), {})
+NEWER, BETTER, NEVER = (
+    SuccessionRule(one, allow_first=True) for one in ("newer", "better", "never")
+)
+WITHHELD = SuccessionRule("newer", allow_first=True, withheld="not tonight")
+NOTHING = PromotionHistory(frozenset({1}), {})
+NOBODY = PromotionHistory(frozenset(), {})
 
 
 def judged(number, *changes, value=0.9, half=0.005, values=(), samples=MappingProxyType({})):
@@ -60,7 +62,7 @@ def judged(number, *changes, value=0.9, half=0.005, values=(), samples=MappingPr
                 }
             )
         )
-    return Judged(f"c{number}", verdicts, ModelVersion(MODEL, str(number), None, {}))
+    return JudgedCandidate(f"c{number}", verdicts, ModelVersion(MODEL, str(number), None, {}))
 
 
 # ------------------------------------------------------------------ the rule
@@ -69,7 +71,7 @@ def judged(number, *changes, value=0.9, half=0.005, values=(), samples=MappingPr
 def judged_on(*samples):
     """The verdicts with which a champion was promoted, one per set."""
     return [
-        RestsOn(set=f"set {at}", run_id="r", digest="d", sample=sample)
+        VerdictReference(set=f"set {at}", run_id="r", digest="d", sample=sample)
         for at, sample in enumerate(samples)
     ]
 
@@ -94,19 +96,19 @@ def judged_on(*samples):
 def test_a_verdict_on_a_sample_replaces_no_champion_that_was_judged_on_more(
     samples, of_champion, words
 ):
-    past = Past(frozenset({1}), {}, judged_on(*of_champion))
-    objection = NEWER.objection(judged(2, 0.01, 0.01, samples=samples), "1", past)
+    past = PromotionHistory(frozenset({1}), {}, judged_on(*of_champion))
+    objection = NEWER.find_objection(judged(2, 0.01, 0.01, samples=samples), "1", past)
     assert objection is None if words is None else words in objection
 
 
 def test_a_first_look_replaces_no_champion_and_makes_a_first_one():
-    look = Succession("newer", allow_first=True, is_first_look=True)
-    assert "for a first look" in look.objection(judged(2, 0.01), "1", NOTHING)
-    assert look.objection(judged(2, 0.01), None, NOBODY) is None
+    look = SuccessionRule("newer", allow_first=True, is_first_look=True)
+    assert "for a first look" in look.find_objection(judged(2, 0.01), "1", NOTHING)
+    assert look.find_objection(judged(2, 0.01), None, NOBODY) is None
 
 
 def test_a_verdict_on_a_sample_makes_a_first_champion():
-    assert NEWER.objection(judged(1, samples={0: 5000}), None, NOBODY) is None
+    assert NEWER.find_objection(judged(1, samples={0: 5000}), None, NOBODY) is None
 
 
 @pytest.mark.parametrize(
@@ -130,7 +132,7 @@ def test_a_verdict_on_a_sample_makes_a_first_champion():
     ],
 )
 def test_a_later_version_replaces_the_champion_if_the_rule_allows(rule, changes, words):
-    objection = rule.objection(judged(2, *changes), "1", NOTHING)
+    objection = rule.find_objection(judged(2, *changes), "1", NOTHING)
     assert objection is None if words is None else words in objection
 
 
@@ -141,24 +143,24 @@ def test_what_is_withheld_does_not_become_the_first_champion_either():
 
 
 def test_better_needs_bounds():
-    objection = BETTER.objection(judged(2, 0.3, half=None), "1", NOTHING)
+    objection = BETTER.find_objection(judged(2, 0.3, half=None), "1", NOTHING)
     assert "higher by 0.3000, without bounds" in objection
 
 
 @pytest.mark.parametrize("past", [{3}, {3, 5}])
 def test_newer_means_later_than_every_version_that_was_champion(past):
-    objection = NEWER.objection(judged(2), "3", Past(frozenset(past), {}))
+    objection = NEWER.find_objection(judged(2), "3", PromotionHistory(frozenset(past), {}))
     assert f"version {max(past)}, a current or former champion, is newer" in objection
-    assert BETTER.objection(judged(2), "3", Past(frozenset(past), {})) is None
+    assert BETTER.find_objection(judged(2), "3", PromotionHistory(frozenset(past), {})) is None
 
 
 @pytest.mark.parametrize("rule", [NEWER, BETTER])
 @pytest.mark.parametrize("champion", ["3", None])
 def test_what_was_replaced_or_left_aside_does_not_come_back(rule, champion):
-    past = Past(frozenset({2, 3}), {4: 3})
-    replaced = rule.objection(judged(2, 0.3), champion, past)
+    past = PromotionHistory(frozenset({2, 3}), {4: 3})
+    replaced = rule.find_objection(judged(2, 0.3), champion, past)
     assert replaced == "version 2 was champion before, and is not promoted automatically again"
-    aside = rule.objection(judged(4, 0.3), champion, past)
+    aside = rule.find_objection(judged(4, 0.3), champion, past)
     assert aside == "version 4 passed before, and version 3 was promoted instead"
 
 
@@ -181,10 +183,13 @@ def test_of_several_that_may_the_best_is_chosen(passed, best):
 
 def test_why_a_version_is_preferred_to_another():
     better, other = judged(3, value=0.95), judged(2, value=0.9)
-    assert better.preferred(other) == "its final_score is 0.9500, against 0.9000 for version 2"
-    assert judged(3).preferred(other) == "version 3 has the same final_score and is newer"
+    assert (
+        better.explain_preference(other)
+        == "its final_score is 0.9500, against 0.9000 for version 2"
+    )
+    assert judged(3).explain_preference(other) == "version 3 has the same final_score and is newer"
     unknown = judged(2, value=None)
-    assert better.preferred(unknown) == "final_score of version 2 is undefined"
+    assert better.explain_preference(unknown) == "final_score of version 2 is undefined"
 
 
 @pytest.mark.parametrize(
@@ -197,7 +202,7 @@ def test_why_a_version_is_preferred_to_another():
     ],
 )
 def test_the_rule_by_which_a_version_replaces_the_champion_is_told(rule, champion, change, words):
-    assert rule.reason(judged(2, change), champion).startswith(words)
+    assert rule.describe_rule(judged(2, change), champion).startswith(words)
 
 
 @pytest.mark.parametrize(
@@ -209,18 +214,20 @@ def test_what_limits_an_outcome_is_told_also_where_the_decision_is_not_of_the_ve
 ):
     said = {**NOTHING_SAID, "outcome": "pass", "reservations": ["Measured on 9 of 10 rows."]}
     said |= {"evaluation_set": {"name": "comments"}, "policy": {"report_only": report_only}}
-    one = Judged("c", partial([said]), None)
+    one = JudgedCandidate("c", partial([said]), None)
     states = {"promoted": False, "champion_moved": False, "report_only": report_only}
-    told = one.named(Decision(outcome=outcome, rule=None, sentence="So it is.", **states))
+    told = one.complete_decision(
+        Decision(outcome=outcome, rule=None, sentence="So it is.", **states)
+    )
     assert (told.word is not None) is has_word
     assert told.exceptions == ["Measured on 9 of 10 rows."]
 
 
 def test_the_first_champion_is_the_best_where_the_policy_allows_one():
     passed = [judged(1, value=0.91), judged(2, value=0.90)]
-    nobody = Past(frozenset(), {})
+    nobody = PromotionHistory(frozenset(), {})
     assert BETTER.choose(passed, None, nobody).number == 1
-    assert Succession("newer", allow_first=False).choose(passed, None, nobody) is None
+    assert SuccessionRule("newer", allow_first=False).choose(passed, None, nobody) is None
     assert NEVER.choose(passed, None, nobody) is None
 
 
@@ -248,7 +255,7 @@ def test_a_copy_of_the_champion_promotes_nothing_and_its_first_line_says_so(
         gateway, store, tmp_path / "again", copy, scores, (first, scores), copy_of=first
     )
     assert (same.outcome, word_of_verdict(verdict).text) == ("pass", "Passed for 0 of 1 identities")
-    [decided] = promote([Judged("c", [same], copy)], MODEL, gateway, rule)
+    [decided] = promote_candidates([JudgedCandidate("c", [same], copy)], MODEL, gateway, rule)
     assert (decided.outcome, decided.promoted) == ("pass", False)
     assert decided.sentence.endswith(
         "stays version 1: it has the champion's own scores, since its "
@@ -265,7 +272,7 @@ def test_the_champion_itself_is_no_copy(gateway, store, tmp_path):
     assert promote_one([verdict], first, gateway).promoted
     again = judge_version(gateway, store, tmp_path / "again", first, scores, (first, scores))
     assert word_of_verdict(again).text == "Passed for 0 of 1 identities"
-    [decided] = promote([Judged("c", [again], first)], MODEL, gateway, NEWER)
+    [decided] = promote_candidates([JudgedCandidate("c", [again], first)], MODEL, gateway, NEWER)
     assert decided.sentence == f"{first.uri} is champion already."
 
 
@@ -277,7 +284,9 @@ def test_a_reset_leaves_nobody_aside():
         Entry(2, replace(old, version="9", replaces="2", state="abandoned"), None),
         Entry(3, new, None),
     ]
-    assert Past.of(entries, "7") == Past(frozenset({1, 2, 4, 7}), {3: 4})
+    assert PromotionHistory.from_entries(entries, "7") == PromotionHistory(
+        frozenset({1, 2, 4, 7}), {3: 4}
+    )
 
 
 # ------------------------------------------------------------------ nights
@@ -299,8 +308,10 @@ class Nights:
 
     def night(self, *versions, rule=NEWER):
         """Judge versions and promote the best; verdicts that cannot differ are made once."""
-        candidates = [Judged(f"c{one.version}", [self.verdict(one)], one) for one in versions]
-        return promote(candidates, MODEL, self.gateway, rule)
+        candidates = [
+            JudgedCandidate(f"c{one.version}", [self.verdict(one)], one) for one in versions
+        ]
+        return promote_candidates(candidates, MODEL, self.gateway, rule)
 
     def verdict(self, version):
         key = version.version, self.champion
@@ -543,7 +554,9 @@ def test_an_interrupted_evaluation_tells_the_same_as_one_that_was_not(nights):
     first = nights.register()
     nights.night(first)
     versions = [nights.register(noise=one) for one in (1.4, 1.5)]
-    candidates = [Judged(f"c{one.version}", [nights.verdict(one)], one) for one in versions]
+    candidates = [
+        JudgedCandidate(f"c{one.version}", [nights.verdict(one)], one) for one in versions
+    ]
     before = Ledger(nights.gateway, MODEL).entries()
-    decisions = promote(candidates, MODEL, nights.gateway, NEWER)
+    decisions = promote_candidates(candidates, MODEL, nights.gateway, NEWER)
     assert decisions == tell(candidates, MODEL, "1", before, NEWER)

@@ -39,17 +39,17 @@ from support.registry import Template
 from biasgate.tasks.common.files import file_digest, json_digest, write_json
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.evidence.file import FILE, EvidenceFile
-from biasgate.tasks.ledger.entry import TAG, Move, Pinned
+from biasgate.tasks.ledger.entry import TAG, Move, PolicyReference
 from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.mlflow_server.runs import Gateway
-from biasgate.tasks.promoting.champion import record
+from biasgate.tasks.promoting.champion import record_move
 from biasgate.tasks.promoting.verify import NotVerifiedError, require_champion, verify
 from biasgate.tasks.records import LoggedVerdict, Report, Verdict
 from biasgate.tasks.reporting.version_tags import tags_of
 from biasgate.tasks.signing.keys import PrivateKey
 from biasgate.tasks.signing.statement import attest, verdict_digest
 from biasgate.tasks.verifying.documents import Documents
-from biasgate.tasks.verifying.verdict import decide_again
+from biasgate.tasks.verifying.verdict import recompute_verdict
 
 KEY, OTHER_KEY = PrivateKey.new(), PrivateKey.new()
 VERDICT, ATTESTATION = "verdict.json", "attestation.json"
@@ -62,8 +62,10 @@ def two_champions(gateway, store, folder):
         patch.setenv("BIASGATE_TRUSTED_KEYS", str(folder))
         frozen_set(store)
         gateway.create_model(MODEL)
-        pin = Pinned(name=POLICY.name, digest=POLICY.digest)
-        record(Ledger(gateway, MODEL), Move(action="policy", reason="registered", policy=pin), "")
+        pin = PolicyReference(name=POLICY.name, digest=POLICY.digest)
+        record_move(
+            Ledger(gateway, MODEL), Move(action="policy", reason="registered", policy=pin), ""
+        )
         gateway.tag_model(MODEL, {"biasgate.policy": f"{POLICY.name} {POLICY.digest}"})
         first = judged_version(gateway, store, folder / "first")
         assert promote_one([first[1]], first[0], gateway).promoted
@@ -196,7 +198,7 @@ def forged_by(forger):
         evidence = EvidenceFile(world.file(FILE))
         parts = measured_parts(evidence)
         edit_json(world.file("report.json"), lambda report: report.update(parts))
-        forged = decide_again(Documents.of(world.file("."), "comments"), evidence)
+        forged = recompute_verdict(Documents.from_folder(world.file("."), "comments"), evidence)
         assert forged.outcome == "pass"
         exchange(world, forged, forger)
 

@@ -29,13 +29,13 @@ from biasgate.cli import app
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.ledger.entry import TAG, Move
-from biasgate.tasks.ledger.ledger import Ledger, alias_apart
+from biasgate.tasks.ledger.ledger import Ledger, find_alias_mismatch
 from biasgate.tasks.promoting import by_hand, decisions, rivals
 from biasgate.tasks.promoting.attest import write_attestation
 from biasgate.tasks.promoting.by_hand import history, promote_version, reset, roll_back
-from biasgate.tasks.promoting.champion import record
+from biasgate.tasks.promoting.champion import record_move
 from biasgate.tasks.promoting.pinned import register_policy
-from biasgate.tasks.promoting.succession import Judged
+from biasgate.tasks.promoting.succession import JudgedCandidate
 from biasgate.tasks.promoting.verify import (
     NotVerifiedError,
     open_champion,
@@ -43,7 +43,7 @@ from biasgate.tasks.promoting.verify import (
     verify,
 )
 from biasgate.tasks.signing.keys import PrivateKey
-from biasgate.tasks.verifying.verdict import same_again
+from biasgate.tasks.verifying.verdict import compare_verdicts
 from biasgate.tasks.verifying.version import verify_version
 
 
@@ -121,13 +121,15 @@ def test_a_reservation_is_recomputed_whichever_code_a_verdict_names():
     again = verdict_of(result(), reservations=["Measured on 9 of 10 rows."])
     other = replace(again, code=replace(again.code, version="0.0.1"))
     for forged in (again, other):
-        [same, *_] = same_again(replace(forged, reservations=[]), again, "comments")
+        [same, *_] = compare_verdicts(replace(forged, reservations=[]), again, "comments")
         assert not same.holds
         assert same.sentence.endswith("Different: reservations.")
     reworded = replace(other, reservations=["Measured on 10 of 10 rows."])
-    code = list(same_again(reworded, again, "comments"))[-1]
+    code = list(compare_verdicts(reworded, again, "comments"))[-1]
     assert code.sentence.endswith("this code has: reservations.0: Measured on 9 of 10 rows.")
-    for one in same_again(replace(again, reservations=reworded.reservations), again, "comments"):
+    for one in compare_verdicts(
+        replace(again, reservations=reworded.reservations), again, "comments"
+    ):
         assert not one.holds
 
 
@@ -137,7 +139,7 @@ def test_of_many_reworded_sentences_five_are_told_and_the_others_counted():
     for n, end in ((5, ""), (7, "; and 2 more")):
         said = ["all is well"] * n
         written = replace(other, reservations=[*said, *again.reservations[n:]])
-        same, code = same_again(written, again, "comments")
+        same, code = compare_verdicts(written, again, "comments")
         told = "; ".join(f"reservations.{at}: It is {at}." for at in range(5))
         assert (same.holds, code.holds) == (True, True)
         assert code.sentence.endswith(f"not verified; this code has: {told}{end}")
@@ -253,9 +255,9 @@ def test_an_alias_that_names_another_version_than_the_ledger_is_told_with_what_t
     gateway, champion, monkeypatch
 ):
     moved, ledger = champion[0].version, Ledger(gateway, MODEL)
-    assert alias_apart(ledger) is None
+    assert find_alias_mismatch(ledger) is None
     gateway.delete_alias(MODEL, "champion")
-    said = alias_apart(ledger)
+    said = find_alias_mismatch(ledger)
     assert f"alias `champion` of {MODEL} names no version; by entry 1 of" in said
     assert f"champion is version {moved}, and candidates are compared with it." in said
     assert f"biasgate promote {MODEL} {moved}" in said
@@ -265,16 +267,18 @@ def test_an_alias_that_names_another_version_than_the_ledger_is_told_with_what_t
     assert rivals.pin_rivals.fn(*evaluated)["champion"].uri == champion[0].uri
     assert told == [said]
     promote_version(MODEL, moved, "the alias was deleted", gateway)
-    assert alias_apart(ledger) is None
+    assert find_alias_mismatch(ledger) is None
     other = gateway.register(MODEL, champion[0].run_id, "model", {})
     gateway.set_alias(MODEL, "champion", other.version)
     promote_version(MODEL, moved, "the alias was moved", gateway)
-    assert alias_apart(ledger) is None
+    assert find_alias_mismatch(ledger) is None
     rivals.pin_rivals.fn(*evaluated)
     assert told == [said]
     reset(MODEL, None, "nobody", gateway)
     gateway.set_alias(MODEL, "champion", moved)
-    assert "no version is champion, and candidates are compared with none" in alias_apart(ledger)
+    assert "no version is champion, and candidates are compared with none" in find_alias_mismatch(
+        ledger
+    )
 
 
 def test_nothing_is_compared_with_the_champion_of_a_ledger_that_was_changed(gateway, champion):
@@ -288,7 +292,7 @@ def test_the_history_shows_moves_and_on_request_what_moved_nothing(gateway, stor
     moved, _, _ = champion
     for _ in range(3):  # a version that is blocked night after night
         blocked = Move(action="blocked", reason="it did not pass", blocked=["7"])
-        record(Ledger(gateway, MODEL), blocked, "version 7 is blocked")
+        record_move(Ledger(gateway, MODEL), blocked, "version 7 is blocked")
     command = ["history", MODEL, "--store", str(store)]
     short, full = (CliRunner().invoke(app, [*command, *more]).output for more in ([], ["--all"]))
     assert "not shown: entries of blocked versions, 3 (--all)" in short
@@ -349,7 +353,7 @@ def test_a_rollback_that_is_repeated_changes_nothing_more(gateway, store, champi
     assert len(history(MODEL, gateway)) == 3
 
 
-@pytest.mark.parametrize("step", ["champion_of_model", "require_held", "move_champion"])
+@pytest.mark.parametrize("step", ["find_champion", "require_verified", "move_champion"])
 def test_a_rollback_of_another_process_meanwhile_is_not_undone(
     gateway, store, champion, tmp_path, monkeypatch, step
 ):
@@ -395,7 +399,7 @@ def test_what_was_rolled_away_comes_back_only_by_name_and_with_the_reason_why_it
     assert "Entry 3 had rolled back from it (complaints)" in found.sentence
     assert gateway.alias(MODEL, "champion").version == "2"
     assert not roll_back(MODEL, "again", gateway, "2").promoted
-    assert set(Ledger(gateway, MODEL).chain.rolled_away) == {"1"}
+    assert set(Ledger(gateway, MODEL).chain.rollbacks) == {"1"}
     with pytest.raises(InputError, match="version 7 never was"):
         roll_back(MODEL, "x", gateway, "7")
     assert wrong(gateway, store) == set()
@@ -434,7 +438,7 @@ def test_scores_of_the_evidence_are_the_ones_that_were_judged(gateway, champion)
 def test_of_many_differences_the_first_few_are_named_and_how_many_more_there_are():
     again = verdict_of(*(result(metric=f"m{at}") for at in range(6)))
     forged = replace(again, results=[replace(one, metric="other") for one in again.results])
-    [same] = same_again(forged, again, "comments")
+    [same] = compare_verdicts(forged, again, "comments")
     named = "; ".join(f"results.{at}.metric" for at in range(5))
     assert same.sentence.endswith(f"Different: {named}; and 1 more.")
 
@@ -472,7 +476,7 @@ def judged_again_and_blocked(gateway, store, folder, found, champion):
     scores, rival = scores_of(store, seed=2, noise=50.0), (champion[0], champion[2])
     blocked = judge_version(gateway, store, folder, found[0], scores, rival)
     assert blocked.outcome != "pass"
-    decisions.record_blocked([Judged("c", [blocked], found[0])], MODEL, gateway)
+    decisions.record_blocked([JudgedCandidate("c", [blocked], found[0])], MODEL, gateway)
 
 
 @pytest.mark.parametrize("act", [evaluated, by_a_person])
@@ -527,7 +531,7 @@ def test_what_a_promotion_rests_on_must_not_change_after_it_was_verified(
     def verified(*_):
         edit_json(artifact(gateway, version, file), lambda content: content.update(change))
 
-    monkeypatch.setattr(by_hand, "require_held", verified)
+    monkeypatch.setattr(by_hand, "require_verified", verified)
     with pytest.raises(InputError, match=r"the \w+ on comments must not change while models:/tox"):
         promote_version(MODEL, "1", "good", gateway)
     assert gateway.alias(MODEL, "champion") is None

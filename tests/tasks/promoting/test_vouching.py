@@ -24,12 +24,12 @@ from typer.testing import CliRunner
 from biasgate.cli import app
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.ledger import ledger as ledgers
-from biasgate.tasks.ledger.entry import Content, Move, Pinned
+from biasgate.tasks.ledger.entry import EntryContent, Move, PolicyReference
 from biasgate.tasks.ledger.ledger import Ledger
-from biasgate.tasks.ledger.sound import last_seen, require_sound
+from biasgate.tasks.ledger.sound import read_last_heads, require_sound
 from biasgate.tasks.promoting import champion
 from biasgate.tasks.promoting.by_hand import history, promote_version, reset, roll_back
-from biasgate.tasks.promoting.champion import record
+from biasgate.tasks.promoting.champion import record_move
 from biasgate.tasks.promoting.pinned import register_policy
 from biasgate.tasks.promoting.verify import (
     NotVerifiedError,
@@ -72,7 +72,9 @@ def meanwhile(monkeypatch):
 
 
 def policy_entry():
-    return Move(action="policy", reason="registered", policy=Pinned(name="p", digest="0" * 64))
+    return Move(
+        action="policy", reason="registered", policy=PolicyReference(name="p", digest="0" * 64)
+    )
 
 
 def blocked_entry(version):
@@ -93,7 +95,7 @@ def forged_in(gateway, made, attacker, move, chain):
     def done():
         ledger = Ledger(gateway, MODEL)
         forged = vars(made.content) | vars(move) | {"expires": "2099-01-01T00:00:00+00:00"}
-        claimed = ledger.claim(replace(made, content=Content(**forged)), chain)
+        claimed = ledger.claim(replace(made, content=EntryContent(**forged)), chain)
         ledger.close(claimed, "done", "forged")
 
     attacker(done)
@@ -103,7 +105,7 @@ def forged_in(gateway, made, attacker, move, chain):
 
 
 ACTS = {
-    "record": lambda gateway, _: record(
+    "record": lambda gateway, _: record_move(
         Ledger(gateway, MODEL), blocked_entry("7"), "versions are blocked"
     ),
     "policy": lambda gateway, _: register_policy("default", MODEL, gateway),
@@ -178,7 +180,7 @@ def test_nobody_waits_for_an_unsigned_entry_where_keys_are_trusted(
     attacker(leave_one)
     told = f"entry 2 of .* it is {state} and not signed.* again 5 minutes after it was made"
     with pytest.raises(InputError, match=told):
-        record(ledger, blocked_entry("7"), "versions are blocked")
+        record_move(ledger, blocked_entry("7"), "versions are blocked")
     assert entry(gateway, 3).state == "abandoned"
 
 
@@ -193,13 +195,13 @@ def test_what_is_remembered_is_what_was_signed_and_not_what_came_after(
         done = real(self, one, state, note)
         if note == "versions are blocked":
             monkeypatch.setattr(Ledger, "close", real)
-            attacker(record, ledger, blocked_entry("9"), "forged")
+            attacker(record_move, ledger, blocked_entry("9"), "forged")
         return done
 
     monkeypatch.setattr(Ledger, "close", close)
-    record(ledger, blocked_entry("7"), "versions are blocked")
+    record_move(ledger, blocked_entry("7"), "versions are blocked")
     assert len(ledger.chain.links) == 3
-    assert {one.number for one in last_seen(ledger, ledger.chain)} == {2}
+    assert {one.number for one in read_last_heads(ledger, ledger.chain)} == {2}
 
 
 # ------------------------------------------------------------------ what a signature vouches for
@@ -211,7 +213,7 @@ def test_an_unsigned_move_below_a_signed_entry_does_not_hold(
     promoted()
     forge()
     monkeypatch.setattr(champion, "require_sound", lambda *_: None)
-    record(Ledger(gateway, MODEL), blocked_entry("7"), "signed without a look")
+    record_move(Ledger(gateway, MODEL), blocked_entry("7"), "signed without a look")
     assert "signature" in wrong(gateway, store)
     with pytest.raises(NotVerifiedError, match=r"entry 2 of .* is not signed"):
         require_champion(MODEL, gateway)

@@ -7,7 +7,7 @@ import pytest
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.plain import plain
-from biasgate.tasks.signing.envelope import Envelope, decoded, pae
+from biasgate.tasks.signing.envelope import Envelope, decode_base64, pae
 from biasgate.tasks.signing.keys import PrivateKey, TrustedKey, TrustedKeys
 
 MINE, THEIRS = PrivateKey.new(), PrivateKey.new()
@@ -31,18 +31,18 @@ def test_lengths_count_bytes_not_characters():
 
 def test_an_envelope_is_read_as_it_was_written():
     envelope = Envelope.sign(b"text", "kind", MINE)
-    again = Envelope.of_dict(json.loads(json.dumps(envelope.record().to_dict())), "it")
-    assert again.signed(trusting(MINE)).standing == "trusted"
+    again = Envelope.from_dict(json.loads(json.dumps(envelope.to_record().to_dict())), "it")
+    assert again.check_signatures(trusting(MINE)).status == "trusted"
     assert again.payload == b"text"
 
 
 def test_keys_of_other_programs_in_an_envelope_are_ignored_as_dsse_says():
-    content = Envelope.sign(b"text", "kind", MINE).record().to_dict()
+    content = Envelope.sign(b"text", "kind", MINE).to_record().to_dict()
     content |= {
         "more": 1,
         "signatures": [one | {"cert": "x"} for one in plain(content)["signatures"]],
     }
-    assert Envelope.of_dict(content, "it").signed(trusting(MINE)).standing == "trusted"
+    assert Envelope.from_dict(content, "it").check_signatures(trusting(MINE)).status == "trusted"
 
 
 @pytest.mark.parametrize(
@@ -56,11 +56,13 @@ def test_keys_of_other_programs_in_an_envelope_are_ignored_as_dsse_says():
     ],
 )
 def test_a_signature_counts_if_its_key_is_trusted(trusted, standing):
-    assert Envelope.sign(b"text", "kind", MINE).signed(trusted).standing == standing
+    assert Envelope.sign(b"text", "kind", MINE).check_signatures(trusted).status == standing
 
 
 def test_an_unsigned_envelope_is_never_trusted():
-    assert Envelope.sign(b"text", "kind", None).signed(trusting(MINE)).standing == "unsigned"
+    assert (
+        Envelope.sign(b"text", "kind", None).check_signatures(trusting(MINE)).status == "unsigned"
+    )
 
 
 @pytest.mark.parametrize(
@@ -71,36 +73,36 @@ def test_an_unsigned_envelope_is_never_trusted():
     ],
 )
 def test_a_missing_signature_is_told_with_whether_one_is_needed(trusted, words):
-    assert Envelope.sign(b"text", "kind", None).signed(trusted).words == words
+    assert Envelope.sign(b"text", "kind", None).check_signatures(trusted).description == words
 
 
 @pytest.mark.parametrize(("payload", "kind"), [(b"texT", "kind"), (b"text", "Kind")])
 def test_a_changed_payload_or_type_is_found(payload, kind):
     signatures = Envelope.sign(b"text", "kind", MINE).signatures
-    assert Envelope(payload, kind, signatures).signed(trusting(MINE)).standing == "unknown"
+    assert Envelope(payload, kind, signatures).check_signatures(trusting(MINE)).status == "unknown"
 
 
 def test_a_key_id_beside_a_signature_decides_nothing():
     """It is not signed: DSSE calls it a hint."""
-    content = Envelope.sign(b"text", "kind", THEIRS).record().to_dict()
+    content = Envelope.sign(b"text", "kind", THEIRS).to_record().to_dict()
     content["signatures"][0]["keyid"] = MINE.public.key_id
-    assert Envelope.of_dict(content, "it").signed(trusting(MINE)).standing == "unknown"
+    assert Envelope.from_dict(content, "it").check_signatures(trusting(MINE)).status == "unknown"
 
 
 def test_a_trusted_signature_beside_a_revoked_one_counts():
     one, other = (Envelope.sign(b"text", "kind", key) for key in (MINE, THEIRS))
     both = Envelope(b"text", "kind", [*one.signatures, *other.signatures])
     keys = trusting(MINE, revoked="2026-01-01").with_key(TrustedKey(THEIRS.public, "k", ""))
-    assert both.signed(keys).standing == "trusted"
+    assert both.check_signatures(keys).status == "trusted"
 
 
 def test_base64_is_read_in_both_alphabets():
     raw = bytes(range(250, 256)) * 2
-    assert decoded(base64.urlsafe_b64encode(raw).decode()) == raw
-    assert decoded(base64.b64encode(raw).decode().rstrip("=")) == raw
+    assert decode_base64(base64.urlsafe_b64encode(raw).decode()) == raw
+    assert decode_base64(base64.b64encode(raw).decode().rstrip("=")) == raw
 
 
 @pytest.mark.parametrize("content", [None, [], {}, {"payload": "", "payloadType": ""}, "text"])
 def test_what_is_no_envelope_is_refused(content):
     with pytest.raises(InputError, match="it must be a DSSE envelope"):
-        Envelope.of_dict(content, "it")
+        Envelope.from_dict(content, "it")

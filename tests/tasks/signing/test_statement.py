@@ -16,10 +16,10 @@ from biasgate.tasks.signing.envelope import Envelope
 from biasgate.tasks.signing.keys import PrivateKey
 from biasgate.tasks.signing.statement import (
     PAYLOAD,
-    RESTS_ON,
-    annotations_of,
+    VERDICT_FILES,
+    build_statement,
+    read_annotations,
     read_statement,
-    statement_of,
     verdict_digest,
 )
 
@@ -45,7 +45,7 @@ def signed(tmp_path_factory):
 
 
 def envelope_in(folder):
-    return Envelope.of_dict(json.loads((folder / "attestation.json").read_text("utf-8")), "it")
+    return Envelope.from_dict(json.loads((folder / "attestation.json").read_text("utf-8")), "it")
 
 
 @pytest.fixture
@@ -55,11 +55,11 @@ def statement(signed):
 
 def test_it_names_the_bytes_of_every_file_that_the_verdict_rests_on(signed, statement):
     named = {one.name: one.digest["sha256"] for one in statement.predicate.configuration}
-    assert named == {name: file_digest(signed[1] / name) for name in RESTS_ON}
+    assert named == {name: file_digest(signed[1] / name) for name in VERDICT_FILES}
 
 
 def test_it_says_what_decides_on_a_promotion(signed, statement):
-    said = annotations_of(statement)
+    said = read_annotations(statement)
     assert said.verdict_digest == verdict_digest(signed[2])
     assert (said.model, said.evaluation_set, said.required) == (
         "models:/toxicity/1",
@@ -84,7 +84,7 @@ def test_it_says_for_whom_a_pass_is_proven_and_what_limits_it(signed):
         exceptions=[exception],
         reservations=["2 comments have no score."],
     )
-    said = annotations_of(statement_of(verdict, dict.fromkeys(RESTS_ON, "0" * 64), "now"))
+    said = read_annotations(build_statement(verdict, dict.fromkeys(VERDICT_FILES, "0" * 64), "now"))
     assert said.holds_for == HoldsFor(identities=["muslim"], of=2)
     assert said.exceptions == ["no blocking rule covers gay."]
     assert said.reservations == ["2 comments have no score."]
@@ -92,8 +92,8 @@ def test_it_says_for_whom_a_pass_is_proven_and_what_limits_it(signed):
 
 @pytest.mark.parametrize("outcome", ["fail", "insufficient", "error"])
 def test_everything_but_a_pass_is_failed(signed, outcome):
-    digests = dict.fromkeys(RESTS_ON, "0" * 64)
-    made = statement_of(replace(signed[2], outcome=outcome), digests, "now")
+    digests = dict.fromkeys(VERDICT_FILES, "0" * 64)
+    made = build_statement(replace(signed[2], outcome=outcome), digests, "now")
     assert made.predicate.result == "FAILED"
 
 
@@ -101,8 +101,8 @@ def test_its_subject_is_the_files_of_the_model(signed):
     files = [FileRecord(path="a/b", size=1, sha256="1" * 64)]
     known = signed[2].candidate
     candidate = replace(known, bound=replace(known.bound, what="files", files=files))
-    digests = dict.fromkeys(RESTS_ON, "0" * 64)
-    made = statement_of(replace(signed[2], candidate=candidate), digests, "now")
+    digests = dict.fromkeys(VERDICT_FILES, "0" * 64)
+    made = build_statement(replace(signed[2], candidate=candidate), digests, "now")
     assert made.to_dict()["subject"] == [{"name": "a/b", "digest": {"sha256": "1" * 64}}]
 
 
@@ -149,7 +149,7 @@ def test_the_reference_implementation_verifies_our_envelope_and_reads_our_statem
     found = json.loads(envelope.payload)
     in_toto.Statement.copy_from_pb(pb_json.ParseDict(found, pb.Statement())).validate()
     predicate = pb_json.ParseDict(found["predicate"], result.TestResult())
-    assert (predicate.result, len(predicate.configuration)) == ("WARNED", len(RESTS_ON))
+    assert (predicate.result, len(predicate.configuration)) == ("WARNED", len(VERDICT_FILES))
 
 
 @pytest.mark.slow

@@ -72,11 +72,11 @@ def wrong(world):
 def resign(world, key, change):
     """Change the statement and sign it with a key."""
     path = world / FILE
-    envelope = Envelope.of_dict(json.loads(path.read_text("utf-8")), "it")
+    envelope = Envelope.from_dict(json.loads(path.read_text("utf-8")), "it")
     statement = json.loads(envelope.payload)
     change(statement)
     signed = Envelope.sign(json.dumps(statement).encode(), PAYLOAD, key)
-    path.write_text(json.dumps(signed.record().to_dict()) + "\n", "utf-8")
+    path.write_text(json.dumps(signed.to_record().to_dict()) + "\n", "utf-8")
 
 
 def said(statement):

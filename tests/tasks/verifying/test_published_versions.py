@@ -9,7 +9,7 @@ from support.promoted import MODEL, registered_version
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.promoting.attest import write_attestation
 from biasgate.tasks.reporting.comparing import compare_published
-from biasgate.tasks.verifying.documents import read_policy_of
+from biasgate.tasks.verifying.documents import read_run_policy
 from biasgate.tasks.verifying.own_verdicts import published_of
 
 
@@ -48,9 +48,9 @@ def test_a_policy_that_cannot_be_read_or_is_none_is_told_with_its_run():
         raise FileNotFoundError(2, "No such file or directory")
 
     with pytest.raises(InputError, match="policy in run r must be readable; got: No such file"):
-        read_policy_of("r", SimpleNamespace(read_json=gone))
+        read_run_policy("r", SimpleNamespace(read_json=gone))
     with pytest.raises(InputError, match="policy in run r must be a policy; it is not"):
-        read_policy_of("r", SimpleNamespace(read_json=lambda *_: {"rules": 3}))
+        read_run_policy("r", SimpleNamespace(read_json=lambda *_: {"rules": 3}))
 
 
 def test_an_unknown_version_is_refused(gateway, promoted):

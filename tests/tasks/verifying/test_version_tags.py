@@ -9,7 +9,7 @@ from biasgate.tasks.promoting.attest import write_attestation
 from biasgate.tasks.promoting.by_hand import roll_back
 from biasgate.tasks.promoting.verify import require_champion, verify
 from biasgate.tasks.signing.statement import FILE
-from biasgate.tasks.verifying.documents import WRITING, write_verdicts
+from biasgate.tasks.verifying.documents import WRITING, write_verdict_tags
 
 
 class Killed(BaseException):
@@ -115,5 +115,5 @@ def test_a_tag_that_names_no_verdicts_leaves_the_tags_as_they_are(gateway, store
     for nonsense in ("not JSON", '["no-such-run"]', "7"):
         gateway.tag_version(champions[1][0], {WRITING: nonsense})
         sentences(gateway, store)
-    write_verdicts(champions[1][0], [champions[1][1]], gateway)
+    write_verdict_tags(champions[1][0], [champions[1][1]], gateway)
     assert WRITING not in gateway.resolve(champions[1][0].uri).tags
