@@ -22,7 +22,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 ROTATED = 180
 
 
-def day(number):
+def format_day(number):
     return (START + timedelta(days=number)).isoformat(timespec="seconds")
 
 
@@ -33,7 +33,7 @@ def keys():
 
 @pytest.fixture(scope="module")
 def year(keys):
-    """One promotion a day; in the middle of the year the key is rotated."""
+    """A year of daily promotions; the key is rotated in the middle."""
     links = []
     with pytest.MonkeyPatch.context() as patch:
         for number in range(1, 366):
@@ -47,12 +47,12 @@ def year(keys):
                 "passed_over": [],
                 "verdicts": [{"set": "s", "run_id": "r", "digest": f"d{number}"}],
                 "owner": "machine 1 2.0 abc",
-                "opened": day(number),
-                "expires": day(number),
+                "opened": format_day(number),
+                "expires": format_day(number),
                 "model": "m",
                 "number": number,
                 "predecessor": plain(Chain(links[-1:]).head),
-                "time": day(number),
+                "time": format_day(number),
                 "state": "done",
                 "note": "done",
             }
@@ -69,7 +69,7 @@ def test_a_record_writes_and_signs_the_bytes_that_it_was_read_from(year, keys, m
         assert link.digest == json_digest(payload)
 
 
-def trusting(keys, *, revoked=None):
+def make_trusted_keys(keys, *, revoked=None):
     known = {
         one.public.key_id: TrustedKey(one.public, f"key {number}", "")
         for number, one in enumerate(keys)
@@ -80,7 +80,7 @@ def trusting(keys, *, revoked=None):
     return TrustedKeys(known)
 
 
-def refused(links, trusted):
+def find_refused(links, trusted):
     return [
         one.number for one, _, accepted in Chain(links).check_signatures(trusted) if not accepted
     ]
@@ -88,25 +88,27 @@ def refused(links, trusted):
 
 def test_after_a_rotation_a_whole_year_verifies(year, keys):
     assert list(Chain(year).find_breaks("m")) == []
-    assert refused(year, trusting(keys)) == []
+    assert find_refused(year, make_trusted_keys(keys)) == []
 
 
 def test_the_earlier_half_still_verifies_when_its_key_is_revoked_after_the_rotation(year, keys):
-    assert refused(year, trusting(keys, revoked=day(ROTATED + 1))) == []
+    assert find_refused(year, make_trusted_keys(keys, revoked=format_day(ROTATED + 1))) == []
 
 
 def test_what_the_revoked_key_dated_later_does_not_verify(year, keys):
-    assert sorted(refused(year, trusting(keys, revoked=day(100)))) == list(range(100, ROTATED + 1))
+    assert sorted(find_refused(year, make_trusted_keys(keys, revoked=format_day(100)))) == list(
+        range(100, ROTATED + 1)
+    )
 
 
 def test_without_a_later_trusted_entry_nothing_of_a_revoked_key_verifies(year, keys):
     first = year[:ROTATED]
-    assert len(refused(first, trusting(keys, revoked=day(365)))) == ROTATED
+    assert len(find_refused(first, make_trusted_keys(keys, revoked=format_day(365)))) == ROTATED
 
 
 def test_what_a_key_signed_that_is_not_known_is_not_vouched_for_by_later_entries(year, keys):
-    assert refused(year, trusting(keys[1:])) == [*range(ROTATED, 0, -1)]
-    assert refused(year[:ROTATED], trusting(keys[1:])) == [*range(ROTATED, 0, -1)]
+    assert find_refused(year, make_trusted_keys(keys[1:])) == [*range(ROTATED, 0, -1)]
+    assert find_refused(year[:ROTATED], make_trusted_keys(keys[1:])) == [*range(ROTATED, 0, -1)]
 
 
 @pytest.mark.parametrize("number", [2, ROTATED, 364])
@@ -139,23 +141,25 @@ def test_an_entry_that_replaces_another_version_than_the_champion_is_found(
     assert list(Chain(links).find_breaks("m")) == [said]
 
 
-def chain_of(*actions):
-    """Entries that are done, each of an action."""
+def make_chain(*actions):
+    """Return a chain of completed entries, one per action."""
     contents = [entry_content(action=one, state="done") for one in actions]
     return Chain([Entry(at, one, None) for at, one in enumerate(contents, 1)])
 
 
 def test_only_what_came_before_a_reset_need_not_be_there_any_more():
-    chain = chain_of("blocked", "reset", "blocked")
+    chain = make_chain("blocked", "reset", "blocked")
     assert all(chain.has_head(Head(number=at, digest=of)) for at, of in chain.digests.items())
     found = [number for number in range(5) if chain.has_head(Head(number=number, digest="removed"))]
     assert found == [0, 1]
-    unreset = chain_of("blocked", "blocked")
+    unreset = make_chain("blocked", "blocked")
     assert not any(unreset.has_head(Head(number=at, digest="removed")) for at in range(4))
 
 
 def test_verdicts_are_vouched_for_as_far_as_entries_are_accepted(year, keys):
-    vouched = Chain(year).find_vouched_verdicts(trusting(keys, revoked=day(100))).by_entry
+    vouched = (
+        Chain(year).find_vouched_verdicts(make_trusted_keys(keys, revoked=format_day(100))).by_entry
+    )
     assert {f"d{one}" for one in (99, 181, 365)} <= vouched
     assert f"d{ROTATED}" not in vouched
 
@@ -204,7 +208,7 @@ def test_a_number_that_no_reader_accepts_is_not_written():
 def test_who_promotes_on_another_machine_counts_as_ended_after_five_minutes(
     age, is_stale, monkeypatch
 ):
-    """Whatever the entry claims: the registry's clock says when it was made."""
+    """The registry's clock determines the age, regardless of the entry's own times."""
     made = 1_800_000_000
     monkeypatch.setattr(entry, "time", SimpleNamespace(time=lambda: made + age))
     content = entry_content(expires="2099-01-01T00:00:00+00:00", owner="elsewhere 1 2.0 abc")

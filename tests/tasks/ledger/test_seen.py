@@ -1,4 +1,4 @@
-"""A registry is remembered however its address is spelled."""
+"""Remembered ledgers: different spellings of a registry's address are equal."""
 
 import hashlib
 import json
@@ -63,7 +63,7 @@ def test_a_link_to_a_registry_is_the_same_place(tmp_path):
 
 @pytest.fixture
 def shortened(gateway, promoted, key):
-    """A ledger whose last entry and all that names it were removed."""
+    """A ledger without its last entry and all references to it."""
     assert key
     promoted()
     promoted()
@@ -165,7 +165,7 @@ def test_whose_turn_it_is_settles_an_earlier_entry_that_was_left(gateway, monkey
     monkeypatch.setattr(Ledger, "await_entries", lambda *_: next(rounds))
     with model.open(move, None) as made:
         take_turn(model, made)
-        left = [(one.state, one.content.note) for one in model.entries()]
+        left = [(item.state, item.content.note) for item in model.entries()]
     assert left == [("abandoned", "its owner ended before champion moved"), ("queued", "")]
 
 

@@ -1,4 +1,4 @@
-"""A version that MLflow copied to another registered name becomes champion there by `--from`."""
+"""Promotion with `--from` of versions that MLflow copied to another registered name."""
 
 import json
 import threading
@@ -32,17 +32,19 @@ from biasgate.tasks.promoting.verify import open_champion, require_champion, ver
 PROD = "prod.toxicity"
 
 
-def copied(gateway, number="1", model=PROD, source=MODEL):
-    """Copy a version to another name, as a team does."""
+def copy_version(gateway, number="1", model=PROD, source=MODEL):
+    """Copy a version to another name with MLflow."""
     made = gateway.client.copy_model_version(f"models:/{source}/{number}", model)
     return gateway.resolve(f"models:/{model}/{made.version}")
 
 
-def broken(gateway, store, model=PROD, version=None):
-    return [one.sentence for one in verify(model, version, gateway, store) if not one.holds]
+def list_failures(gateway, store, model=PROD, version=None):
+    return [
+        finding.sentence for finding in verify(model, version, gateway, store) if not finding.holds
+    ]
 
 
-def champion_of_prod(gateway, model=PROD):
+def find_prod_champion(gateway, model=PROD):
     found = gateway.alias(model, "champion")
     return None if found is None else found.version
 
@@ -56,9 +58,9 @@ def source(gateway, promoted):
 
 @pytest.fixture
 def copy(gateway, source):
-    """Its copy under the second name, not promoted yet."""
+    """Its unpromoted copy under the second name."""
     del source
-    return copied(gateway)
+    return copy_version(gateway)
 
 
 def test_a_copy_becomes_champion_by_the_verdict_of_its_source(
@@ -68,8 +70,8 @@ def test_a_copy_becomes_champion_by_the_verdict_of_its_source(
         PROD, None, f"{MODEL}/1", gateway, by="Ann", reason="ready", store=store
     )
     assert (decision.outcome, decision.promoted) == ("pass", True)
-    assert champion_of_prod(gateway) == copy.version
-    assert broken(gateway, store) == []
+    assert find_prod_champion(gateway) == copy.version
+    assert list_failures(gateway, store) == []
     assert require_champion(PROD, gateway, store).uri == copy.uri
     (tmp_path / "opened").mkdir()
     folder = open_champion(PROD, tmp_path / "opened", gateway, store)
@@ -78,7 +80,9 @@ def test_a_copy_becomes_champion_by_the_verdict_of_its_source(
     assert (listed.action, listed.by, listed.rule) == ("promotion", "Ann", "by hand")
     assert (listed.source.model, listed.source.judged) == (source.uri, source.uri)
     assert listed.source.digest == gateway.manifest(copy).digest
-    assert [one.run_id for one in listed.verdicts] == [source.tags["biasgate.comments.run_id"]]
+    assert [verdict.run_id for verdict in listed.verdicts] == [
+        source.tags["biasgate.comments.run_id"]
+    ]
     print_history(PROD, [listed], everything=False)
     assert f"copy of: {source.uri} (files " in capsys.readouterr().out
     again = promote_copy(PROD, None, f"models:/{MODEL}@champion", gateway)
@@ -89,7 +93,7 @@ def test_a_copy_becomes_champion_by_the_verdict_of_its_source(
 def test_a_copy_in_a_registry_of_mlflow_becomes_champion(gateway, store, source, copy):
     assert copy.source == source.uri
     assert promote_copy(PROD, None, f"{MODEL}/1", gateway, store=store).promoted
-    assert broken(gateway, store) == []
+    assert list_failures(gateway, store) == []
 
 
 def test_without_from_the_error_names_the_command(gateway, store, copy):
@@ -98,7 +102,7 @@ def test_without_from_the_error_names_the_command(gateway, store, copy):
         by_hand.promote_version(PROD, "1", None, gateway)
     assert told in str(error.value)
     assert "ledger" not in str(error.value)
-    [sentence] = broken(gateway, store, version="1")
+    [sentence] = list_failures(gateway, store, version="1")
     assert told in sentence
     gateway.set_alias(PROD, "champion", copy.version)
     with pytest.raises(InputError, match="--from"):
@@ -108,36 +112,39 @@ def test_without_from_the_error_names_the_command(gateway, store, copy):
 def test_a_copy_whose_alias_was_set_by_hand_gets_its_entry(gateway, store, copy):
     gateway.set_alias(PROD, "champion", copy.version)
     assert promote_copy(PROD, None, f"{MODEL}/1", gateway).promoted
-    assert broken(gateway, store) == []
+    assert list_failures(gateway, store) == []
     [listed] = by_hand.history(PROD, gateway)
     assert listed.source is not None
 
 
 def test_copies_do_not_hide_a_removed_entry(gateway, store, source, copy, promoted):
-    """The tags of a copy are not those of its ledger; all others still are."""
+    """Tags of copies name entries of another ledger; other tags are still checked."""
     del source, copy
     promoted()
-    assert broken(gateway, store, MODEL) == []
+    assert list_failures(gateway, store, MODEL) == []
     gateway.client.delete_model_version(f"{MODEL}-promotions", "2")
     gateway.client.delete_model_version(f"{MODEL}-promotions", "1")
-    assert any("Missing or changed: entry 1" in one for one in broken(gateway, store, MODEL))
+    assert any(
+        "Missing or changed: entry 1" in sentence
+        for sentence in list_failures(gateway, store, MODEL)
+    )
 
 
 def test_a_copy_replaces_and_is_rolled_back(gateway, store, copy, promoted):
     promote_copy(PROD, None, f"{MODEL}/1", gateway)
     promoted()
-    second = copied(gateway, "2")
+    second = copy_version(gateway, "2")
     decision = promote_copy(PROD, None, f"{MODEL}/2", gateway)
     assert decision.promoted
     assert "models:/toxicity/2, which was compared with models:/toxicity/1" in decision.sentence
-    assert champion_of_prod(gateway) == second.version
+    assert find_prod_champion(gateway) == second.version
     assert by_hand.roll_back(PROD, "complaints", gateway).promoted
-    assert champion_of_prod(gateway) == copy.version
-    assert broken(gateway, store) == []
+    assert find_prod_champion(gateway) == copy.version
+    assert list_failures(gateway, store) == []
     with pytest.raises(InputError, match="promoted with `--from`"):
         by_hand.promote_version(PROD, "2", "again", gateway)
     assert promote_copy(PROD, None, f"{MODEL}/2", gateway).promoted
-    assert broken(gateway, store) == []
+    assert list_failures(gateway, store) == []
 
 
 def test_a_night_compares_candidates_with_a_copied_champion(gateway, copy):
@@ -150,7 +157,7 @@ def test_options_of_the_source_open_the_copy(gateway, store, tmp_path):
     options = {"kind": "transformer", "max_tokens": 64}
     version, verdict, _ = judged_version(gateway, store, tmp_path / "v0", opened_as=options)
     assert promote_one([verdict], version, gateway).promoted
-    copied(gateway)
+    copy_version(gateway)
     promote_copy(PROD, None, f"{MODEL}/1", gateway)
     rivals = find_rivals({}, PROD, POLICY, [], gateway)
     assert (rivals["champion"].kind, rivals["champion"].max_tokens) == ("transformer", 64)
@@ -165,7 +172,7 @@ def test_a_named_version_needs_the_same_files_and_no_copying(gateway, store, sou
     with pytest.raises(InputError, match="copy_model_version"):
         promote_copy(PROD, None, f"{MODEL}/1", gateway)
     assert promote_copy(PROD, uploaded.version, f"{MODEL}/1", gateway).promoted
-    assert broken(gateway, store) == []
+    assert list_failures(gateway, store) == []
 
 
 @pytest.mark.mlflow
@@ -179,7 +186,7 @@ def test_a_copy_with_other_bytes_is_refused(gateway, source, change):
         (files / "model" / "weights").write_text(change, "utf-8")
     with pytest.raises(InputError, match=r"different: weights: (changed|has 18 bytes; it had 2)"):
         promote_copy(PROD, uploaded.version, f"{MODEL}/1", gateway)
-    assert champion_of_prod(gateway) is None
+    assert find_prod_champion(gateway) is None
     assert Ledger(gateway, PROD).entries() == []
 
 
@@ -187,7 +194,7 @@ def test_files_changed_later_do_not_verify(gateway, store, source, copy):
     promote_copy(PROD, None, f"{MODEL}/1", gateway)
     with gateway.run_files(source.run_id, ["model/weights"]) as files:
         (files / "model" / "weights").write_text("v9", "utf-8")
-    assert any("weights: changed" in one for one in broken(gateway, store))
+    assert any("weights: changed" in sentence for sentence in list_failures(gateway, store))
     with pytest.raises(InputError, match="weights: changed"):
         promote_copy(PROD, None, f"{MODEL}/1", gateway)
     del copy
@@ -196,26 +203,28 @@ def test_files_changed_later_do_not_verify(gateway, store, source, copy):
 def test_a_source_without_a_pass_is_refused(gateway, store, tmp_path, source):
     version, verdict, _ = judged_version(gateway, store, tmp_path / "bad", noise=40.0, seed=2)
     assert verdict.outcome != "pass"
-    copied(gateway, version.version)
+    copy_version(gateway, version.version)
     with pytest.raises(InputError, match="not a pass"):
         promote_copy(PROD, None, f"{MODEL}/{version.version}", gateway)
-    copied(gateway, "1", "bare")
+    copy_version(gateway, "1", "bare")
     with pytest.raises(InputError, match="promote bare 1 --from toxicity/1"):
-        promote_copy("other", copied(gateway, "1", "other", "bare").version, "bare/1", gateway)
-    assert champion_of_prod(gateway) is None
+        promote_copy(
+            "other", copy_version(gateway, "1", "other", "bare").version, "bare/1", gateway
+        )
+    assert find_prod_champion(gateway) is None
     del source
 
 
 def test_a_source_that_was_rolled_back_is_refused(gateway, store, copy, promoted):
     promoted()
-    copied(gateway, "2")
+    copy_version(gateway, "2")
     by_hand.roll_back(MODEL, "worse at night", gateway)
     with pytest.raises(InputError, match=r"rolled back from models:/toxicity/2 \(worse at night\)"):
         promote_copy(PROD, "2", f"{MODEL}/2", gateway)
-    assert champion_of_prod(gateway) is None
+    assert find_prod_champion(gateway) is None
     # What was promoted before stays: `verify` reports the rollback of its source.
     promote_copy(PROD, "1", f"{MODEL}/1", gateway)
-    assert broken(gateway, store) == []
+    assert list_failures(gateway, store) == []
     del copy
 
 
@@ -225,10 +234,10 @@ def test_a_rejected_source_is_refused_and_its_promoted_copy_does_not_verify(
     promote_copy(PROD, None, f"{MODEL}/1", gateway)
     promoted()
     by_hand.reject_version(MODEL, "1", "flags names", "Bo", gateway)
-    [sentence] = broken(gateway, store)
+    [sentence] = list_failures(gateway, store)
     assert "models:/toxicity/1 did not pass by entry 3 of toxicity-promotions" in sentence
     with pytest.raises(InputError, match="entry 3 of the ledger recorded that it did not"):
-        promote_copy(PROD, copied(gateway, "1").version, f"{MODEL}/1", gateway)
+        promote_copy(PROD, copy_version(gateway, "1").version, f"{MODEL}/1", gateway)
     del copy
 
 
@@ -236,20 +245,22 @@ def test_a_rejected_source_is_refused_and_its_promoted_copy_does_not_verify(
 def test_a_removed_rejection_is_found_under_the_sources_name(gateway, store, key, promoted):
     del key
     promoted()
-    copied(gateway)
+    copy_version(gateway)
     promote_copy(PROD, None, f"{MODEL}/1", gateway)
     promoted()
     by_hand.reject_version(MODEL, "1", "flags names", "Bo", gateway)
-    assert broken(gateway, store) != []
+    assert list_failures(gateway, store) != []
     gateway.client.delete_model_version(f"{MODEL}-promotions", "3")
-    assert any("this machine saw before" in one for one in broken(gateway, store, MODEL))
+    assert any(
+        "this machine saw before" in sentence for sentence in list_failures(gateway, store, MODEL)
+    )
     with pytest.raises(InputError, match="this machine saw before"):
-        promote_copy(PROD, copied(gateway).version, f"{MODEL}/1", gateway)
-    assert broken(gateway, store) == []  # as the table of attacks says
+        promote_copy(PROD, copy_version(gateway).version, f"{MODEL}/1", gateway)
+    assert list_failures(gateway, store) == []  # as the table of attacks says
 
 
 def test_a_source_rejected_while_its_copy_waits_is_refused(gateway, source, copy, monkeypatch):
-    """Nothing locks the ledger of the source: it is read again when the turn has come."""
+    """The source's ledger is not locked, so it is read again when the turn comes."""
     turn = champion.take_turn
 
     def reject_then(ledger, queued):
@@ -263,7 +274,7 @@ def test_a_source_rejected_while_its_copy_waits_is_refused(gateway, source, copy
     decision = promote_copy(PROD, None, f"{MODEL}/1", gateway)
     assert not decision.promoted
     assert "did not pass by entry 2" in decision.sentence
-    assert champion_of_prod(gateway) is None
+    assert find_prod_champion(gateway) is None
     del copy
 
 
@@ -276,12 +287,12 @@ def test_a_copy_rejected_under_its_own_name_is_refused(gateway, copy):
 
 def test_a_revoked_source_is_refused(gateway, key, promoted, monkeypatch, tmp_path):
     promoted()
-    copied(gateway)
+    copy_version(gateway)
     revoke(key, "2020-01-01T00:00:00+00:00")
     signing_key(monkeypatch, tmp_path / "new")
     with pytest.raises(InputError, match="revoked"):
         promote_copy(PROD, None, f"{MODEL}/1", gateway)
-    assert champion_of_prod(gateway) is None
+    assert find_prod_champion(gateway) is None
 
 
 def test_a_verdict_that_only_a_reset_accepts_is_refused(
@@ -290,7 +301,7 @@ def test_a_verdict_that_only_a_reset_accepts_is_refused(
     new = signing_key(monkeypatch, tmp_path / "secret")
     trust(monkeypatch, tmp_path / "trusted", evaluations=new)
     by_hand.reset(MODEL, "1", "signed from now on", gateway)
-    assert broken(gateway, store, MODEL) == []
+    assert list_failures(gateway, store, MODEL) == []
     with pytest.raises(InputError, match="must have a verdict that a trusted key signed"):
         promote_copy(PROD, None, f"{MODEL}/1", gateway)
     del source, copy
@@ -301,13 +312,16 @@ def test_signed_promotions_of_copies_verify_and_edited_ones_do_not(
 ):
     del key
     version = promoted()[0]
-    copied(gateway)
+    copy_version(gateway)
     promote_copy(PROD, None, f"{MODEL}/1", gateway)
-    assert broken(gateway, store) == []
+    assert list_failures(gateway, store) == []
     [made] = Ledger(gateway, PROD).entries()
     other = made.content.source.to_dict() | {"model": "models:/toy/1"}
     attacker(rewrite, gateway, made, source=other)
-    assert any("entry 1 of prod.toxicity-promotions is" in one for one in broken(gateway, store))
+    assert any(
+        "entry 1 of prod.toxicity-promotions is" in sentence
+        for sentence in list_failures(gateway, store)
+    )
     with pytest.raises(InputError, match="must be unchanged"):
         promote_copy(PROD, None, f"{MODEL}/1", gateway)
     del version
@@ -325,7 +339,7 @@ def test_an_edited_source_does_not_verify_without_keys(gateway, store, copy, fie
     promote_copy(PROD, None, f"{MODEL}/1", gateway)
     [made] = Ledger(gateway, PROD).entries()
     rewrite(gateway, made, source=made.content.source.to_dict() | {field: value})
-    assert any(found in one for one in broken(gateway, store))
+    assert any(found in sentence for sentence in list_failures(gateway, store))
     del copy
 
 
@@ -333,7 +347,9 @@ def test_an_entry_with_an_odd_source_is_not_an_entry(gateway, store, copy):
     promote_copy(PROD, None, f"{MODEL}/1", gateway)
     [made] = Ledger(gateway, PROD).entries()
     rewrite(gateway, made, source=made.content.source.to_dict() | {"model": "toxicity"})
-    assert any("must be an entry of the ledger" in one for one in broken(gateway, store))
+    assert any(
+        "must be an entry of the ledger" in sentence for sentence in list_failures(gateway, store)
+    )
     del copy
 
 
@@ -341,36 +357,36 @@ def test_a_source_deleted_afterwards_leaves_its_copy_champion(gateway, store, co
     promote_copy(PROD, None, f"{MODEL}/1", gateway)
     promoted()
     gateway.client.delete_model_version(MODEL, "1")
-    assert broken(gateway, store) == []
+    assert list_failures(gateway, store) == []
     gateway.client.delete_registered_model(f"{MODEL}-promotions")
     gateway.client.delete_registered_model(MODEL)
-    assert broken(gateway, store) == []
+    assert list_failures(gateway, store) == []
     with pytest.raises(InputError, match="`--from` must be NAME/VERSION of this registry"):
         promote_copy(PROD, None, f"{MODEL}/1", gateway)
     del copy
 
 
 def test_a_copy_of_a_copy_is_promoted_name_by_name(gateway, store, source, copy):
-    last = copied(gateway, "1", "live.toxicity", PROD)
+    last = copy_version(gateway, "1", "live.toxicity", PROD)
     with pytest.raises(InputError, match=f"promote {PROD} 1 --from {MODEL}/1"):
         promote_copy("live.toxicity", None, f"{PROD}/1", gateway)
     promote_copy(PROD, None, f"{MODEL}/1", gateway)
     assert promote_copy("live.toxicity", None, f"{PROD}/1", gateway).promoted
-    assert broken(gateway, store, "live.toxicity") == []
+    assert list_failures(gateway, store, "live.toxicity") == []
     [listed] = by_hand.history("live.toxicity", gateway)
     assert (listed.source.model, listed.source.judged) == (copy.uri, source.uri)
-    assert last.version == champion_of_prod(gateway, "live.toxicity")
+    assert last.version == find_prod_champion(gateway, "live.toxicity")
 
 
 def test_a_rejection_at_each_name_reaches_the_last_copy(gateway, store, copy, promoted):
-    copied(gateway, "1", "live.toxicity", PROD)
+    copy_version(gateway, "1", "live.toxicity", PROD)
     promote_copy(PROD, None, f"{MODEL}/1", gateway)
     promote_copy("live.toxicity", None, f"{PROD}/1", gateway)
     promoted()
-    copied(gateway, "2")
+    copy_version(gateway, "2")
     promote_copy(PROD, None, f"{MODEL}/2", gateway)
     by_hand.reject_version(PROD, "1", "late", "Bo", gateway)
-    [sentence] = broken(gateway, store, "live.toxicity")
+    [sentence] = list_failures(gateway, store, "live.toxicity")
     assert f"{copy.uri} did not pass by entry 3" in sentence
 
 
@@ -380,7 +396,7 @@ def test_another_policy_than_the_registered_one_is_refused(gateway, copy, tmp_pa
     register_policy(str(tmp_path / "strict.yaml"), PROD, gateway)
     with pytest.raises(InputError, match="may move champion: policy strict"):
         promote_copy(PROD, None, f"{MODEL}/1", gateway)
-    assert champion_of_prod(gateway) is None
+    assert find_prod_champion(gateway) is None
     del copy
 
 
@@ -389,7 +405,7 @@ def test_the_registered_policy_is_accepted(gateway, store, copy, tmp_path):
     policy, _ = register_policy(str(tmp_path / "p.yaml"), PROD, gateway)
     assert policy.digest == Policy.model_validate(POLICY.model_dump(mode="json")).digest
     assert promote_copy(PROD, None, f"{MODEL}/1", gateway).promoted
-    assert broken(gateway, store) == []
+    assert list_failures(gateway, store) == []
     del copy
 
 
@@ -397,17 +413,17 @@ def test_a_manual_policy_needs_a_name_and_a_reason(gateway, store, tmp_path):
     manual = POLICY.model_copy(update={"promote": "manual"})
     version, verdict, _ = judged_version(gateway, store, tmp_path / "v0", policy=manual)
     promote_one([verdict], version, gateway, rule="manual")
-    copied(gateway)
+    copy_version(gateway)
     for by, reason in ((None, "good"), ("Ann", None)):
         with pytest.raises(InputError, match="`--by` and `--reason` must be given"):
             promote_copy(PROD, None, f"{MODEL}/1", gateway, by=by, reason=reason)
     assert promote_copy(PROD, None, f"{MODEL}/1", gateway, by="Ann", reason="good").promoted
-    assert broken(gateway, store) == []
+    assert list_failures(gateway, store) == []
 
 
 def test_of_two_promotions_at_once_one_makes_the_champion(gateway, store, copy, promoted):
     promoted()
-    second = copied(gateway, "2")
+    second = copy_version(gateway, "2")
     found = []
 
     def move(number):
@@ -421,12 +437,12 @@ def test_of_two_promotions_at_once_one_makes_the_champion(gateway, store, copy, 
         thread.start()
     for thread in threads:
         thread.join()
-    done = [one for one in by_hand.history(PROD, gateway) if one.state == "done"]
+    done = [item for item in by_hand.history(PROD, gateway) if item.state == "done"]
     assert len(found) == 2
     assert len(done) == sum(getattr(one, "promoted", False) for one in found)
-    assert champion_of_prod(gateway) == done[0].version
+    assert find_prod_champion(gateway) == done[0].version
     assert done[0].version in {copy.version, second.version}
-    assert broken(gateway, store) == []
+    assert list_failures(gateway, store) == []
 
 
 def test_a_killed_promotion_of_a_copy_is_completed(gateway, store, copy, monkeypatch):
@@ -442,19 +458,19 @@ def test_a_killed_promotion_of_a_copy_is_completed(gateway, store, copy, monkeyp
         with pytest.raises(KilledError):
             promote_copy(PROD, None, f"{MODEL}/1", gateway)
     [left] = Ledger(gateway, PROD).entries()
-    assert (left.state, champion_of_prod(gateway)) == ("open", copy.version)
-    assert broken(gateway, store) == []
+    assert (left.state, find_prod_champion(gateway)) == ("open", copy.version)
+    assert list_failures(gateway, store) == []
     [healed] = champion.heal(Ledger(gateway, PROD))
     assert healed.number == left.number
-    assert [one.state for one in Ledger(gateway, PROD).entries()] == ["done"]
-    assert broken(gateway, store) == []
+    assert [item.state for item in Ledger(gateway, PROD).entries()] == ["done"]
+    assert list_failures(gateway, store) == []
 
 
 def test_a_copy_judged_under_its_own_name_needs_no_source(gateway, store, copy, tmp_path):
     scores = EvidenceFile(tmp_path / "v0/judged" / FILE).column("score/candidate")
     verdict = judge_version(gateway, store, tmp_path / "own", copy, scores)
     assert promote_one([verdict], gateway.resolve(copy.uri), gateway, model=PROD).promoted
-    assert broken(gateway, store) == []
+    assert list_failures(gateway, store) == []
     [listed] = by_hand.history(PROD, gateway)
     assert listed.source is None
 
@@ -477,7 +493,7 @@ def test_a_copy_judged_under_its_own_name_needs_no_source(gateway, store, copy, 
 def test_a_source_that_is_no_version_of_another_model_is_refused(gateway, copy, named, told):
     with pytest.raises(InputError, match=told):
         promote_copy(PROD, None, named, gateway)
-    assert champion_of_prod(gateway) is None
+    assert find_prod_champion(gateway) is None
     del copy
 
 
@@ -508,12 +524,12 @@ def test_the_command_promotes_a_copy_and_refuses_other_combinations(store, copy)
 
 @pytest.mark.parametrize("name", ["a b", "x; rm -rf ~", "$(id)", 'quo"te', "-rf", "\x1b[2J"])
 def test_hostile_names_are_quoted_and_escaped(gateway, store, source, name):
-    copied(gateway, "1", name)
-    [sentence] = broken(gateway, store, name, "1")
+    copy_version(gateway, "1", name)
+    [sentence] = list_failures(gateway, store, name, "1")
     assert "\x1b" not in sentence
     assert promote_copy(name, None, f"{MODEL}/1", gateway).promoted
-    assert broken(gateway, store, name) == []
-    copied(gateway, "1", PROD, name)
+    assert list_failures(gateway, store, name) == []
+    copy_version(gateway, "1", PROD, name)
     assert promote_copy(PROD, None, f"{name}/1", gateway).promoted
-    assert broken(gateway, store) == []
+    assert list_failures(gateway, store) == []
     del source

@@ -1,4 +1,4 @@
-"""Whatever somebody writes into an entry, a tag or a file: `verify` ends, with a finding."""
+"""Crafted entries, tags and files: `verify` ends with a finding."""
 
 import json
 import os
@@ -25,7 +25,7 @@ from biasgate.tasks.promoting.verify import require_champion, verify
 ESCAPES = "\x1b[2K\rholds\u202e\n\ud800"
 
 
-def one_champion(gateway, store, folder):
+def make_champion(gateway, store, folder):
     frozen_set(store)
     version, verdict, _ = judged_version(gateway, store, folder / "first")
     assert promote_one([verdict], version, gateway).promoted
@@ -34,15 +34,15 @@ def one_champion(gateway, store, folder):
 @pytest.fixture(scope="module")
 def empty(tmp_path_factory):
     """A store with one champion."""
-    return Template(one_champion, tmp_path_factory)
+    return Template(make_champion, tmp_path_factory)
 
 
-def findings(gateway, store):
-    return [one for one in verify(MODEL, None, gateway, store) if not one.holds]
+def list_failures(gateway, store):
+    return [finding for finding in verify(MODEL, None, gateway, store) if not finding.holds]
 
 
-def told(store, *, code=3):
-    """What the command prints; nothing in it may be obeyed by a terminal."""
+def run_verify(store, *, code=3):
+    """Return the output of `verify`, which must not have control characters."""
     found = CliRunner().invoke(app, ["verify", MODEL, "--store", str(store)])
     assert found.exit_code == code, found.output
     assert isinstance(found.exception, SystemExit | None)
@@ -54,10 +54,10 @@ def told(store, *, code=3):
 def edit_entry(gateway, change):
     content = json.loads(gateway.client.get_model_version(LEDGER, "1").tags[TAG])
     change(content["payload"])
-    put(gateway, json.dumps(content))
+    put_tag(gateway, json.dumps(content))
 
 
-def put(gateway, tag):
+def put_tag(gateway, tag):
     gateway.client.set_model_version_tag(LEDGER, "1", TAG, tag)
 
 
@@ -96,7 +96,7 @@ def put(gateway, tag):
 )
 def test_an_entry_that_says_something_impossible_is_a_finding_that_names_it(gateway, store, change):
     edit_entry(gateway, lambda payload: payload.update(change))
-    assert f"ignored: version 1 of {LEDGER}" in told(store)
+    assert f"ignored: version 1 of {LEDGER}" in run_verify(store)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_an_entry_that_says_something_impossible_is_a_finding_that_names_it(gate
 )
 def test_an_entry_that_lacks_a_key_is_a_finding_that_names_both(gateway, store, key):
     edit_entry(gateway, lambda payload: payload.pop(key))
-    said = " ".join(told(store).split())
+    said = " ".join(run_verify(store).split())
     assert f"ignored: version 1 of {LEDGER} must" in said
     assert key in said
 
@@ -122,22 +122,22 @@ def test_an_entry_that_lacks_a_key_is_a_finding_that_names_both(gateway, store, 
     ],
 )
 def test_a_tag_that_is_no_entry_is_a_finding(gateway, store, tag):
-    put(gateway, tag)
-    assert "DOES NOT HOLD  ledger" in told(store)
+    put_tag(gateway, tag)
+    assert "DOES NOT HOLD  ledger" in run_verify(store)
 
 
 @pytest.mark.parametrize("signatures", [[{"sig": "?"}], [{"sig": ""}] * 21])
 def test_signatures_that_are_none_or_too_many_are_a_finding(gateway, store, signatures):
     content = json.loads(gateway.client.get_model_version(LEDGER, "1").tags[TAG])
-    put(gateway, json.dumps({**content, "signatures": signatures}))
-    assert "DOES NOT HOLD  ledger" in told(store)
+    put_tag(gateway, json.dumps({**content, "signatures": signatures}))
+    assert "DOES NOT HOLD  ledger" in run_verify(store)
 
 
 @pytest.mark.mlflow
 def test_control_characters_of_an_entry_do_not_reach_the_terminal(gateway, store):
     plain = {"reason": ESCAPES.replace("\ud800", ""), "note": "\x9b2J", "model": "a\x1b[1mb"}
     edit_entry(gateway, lambda payload: payload.update(plain))
-    assert "written as entry 1 of a\\x1b[1mb, and copied" in told(store)
+    assert "written as entry 1 of a\\x1b[1mb, and copied" in run_verify(store)
     shown = CliRunner().invoke(app, ["history", MODEL, "--store", str(store)])
     assert shown.exit_code == 0
     assert "\\x1b[2K\\rholds\\u202e\\n" in shown.output.replace("\n   ", "")
@@ -150,25 +150,25 @@ def test_control_characters_of_an_entry_do_not_reach_the_terminal(gateway, store
 @pytest.mark.parametrize("value", ["9" * 5000 + " x", "1", "x y", "\x1b[2K 0", "\u0661 0"])
 def test_a_tag_that_names_no_entry_is_a_finding(gateway, store, value):
     gateway.client.set_model_version_tag(MODEL, "1", "biasgate.other.ledger", value)
-    assert "DOES NOT HOLD  ledger" in told(store)
+    assert "DOES NOT HOLD  ledger" in run_verify(store)
 
 
 def test_a_tag_that_has_the_digest_of_an_entry_and_not_its_number_names_none(gateway, store):
     digest = Ledger(gateway, MODEL).chain.head.digest
     gateway.client.set_model_version_tag(MODEL, "1", "biasgate.other.ledger", f"first {digest}")
-    said = " ".join(told(store).split())
+    said = " ".join(run_verify(store).split())
     assert f"entry 'first {digest[:34]}', which a verdict on version 1 names" in said
 
 
 @pytest.mark.parametrize("name", ["run_id", "verdict", "set_digest", "policy"])
 def test_control_characters_of_tags_do_not_reach_the_terminal(gateway, store, name):
     gateway.client.set_model_version_tag(MODEL, "1", f"biasgate.comments.{name}", "\x1b[2K\rx")
-    told(store)
+    run_verify(store)
 
 
 def test_control_characters_of_a_sets_name_do_not_reach_the_terminal(gateway, store):
     gateway.client.set_model_version_tag(MODEL, "1", "biasgate.required_sets", "\x1b[2K,a\rb")
-    assert "\\x1b[2K" in told(store)
+    assert "\\x1b[2K" in run_verify(store)
 
 
 # ------------------------------------------------------------------ files
@@ -192,7 +192,7 @@ def test_a_file_of_the_run_that_is_something_else_is_a_finding(gateway, store, f
         path.symlink_to(store / "kept")
     else:
         path.write_text("" if make == "empty" else "[" * 5000 + "]" * 5000, "utf-8")
-    told(store)
+    run_verify(store)
 
 
 @pytest.mark.parametrize("file", FILES[:3])
@@ -200,7 +200,7 @@ def test_a_file_of_the_run_that_is_something_else_is_a_finding(gateway, store, f
 def test_a_document_of_another_form_is_a_finding(gateway, store, file, content):
     path = artifact(gateway, gateway.alias(MODEL, "champion"), file)
     path.write_text(json.dumps(content), "utf-8")
-    told(store)
+    run_verify(store)
 
 
 @pytest.mark.parametrize(
@@ -220,14 +220,16 @@ def test_a_document_of_another_form_is_a_finding(gateway, store, file, content):
 def test_a_verdict_that_says_something_impossible_is_a_finding(gateway, store, change):
     path = artifact(gateway, gateway.alias(MODEL, "champion"), "verdict.json")
     edit_json(path, lambda verdict: verdict.update(change))
-    told(store)
+    run_verify(store)
 
 
 def test_very_many_required_sets_are_not_all_looked_up(gateway, store):
     path = artifact(gateway, gateway.alias(MODEL, "champion"), "verdict.json")
     many = [f"set {number}" for number in range(20_000)]
     edit_json(path, lambda verdict: verdict.update(required_sets=many))
-    assert any("at most 1,000 sets" in one.sentence for one in findings(gateway, store))
+    assert any(
+        "at most 1,000 sets" in finding.sentence for finding in list_failures(gateway, store)
+    )
 
 
 # ------------------------------------------------------------------ frozen rows
@@ -236,7 +238,7 @@ def test_very_many_required_sets_are_not_all_looked_up(gateway, store):
 @pytest.mark.parametrize("content", ["", "[]", '{"digest": []}', "[" * 5000])
 def test_a_garbled_record_of_the_set_is_a_finding(store, content):
     (set_folder(store) / "record.json").write_text(content, "utf-8")
-    assert "DOES NOT HOLD  dataset" in told(store)
+    assert "DOES NOT HOLD  dataset" in run_verify(store)
 
 
 @pytest.mark.parametrize("file", ["record.json", "rows.parquet"])
@@ -244,6 +246,6 @@ def test_a_pipe_in_the_place_of_the_frozen_set_is_a_finding(gateway, store, file
     path = set_folder(store) / file
     path.unlink()
     os.mkfifo(path)
-    assert [one.what for one in findings(gateway, store)] == ["dataset"]
+    assert [finding.what for finding in list_failures(gateway, store)] == ["dataset"]
     with pytest.raises(ValueError, match="dataset: the rows of comments"):
         require_champion(MODEL, gateway, store)

@@ -1,4 +1,4 @@
-"""Candidates that are found in the registry, and the champion that is measured beside them."""
+"""Candidates that are found in the registry, and the champion measured with them."""
 
 import numpy as np
 import pandas as pd

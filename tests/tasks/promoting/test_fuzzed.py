@@ -1,4 +1,4 @@
-"""Any JSON value in any field of any document that `verify` reads: it ends with a finding."""
+"""Any JSON value in any field of a document: `verify` ends with a finding."""
 
 import base64
 import json
@@ -57,27 +57,27 @@ VALUES = st.sampled_from(NASTY) | st.recursive(
 )
 
 
-def places(content, above=()) -> Iterator[tuple]:
-    """The way to every value of a document; of a list only to the first two and the last."""
+def list_places(content, above=()) -> Iterator[tuple]:
+    """Yield the paths to all values of a document; of lists only the first two and the last."""
     yield above
     known = content.items() if isinstance(content, dict) else ()
     if isinstance(content, list):
         at_ends = [0, 1, len(content) - 1]
         known = [(at, one) for at, one in enumerate(content) if at in at_ends]
     for key, value in known:
-        yield from places(value, (*above, key))
+        yield from list_places(value, (*above, key))
 
 
-def replaced(content, place, value):
+def replace_value(content, place, value):
     if not place:
         return value
     copy = dict(content) if isinstance(content, dict) else list(content)
-    copy[place[0]] = replaced(content[place[0]], place[1:], value)
+    copy[place[0]] = replace_value(content[place[0]], place[1:], value)
     return copy
 
 
 class World:
-    """A store in memory with one signed champion, one document of which is changed at a time."""
+    """A store in memory with a signed champion, whose documents are changed in turn."""
 
     def __init__(self, folder, patch):
         patch.delenv("MLFLOW_TRACKING_URI", raising=False)
@@ -97,11 +97,13 @@ class World:
         self.documents["statement"] = json.loads(base64.b64decode(envelope["payload"]))
         self.documents["tags"] = dict(self.gateway.resolve(version.uri).tags)
         self.all = [
-            (name, place) for name, content in self.documents.items() for place in places(content)
+            (name, place)
+            for name, content in self.documents.items()
+            for place in list_places(content)
         ]
 
     def write(self, name, content):
-        """Store a document as somebody who can write everywhere does."""
+        """Store a document like an attacker with write access everywhere."""
         if name == "tags":
             for key, value in content.items() if isinstance(content, dict) else ():
                 text = value if isinstance(value, str) else json.dumps(value)
@@ -117,7 +119,7 @@ class World:
             self._store(name, json.dumps(content))
 
     def restore(self, name):
-        """Write the document as it was, to the byte."""
+        """Restore the exact bytes of a document."""
         if name == "tags":
             self.write(name, self.documents[name])
             for key in self.gateway.client.get_model_version(MODEL, "1").tags:
@@ -140,7 +142,7 @@ def world(tmp_path_factory):
         yield World(tmp_path_factory.mktemp("world"), patch)
 
 
-def run(world):
+def run_verify(world):
     found = CliRunner().invoke(app, ["verify", MODEL, "--store", str(world.store)])
     assert isinstance(found.exception, SystemExit | None), found.exception
     assert found.exit_code in {0, 3}, found.output
@@ -149,32 +151,32 @@ def run(world):
     return found.exit_code
 
 
-def check(world, data):
+def check_value(world, data):
     name, place = data.draw(st.sampled_from(world.all), "document and place")
     value = data.draw(VALUES, "value")
-    content = replaced(world.documents[name], place, value)
+    content = replace_value(world.documents[name], place, value)
     same = json.dumps(content) == json.dumps(world.documents[name])
     world.write(name, content)
     try:
-        code = run(world)
+        code = run_verify(world)
     finally:
         world.restore(name)
-    assert run(world) == 0
+    assert run_verify(world) == 0
     if name in {"verdict.json", "statement"} and not same:
         assert code == 3
 
 
 def test_the_untouched_documents_hold(world):
-    assert run(world) == 0
+    assert run_verify(world) == 0
     assert len(world.all) > 300
 
 
 def test_a_number_with_neither_value_nor_reason_is_a_finding(world):
     report = world.documents["report.json"]
     at = report["bias"]["numbers"].index(cell(report["bias"], "bpsn_auc", "gay"))
-    world.write("report.json", replaced(report, ("bias", "numbers", at, "value"), None))
+    world.write("report.json", replace_value(report, ("bias", "numbers", at, "value"), None))
     try:
-        assert run(world) == 3
+        assert run_verify(world) == 3
     finally:
         world.restore("report.json")
 
@@ -182,11 +184,11 @@ def test_a_number_with_neither_value_nor_reason_is_a_finding(world):
 @settings(suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_any_value_in_any_field_ends_in_a_finding_or_holds(world, data):
-    check(world, data)
+    check_value(world, data)
 
 
 @pytest.mark.slow
 @settings(max_examples=150, derandomize=False, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_values_drawn_anew_end_in_a_finding_or_hold(world, data):
-    check(world, data)
+    check_value(world, data)

@@ -1,4 +1,4 @@
-"""With `promote: manual` a version that passed waits for a person, who approves or rejects it."""
+"""With `promote: manual`, a passed version waits until a person approves or rejects it."""
 
 import threading
 from dataclasses import replace
@@ -17,14 +17,14 @@ from biasgate.tasks.promoting.verify import verify
 MANUAL = POLICY.model_copy(update={"promote": "manual"})
 
 
-def alias(gateway, name):
+def find_alias(gateway, name):
     found = gateway.alias(MODEL, name)
     return None if found is None else found.version
 
 
 @pytest.fixture
 def proposed(gateway, store, tmp_path):
-    """A version that passed, and is proposed."""
+    """A passed version that is proposed."""
     version, verdict, _ = judged_version(gateway, store, tmp_path / "v0", policy=MANUAL)
     decision = promote_one([verdict], version, gateway, rule="manual")
     return version, verdict, decision
@@ -37,7 +37,7 @@ def test_a_pass_makes_a_version_challenger_and_not_champion(gateway, proposed):
         f"{version.uri} passed and is challenger: approve it with `biasgate promote {MODEL} 1 "
         "--by NAME --reason TEXT`, or reject it with `--reject`."
     )
-    assert (alias(gateway, "challenger"), alias(gateway, "champion")) == ("1", None)
+    assert (find_alias(gateway, "challenger"), find_alias(gateway, "champion")) == ("1", None)
 
 
 def test_an_approval_names_who_decided_and_why(gateway, store, proposed, capsys):
@@ -47,7 +47,7 @@ def test_an_approval_names_who_decided_and_why(gateway, store, proposed, capsys)
             by_hand.promote_version(MODEL, "1", reason, gateway, by)
     done = by_hand.promote_version(MODEL, "1", "reads well", gateway, "Ann")
     assert done.promoted
-    assert (alias(gateway, "challenger"), alias(gateway, "champion")) == (None, "1")
+    assert (find_alias(gateway, "challenger"), find_alias(gateway, "champion")) == (None, "1")
     [entry] = by_hand.history(MODEL, gateway)
     assert (entry.action, entry.by) == ("promotion", "Ann")
     assert entry.reason.startswith("reads well")
@@ -59,14 +59,14 @@ def test_an_approval_names_who_decided_and_why(gateway, store, proposed, capsys)
 def test_a_rejected_version_is_not_proposed_again(gateway, store, proposed, tmp_path, capsys):
     version, *_ = proposed
     by_hand.reject_version(MODEL, "1", "flags slurs of one town", "Bo", gateway)
-    assert alias(gateway, "challenger") is None
+    assert find_alias(gateway, "challenger") is None
     with pytest.raises(InputError, match="entry 1 of the ledger"):
         by_hand.promote_version(MODEL, "1", "all the same", gateway, "Ann")
     scores = EvidenceFile(tmp_path / "v0/judged" / FILE).column("score/candidate")
     again = judge_against_now(gateway, store, tmp_path / "again", version, scores)
     decision = promote_one([again], version, gateway, rule="manual")
     assert "version 1 was rejected by a person" in decision.sentence
-    assert alias(gateway, "challenger") is None
+    assert find_alias(gateway, "challenger") is None
     print_history(MODEL, by_hand.history(MODEL, gateway), everything=False)
     told = capsys.readouterr().out
     assert "rejection: version 1" in told
@@ -81,11 +81,11 @@ def test_the_best_of_several_is_proposed_and_a_later_failure_withdraws_it(
     both = [JudgedCandidate("a", [passed], first), JudgedCandidate("b", [better[1]], better[0])]
     manual = SuccessionRule("manual", allow_first=True)
     told = [one.sentence for one in promote_candidates(both, MODEL, gateway, manual)]
-    assert alias(gateway, "challenger") == "2"
+    assert find_alias(gateway, "challenger") == "2"
     assert "passed, but" in told[0]
     failed = [JudgedCandidate("b", [replace(better[1], outcome="fail")], better[0])]
     promote_candidates(failed, MODEL, gateway, manual)
-    assert alias(gateway, "challenger") is None
+    assert find_alias(gateway, "challenger") is None
 
 
 def test_a_yardstick_is_judged_and_never_promoted(gateway, store, tmp_path):
@@ -95,7 +95,7 @@ def test_a_yardstick_is_judged_and_never_promoted(gateway, store, tmp_path):
         judged, MODEL, gateway, SuccessionRule("newer", allow_first=True)
     )
     assert decision.sentence.endswith("the evaluation file has `promote: false` for it.")
-    assert (decision.outcome, alias(gateway, "champion")) == ("pass", None)
+    assert (decision.outcome, find_alias(gateway, "champion")) == ("pass", None)
 
 
 def test_the_champion_cannot_be_rejected(gateway, proposed):
@@ -123,6 +123,6 @@ def test_of_two_approvals_at_once_one_makes_the_champion(gateway, store, propose
         thread.join()
     promoted = [one for one in found if getattr(one, "promoted", False)]
     assert len(promoted) == 1
-    done = [one for one in by_hand.history(MODEL, gateway) if one.state == "done"]
+    done = [item for item in by_hand.history(MODEL, gateway) if item.state == "done"]
     assert [one.by for one in done if one.action == "promotion"] in (["Ann"], ["Bo"])
-    assert alias(gateway, "champion") == done[0].version
+    assert find_alias(gateway, "champion") == done[0].version

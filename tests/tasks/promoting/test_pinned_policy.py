@@ -1,4 +1,4 @@
-"""A policy that is registered before the result: no other one moves `champion`."""
+"""Registered policies: only they move `champion`."""
 
 import pytest
 import yaml
@@ -176,10 +176,10 @@ def test_the_command_registers_an_included_policy_for_a_model_to_come(tmp_path, 
 )
 def test_an_evaluation_file_that_could_not_promote_is_refused(tmp_path, changes, words):
     with pytest.raises(InputError, match=words):
-        read_evaluation(evaluation_file(tmp_path, **changes))
+        read_evaluation(write_evaluation_file(tmp_path, **changes))
 
 
-def evaluation_file(folder, **changes):
+def write_evaluation_file(folder, **changes):
     """Write a file with one set and one file of scores."""
     rows = [f"{one},{one % 2},{one % 3 % 2}" for one in range(40)]
     (folder / "rows.csv").write_text("\n".join(["id,label,gay", *rows]), "utf-8")

@@ -14,8 +14,8 @@ from biasgate.tasks.promoting.decisions import promote_candidates
 from biasgate.tasks.promoting.succession import JudgedCandidate, SuccessionRule
 
 
-def verdict(outcome="pass", champion=None, *, report_only=False, value=0.9, change=0.01):
-    """A verdict of a comparison with one version, or with none; a change is known to .005."""
+def make_verdict(outcome="pass", champion=None, *, report_only=False, value=0.9, change=0.01):
+    """Return a verdict, with or without a compared champion; margin of a change: 0.005."""
     compared = None if champion is None else {"model": champion.uri}
     objective = {"metric": "final_score", "confidence": 0.95, "value": value}
     if champion is not None:
@@ -37,7 +37,7 @@ def verdict(outcome="pass", champion=None, *, report_only=False, value=0.9, chan
 
 @pytest.fixture(autouse=True)
 def _champions_without_files(monkeypatch):
-    """The champions here have no verdict of their own to compare files with."""
+    """Skip the comparison of files: these champions lack own verdicts."""
     monkeypatch.setattr(decisions, "check_champion_files", lambda *_: [])
 
 
@@ -51,7 +51,7 @@ def gateway(tmp_path_factory):
 
 @pytest.fixture
 def versions(gateway, request, tmp_path):
-    """Two versions of a model of the test's own."""
+    """Two versions of a model that no other test uses."""
     (tmp_path / "file").write_text("x")
     experiment = gateway.experiment("test")
     name = f"model-{request.node.name}"[:60].replace("/", "-").replace(":", "-")
@@ -76,26 +76,26 @@ def champion(gateway, version):
 @pytest.mark.parametrize("outcome", ["fail", "insufficient", "error"])
 def test_the_alias_stays_on_anything_but_a_pass(gateway, versions, outcome):
     first, second = versions
-    move(gateway, [verdict()], first)
-    decision = move(gateway, [verdict(champion=first), verdict(outcome, first)], second)
+    move(gateway, [make_verdict()], first)
+    decision = move(gateway, [make_verdict(champion=first), make_verdict(outcome, first)], second)
     assert (decision.outcome, decision.promoted) == (outcome, False)
     assert champion(gateway, versions[0]) == "1"
 
 
 def test_where_there_is_no_champion_none_is_said_to_stay(gateway, versions):
     first, second = versions
-    blocked = move(gateway, [verdict("fail")], first)
+    blocked = move(gateway, [make_verdict("fail")], first)
     assert blocked.sentence == f"Not promoted: {first.name} has no champion yet."
-    move(gateway, [verdict()], first)
-    blocked = move(gateway, [verdict("fail", first)], second)
+    move(gateway, [make_verdict()], first)
+    blocked = move(gateway, [make_verdict("fail", first)], second)
     assert blocked.sentence == f"Not promoted: champion of {first.name} stays version 1."
 
 
 def test_what_did_not_pass_is_told_the_version_that_became_champion_beside_it(gateway, versions):
     first, second = versions
     judged = [
-        JudgedCandidate("a", [verdict()], first),
-        JudgedCandidate("b", [verdict("fail")], second),
+        JudgedCandidate("a", [make_verdict()], first),
+        JudgedCandidate("b", [make_verdict("fail")], second),
     ]
     _, blocked = promote_candidates(
         judged, first.name, gateway, SuccessionRule("newer", allow_first=True)
@@ -105,7 +105,10 @@ def test_what_did_not_pass_is_told_the_version_that_became_champion_beside_it(ga
 
 def test_of_two_that_could_be_the_first_champion_the_other_is_left_aside(gateway, versions):
     first, second = versions
-    judged = [JudgedCandidate("a", [verdict()], first), JudgedCandidate("b", [verdict()], second)]
+    judged = [
+        JudgedCandidate("a", [make_verdict()], first),
+        JudgedCandidate("b", [make_verdict()], second),
+    ]
     told = promote_candidates(
         judged, first.name, gateway, SuccessionRule("newer", allow_first=True)
     )
@@ -115,9 +118,9 @@ def test_of_two_that_could_be_the_first_champion_the_other_is_left_aside(gateway
 
 
 def test_a_pass_moves_the_alias_and_keeps_the_previous_champion(gateway, versions):
-    first = move(gateway, [verdict()], versions[0])
+    first = move(gateway, [make_verdict()], versions[0])
     assert "There was none before" in first.sentence
-    decision = move(gateway, [verdict(champion=versions[0])], versions[1])
+    decision = move(gateway, [make_verdict(champion=versions[0])], versions[1])
     assert decision.promoted
     assert (first.rule, decision.rule) == ("first", "newer")
     entries = Ledger(gateway, versions[0].name).entries()
@@ -129,15 +132,15 @@ def test_a_pass_moves_the_alias_and_keeps_the_previous_champion(gateway, version
 
 def test_the_same_verdict_applied_twice_does_nothing_the_second_time(gateway, versions):
     first, second = versions
-    move(gateway, [verdict()], first)
-    move(gateway, [verdict(champion=first)], second)
-    again = move(gateway, [verdict(champion=second)], second)
+    move(gateway, [make_verdict()], first)
+    move(gateway, [make_verdict(champion=first)], second)
+    again = move(gateway, [make_verdict(champion=second)], second)
     assert not again.promoted
     assert gateway.alias(versions[0].name, "previous_champion").version == "1"
 
 
 def test_the_first_champion_needs_an_explicit_permission(gateway, versions):
-    decision = move(gateway, [verdict()], versions[0], allow_first=False)
+    decision = move(gateway, [make_verdict()], versions[0], allow_first=False)
     assert (decision.outcome, decision.promoted) == ("insufficient", False)
     assert champion(gateway, versions[0]) is None
 
@@ -148,20 +151,24 @@ def test_no_verdict_on_a_required_set_is_not_a_pass(gateway, versions):
 
 
 def test_a_version_of_another_model_is_not_promoted(gateway, versions):
-    decision = move(gateway, [verdict()], versions[0], model="some_other_model")
+    decision = move(gateway, [make_verdict()], versions[0], model="some_other_model")
     assert not decision.promoted
     assert champion(gateway, versions[0]) is None
 
 
 def test_scores_without_a_version_are_judged_but_not_promoted(gateway):
-    decision = promote_one([verdict()], None, gateway)
+    decision = promote_one([make_verdict()], None, gateway)
     assert (decision.outcome, decision.promoted) == ("pass", False)
 
 
 def test_a_verdict_against_another_champion_moves_nothing(gateway, versions):
     first, second = versions
-    move(gateway, [verdict()], first)
-    for stale in ([verdict()], [verdict(champion=second)], [verdict(champion=first), verdict()]):
+    move(gateway, [make_verdict()], first)
+    for stale in (
+        [make_verdict()],
+        [make_verdict(champion=second)],
+        [make_verdict(champion=first), make_verdict()],
+    ):
         decision = move(gateway, stale, second)
         assert (decision.outcome, decision.champion_moved) == ("insufficient", True)
         assert "moved while" in decision.sentence
@@ -170,7 +177,7 @@ def test_a_verdict_against_another_champion_moves_nothing(gateway, versions):
 
 def test_a_policy_that_only_reports_neither_moves_nor_fails(gateway, versions):
     for outcome, word in (("pass", "passed"), ("fail", "blocked")):
-        decision = move(gateway, [verdict(outcome, report_only=True)], versions[0])
+        decision = move(gateway, [make_verdict(outcome, report_only=True)], versions[0])
         assert (decision.outcome, decision.promoted) == ("pass", False)
         assert f"The verdict is: {word}. The policy has `report_only: true`" in decision.sentence
     assert champion(gateway, versions[0]) is None
@@ -179,7 +186,7 @@ def test_a_policy_that_only_reports_neither_moves_nor_fails(gateway, versions):
 def test_an_alias_that_does_not_stick_is_a_crash(gateway, versions, monkeypatch):
     monkeypatch.setattr(Gateway, "set_alias", lambda *_: None)
     with pytest.raises(RuntimeError, match="must be version 1 now; it is not"):
-        move(gateway, [verdict()], versions[0])
+        move(gateway, [make_verdict()], versions[0])
 
 
 def test_a_run_is_found_by_its_key_and_not_made_twice(gateway):

@@ -1,4 +1,4 @@
-"""Several promoters at once, each in its own process."""
+"""Concurrent promoters in separate processes."""
 
 import multiprocessing
 import os
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory):
-    """Version 1 is champion; 2 and 3 have both passed against it."""
+    """Three versions: 1 is champion; 2 and 3 passed against it."""
     folder = tmp_path_factory.mktemp("judged")
     gateway = local(folder)
     frozen_set(folder)
@@ -48,7 +48,7 @@ def judged(tmp_path_factory):
     return folder, [verdict for _, verdict, _ in rivals]
 
 
-def promote_at(barrier, uri, number, verdict, results):
+def promote_version_at(barrier, uri, number, verdict, results):
     try:
         gateway = Gateway(uri)
         version = gateway.resolve(f"models:/{MODEL}/{number}")
@@ -73,7 +73,7 @@ def test_of_two_promoters_at_once_one_moves_the_alias_and_the_other_is_to_judge_
         uri = f"sqlite:///{database}"
         barrier, results = FORK.Barrier(2), FORK.Queue()
         racers = [
-            FORK.Process(target=promote_at, args=(barrier, uri, number, verdict, results))
+            FORK.Process(target=promote_version_at, args=(barrier, uri, number, verdict, results))
             for number, verdict in zip(("2", "3"), verdicts, strict=True)
         ]
         for racer in racers:
@@ -88,8 +88,8 @@ def test_of_two_promoters_at_once_one_moves_the_alias_and_the_other_is_to_judge_
         assert {winner, loser} == {"2", "3"}
         assert gateway.alias(MODEL, "champion").version == winner
         assert gateway.alias(MODEL, "previous_champion").version == "1"
-        assert "open" not in {one.state for one in Ledger(gateway, MODEL).entries()}
-        assert all(one.holds for one in verify(MODEL, None, gateway, folder))
+        assert "open" not in {item.state for item in Ledger(gateway, MODEL).entries()}
+        assert all(finding.holds for finding in verify(MODEL, None, gateway, folder))
         winners.append(winner)
     assert len(winners) == ROUNDS
 
@@ -99,13 +99,13 @@ def test_of_two_promoters_at_once_one_moves_the_alias_and_the_other_is_to_judge_
 
 @pytest.fixture
 def server(tmp_path):
-    """MLflow's server on a PostgreSQL of its own."""
+    """An MLflow server with its own PostgreSQL."""
     with mlflow_on_postgresql(tmp_path) as uri:
         yield uri
 
 
-def decide_one(uri, store, folder, number):
-    """What an evaluation does: judge against the champion of now, again while that moves."""
+def judge_and_decide(uri, store, folder, number):
+    """Judge against the current champion; repeat while the champion moves."""
     gateway = Gateway(uri)
     name = f"candidate-{number}"
     version = registered_version(gateway, folder, name)
@@ -123,7 +123,9 @@ def test_decisions_from_eight_processes_are_neither_lost_nor_doubled(server, tmp
     frozen_set(store)
     with ProcessPoolExecutor(WORKERS, mp_context=FORK) as workers:
         arguments = (server, store, tmp_path / "made")
-        futures = [workers.submit(decide_one, *arguments, number) for number in range(DECISIONS)]
+        futures = [
+            workers.submit(judge_and_decide, *arguments, number) for number in range(DECISIONS)
+        ]
         decided = [one.result() for one in futures]
     gateway = Gateway(server)
     good = {number for number, _, outcome, _ in decided if outcome == "pass"}

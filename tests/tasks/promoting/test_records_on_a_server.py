@@ -1,4 +1,4 @@
-"""Entries of the ledger that rest on no run, on an MLflow server, which checks more than a store.
+"""Entries of the ledger without a run, on an MLflow server.
 
 A server refuses sources of versions that a local store accepts.
 """

@@ -1,4 +1,4 @@
-"""Nights in MLflow: steps of a run for each model and set, read again with their intervals."""
+"""Nights in MLflow: steps of a run per model and set, read with their intervals."""
 
 import json
 

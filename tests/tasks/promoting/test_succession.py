@@ -1,4 +1,4 @@
-"""What replaces a champion: the policy's rule, and nightly runs without anything new."""
+"""Replacement of a champion: the policy's rule, and nightly runs without new versions."""
 
 from dataclasses import replace
 from types import MappingProxyType, SimpleNamespace
@@ -40,8 +40,8 @@ NOTHING = PromotionHistory(frozenset({1}), {})
 NOBODY = PromotionHistory(frozenset(), {})
 
 
-def judged(number, *changes, value=0.9, half=0.005, values=(), samples=MappingProxyType({})):
-    """A version that passed, with the change of its objective on each set, known to `half`.
+def make_judged(number, *changes, value=0.9, half=0.005, values=(), samples=MappingProxyType({})):
+    """Return a passed version with changes of its objective by set; margin: `half`.
 
     `values`: the objective on each set. Default: `value` on each. `samples`: rows of
     the sample by number of the set; the other sets were judged whole.
@@ -68,8 +68,8 @@ def judged(number, *changes, value=0.9, half=0.005, values=(), samples=MappingPr
 # ------------------------------------------------------------------ the rule
 
 
-def judged_on(*samples):
-    """The verdicts with which a champion was promoted, one per set."""
+def make_references(*samples):
+    """Return references to the verdicts behind a promotion, one per set."""
     return [
         VerdictReference(set=f"set {at}", run_id="r", digest="d", sample=sample)
         for at, sample in enumerate(samples)
@@ -96,19 +96,19 @@ def judged_on(*samples):
 def test_a_verdict_on_a_sample_replaces_no_champion_that_was_judged_on_more(
     samples, of_champion, words
 ):
-    past = PromotionHistory(frozenset({1}), {}, judged_on(*of_champion))
-    objection = NEWER.find_objection(judged(2, 0.01, 0.01, samples=samples), "1", past)
+    past = PromotionHistory(frozenset({1}), {}, make_references(*of_champion))
+    objection = NEWER.find_objection(make_judged(2, 0.01, 0.01, samples=samples), "1", past)
     assert objection is None if words is None else words in objection
 
 
 def test_a_first_look_replaces_no_champion_and_makes_a_first_one():
     look = SuccessionRule("newer", allow_first=True, is_first_look=True)
-    assert "for a first look" in look.find_objection(judged(2, 0.01), "1", NOTHING)
-    assert look.find_objection(judged(2, 0.01), None, NOBODY) is None
+    assert "for a first look" in look.find_objection(make_judged(2, 0.01), "1", NOTHING)
+    assert look.find_objection(make_judged(2, 0.01), None, NOBODY) is None
 
 
 def test_a_verdict_on_a_sample_makes_a_first_champion():
-    assert NEWER.find_objection(judged(1, samples={0: 5000}), None, NOBODY) is None
+    assert NEWER.find_objection(make_judged(1, samples={0: 5000}), None, NOBODY) is None
 
 
 @pytest.mark.parametrize(
@@ -132,48 +132,48 @@ def test_a_verdict_on_a_sample_makes_a_first_champion():
     ],
 )
 def test_a_later_version_replaces_the_champion_if_the_rule_allows(rule, changes, words):
-    objection = rule.find_objection(judged(2, *changes), "1", NOTHING)
+    objection = rule.find_objection(make_judged(2, *changes), "1", NOTHING)
     assert objection is None if words is None else words in objection
 
 
 def test_what_is_withheld_does_not_become_the_first_champion_either():
-    passed = [judged(2, 0.3)]
+    passed = [make_judged(2, 0.3)]
     assert WITHHELD.choose(passed, None, NOBODY) is None
     assert NEWER.choose(passed, None, NOBODY) == passed[0]
 
 
 def test_better_needs_bounds():
-    objection = BETTER.find_objection(judged(2, 0.3, half=None), "1", NOTHING)
+    objection = BETTER.find_objection(make_judged(2, 0.3, half=None), "1", NOTHING)
     assert "higher by 0.3000, without bounds" in objection
 
 
 @pytest.mark.parametrize("past", [{3}, {3, 5}])
 def test_newer_means_later_than_every_version_that_was_champion(past):
-    objection = NEWER.find_objection(judged(2), "3", PromotionHistory(frozenset(past), {}))
+    objection = NEWER.find_objection(make_judged(2), "3", PromotionHistory(frozenset(past), {}))
     assert f"version {max(past)}, a current or former champion, is newer" in objection
-    assert BETTER.find_objection(judged(2), "3", PromotionHistory(frozenset(past), {})) is None
+    assert BETTER.find_objection(make_judged(2), "3", PromotionHistory(frozenset(past), {})) is None
 
 
 @pytest.mark.parametrize("rule", [NEWER, BETTER])
 @pytest.mark.parametrize("champion", ["3", None])
 def test_what_was_replaced_or_left_aside_does_not_come_back(rule, champion):
     past = PromotionHistory(frozenset({2, 3}), {4: 3})
-    replaced = rule.find_objection(judged(2, 0.3), champion, past)
+    replaced = rule.find_objection(make_judged(2, 0.3), champion, past)
     assert replaced == "version 2 was champion before, and is not promoted automatically again"
-    aside = rule.find_objection(judged(4, 0.3), champion, past)
+    aside = rule.find_objection(make_judged(4, 0.3), champion, past)
     assert aside == "version 4 passed before, and version 3 was promoted instead"
 
 
 @pytest.mark.parametrize(
     ("passed", "best"),
     [
-        ([judged(2, value=0.91), judged(3, value=0.90)], 2),
-        ([judged(2, value=0.9), judged(3, value=0.9)], 3),
-        ([judged(2, value=0.9), judged(3, value=None)], 2),
-        ([judged(2, -0.2, value=0.95), judged(3, value=0.90)], 3),
+        ([make_judged(2, value=0.91), make_judged(3, value=0.90)], 2),
+        ([make_judged(2, value=0.9), make_judged(3, value=0.9)], 3),
+        ([make_judged(2, value=0.9), make_judged(3, value=None)], 2),
+        ([make_judged(2, -0.2, value=0.95), make_judged(3, value=0.90)], 3),
         # The mean over the sets, which is unknown where it is unknown on one of them.
-        ([judged(2, 0.01, 0.01), judged(3, 0.01, 0.01, values=(0.99, 0.80))], 2),
-        ([judged(2, 0.01, 0.01), judged(3, 0.01, 0.01, values=(0.99, None))], 2),
+        ([make_judged(2, 0.01, 0.01), make_judged(3, 0.01, 0.01, values=(0.99, 0.80))], 2),
+        ([make_judged(2, 0.01, 0.01), make_judged(3, 0.01, 0.01, values=(0.99, None))], 2),
     ],
 )
 def test_of_several_that_may_the_best_is_chosen(passed, best):
@@ -182,13 +182,16 @@ def test_of_several_that_may_the_best_is_chosen(passed, best):
 
 
 def test_why_a_version_is_preferred_to_another():
-    better, other = judged(3, value=0.95), judged(2, value=0.9)
+    better, other = make_judged(3, value=0.95), make_judged(2, value=0.9)
     assert (
         better.explain_preference(other)
         == "its final_score is 0.9500, against 0.9000 for version 2"
     )
-    assert judged(3).explain_preference(other) == "version 3 has the same final_score and is newer"
-    unknown = judged(2, value=None)
+    assert (
+        make_judged(3).explain_preference(other)
+        == "version 3 has the same final_score and is newer"
+    )
+    unknown = make_judged(2, value=None)
     assert better.explain_preference(unknown) == "final_score of version 2 is undefined"
 
 
@@ -202,7 +205,7 @@ def test_why_a_version_is_preferred_to_another():
     ],
 )
 def test_the_rule_by_which_a_version_replaces_the_champion_is_told(rule, champion, change, words):
-    assert rule.describe_rule(judged(2, change), champion).startswith(words)
+    assert rule.describe_rule(make_judged(2, change), champion).startswith(words)
 
 
 @pytest.mark.parametrize(
@@ -224,7 +227,7 @@ def test_what_limits_an_outcome_is_told_also_where_the_decision_is_not_of_the_ve
 
 
 def test_the_first_champion_is_the_best_where_the_policy_allows_one():
-    passed = [judged(1, value=0.91), judged(2, value=0.90)]
+    passed = [make_judged(1, value=0.91), make_judged(2, value=0.90)]
     nobody = PromotionHistory(frozenset(), {})
     assert BETTER.choose(passed, None, nobody).number == 1
     assert SuccessionRule("newer", allow_first=False).choose(passed, None, nobody) is None
@@ -233,7 +236,7 @@ def test_the_first_champion_is_the_best_where_the_policy_allows_one():
 
 def test_the_former_champion_is_not_said_to_be_champion_still():
     policy = {"report_only": False, "name": "p", "digest": "d"}
-    passed = [judged(2), judged(3, value=0.95)]
+    passed = [make_judged(2), make_judged(3, value=0.95)]
     for one in passed:
         for verdict in one.verdicts:
             verdict.update(partial({"outcome": "pass", "policy": policy, **NOTHING_SAID}))
@@ -255,13 +258,13 @@ def test_a_copy_of_the_champion_promotes_nothing_and_its_first_line_says_so(
         gateway, store, tmp_path / "again", copy, scores, (first, scores), copy_of=first
     )
     assert (same.outcome, word_of_verdict(verdict).text) == ("pass", "Passed for 0 of 1 identities")
-    [decided] = promote_candidates([JudgedCandidate("c", [same], copy)], MODEL, gateway, rule)
-    assert (decided.outcome, decided.promoted) == ("pass", False)
-    assert decided.sentence.endswith(
+    [decision] = promote_candidates([JudgedCandidate("c", [same], copy)], MODEL, gateway, rule)
+    assert (decision.outcome, decision.promoted) == ("pass", False)
+    assert decision.sentence.endswith(
         "stays version 1: it has the champion's own scores, since its "
         "files and options are the same."
     )
-    assert word_of(decided).text == "Passed as a copy of the champion: not promoted"
+    assert word_of(decision).text == "Passed as a copy of the champion: not promoted"
     with pytest.raises(InputError, match="must be another model than the champion: it has the"):
         promote_version(MODEL, copy.version, "please", gateway)
     assert gateway.alias(MODEL, "champion").version == "1"
@@ -272,8 +275,8 @@ def test_the_champion_itself_is_no_copy(gateway, store, tmp_path):
     assert promote_one([verdict], first, gateway).promoted
     again = judge_version(gateway, store, tmp_path / "again", first, scores, (first, scores))
     assert word_of_verdict(again).text == "Passed for 0 of 1 identities"
-    [decided] = promote_candidates([JudgedCandidate("c", [again], first)], MODEL, gateway, NEWER)
-    assert decided.sentence == f"{first.uri} is champion already."
+    [decision] = promote_candidates([JudgedCandidate("c", [again], first)], MODEL, gateway, NEWER)
+    assert decision.sentence == f"{first.uri} is champion already."
 
 
 def test_a_reset_leaves_nobody_aside():
@@ -293,14 +296,14 @@ def test_a_reset_leaves_nobody_aside():
 
 
 class Nights:
-    """A registry whose versions are judged every night against the champion of then."""
+    """A registry whose versions are judged every night against the current champion."""
 
     def __init__(self, store, folder):
         self.gateway, self.store, self.folder = local(store), store, folder
         self.scores, self.verdicts, self.said = {}, {}, []
 
     def register(self, *, noise=1.6):
-        """Register the next version; the more noise, the worse."""
+        """Register the next version; more noise makes it worse."""
         number = len(self.scores) + 1
         version = registered_version(self.gateway, self.folder, f"v{number}")
         self.scores[version.version] = scores_of(self.store, seed=number, noise=noise)
@@ -329,8 +332,8 @@ class Nights:
 
     @property
     def moves(self):
-        """The versions that became champion, in order, with the rule."""
-        entries = [one.content for one in Ledger(self.gateway, MODEL).entries()]
+        """Versions that became champion, in order, with the rule."""
+        entries = [item.content for item in Ledger(self.gateway, MODEL).entries()]
         return [(one.version, one.replaces, one.rule) for one in entries]
 
 
@@ -389,7 +392,7 @@ def test_ten_nights_under_better_promote_only_what_is_shown_to_be_better(nights)
         versions.append(nights.register(noise=1.5 if night == 6 else 1.6))
         nights.night(*versions[-2:], rule=BETTER)
     assert ("7", "1", "better") in nights.moves
-    assert [one for one in nights.moves if int(one[0]) > 7] == []
+    assert [item for item in nights.moves if int(item[0]) > 7] == []
 
 
 def test_of_two_new_versions_the_better_moves_once_and_the_other_is_left_aside(nights):
@@ -471,7 +474,7 @@ def test_where_somebody_else_promotes_meanwhile_all_that_passed_are_judged_again
     monkeypatch.setattr(Ledger, "open", late)
     decisions = nights.night(second, third)
     assert [one.champion_moved for one in decisions] == [True, True]
-    states = [one.state for one in Ledger(nights.gateway, MODEL).entries()]
+    states = [item.state for item in Ledger(nights.gateway, MODEL).entries()]
     assert states == ["done", "done", "abandoned"]
     again = nights.night(second, third)
     assert not any(one.promoted or one.champion_moved for one in again)
@@ -479,7 +482,7 @@ def test_where_somebody_else_promotes_meanwhile_all_that_passed_are_judged_again
 
 
 def untagged(nights, *, noise=1.6):
-    """A version with a verdict that is not in its tags yet."""
+    """A version with a verdict, whose tags are not written yet."""
     version = nights.register(noise=noise)
     folder = nights.folder / f"judged {version.version}"
     arguments = nights.gateway, nights.store, folder, version, nights.scores[version.version]
@@ -489,8 +492,8 @@ def untagged(nights, *, noise=1.6):
     return version, verdict
 
 
-def decided(nights, *found, model=MODEL, policy=POLICY):
-    """What the last step of an evaluation decides on versions, or on files of scores."""
+def run_last_step(nights, *found, model=MODEL, policy=POLICY):
+    """Return the decisions of an evaluation's last step on versions or files of scores."""
     candidates = [
         SimpleNamespace(name=f"c{at}", uri=version and version.uri, promote=True)
         for at, (version, _) in enumerate(found)
@@ -509,7 +512,7 @@ def tags_of(nights, version):
 def test_the_last_step_tags_versions_blocks_what_did_not_pass_and_moves_the_alias(nights):
     (good, passed), (bad, failed) = untagged(nights), untagged(nights, noise=50)
     assert [passed.outcome, failed.outcome] == ["pass", "fail"]
-    told = decided(nights, (None, failed), (good, passed), (bad, failed))
+    told = run_last_step(nights, (None, failed), (good, passed), (bad, failed))
     assert [(one.outcome, one.promoted) for one in told] == [
         ("fail", False),
         ("pass", True),
@@ -519,16 +522,18 @@ def test_the_last_step_tags_versions_blocks_what_did_not_pass_and_moves_the_alia
     assert told[0].sentence == "Not a registered version: nothing to promote."
     for version, verdict in ((good, passed), (bad, failed)):
         assert tags_of(nights, version)["biasgate.comments.run_id"] == verdict.run_id
-    blocked, moved = [one.content for one in Ledger(nights.gateway, MODEL).entries()]
+    blocked, moved = [item.content for item in Ledger(nights.gateway, MODEL).entries()]
     assert (blocked.action, blocked.blocked) == ("blocked", [bad.version])
-    assert [one.run_id for one in blocked.verdicts] == [failed.run_id]
+    assert [verdict.run_id for verdict in blocked.verdicts] == [failed.run_id]
     assert (moved.action, moved.version) == ("promotion", good.version)
 
 
 def test_where_all_passed_no_version_is_blocked(nights):
     good, passed = untagged(nights)
-    decided(nights, (good, passed))
-    assert [one.content.action for one in Ledger(nights.gateway, MODEL).entries()] == ["promotion"]
+    run_last_step(nights, (good, passed))
+    assert [item.content.action for item in Ledger(nights.gateway, MODEL).entries()] == [
+        "promotion"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -543,7 +548,7 @@ def test_an_evaluation_that_decides_nothing_about_a_version_writes_nothing_to_th
     nights, model, policy, tagged
 ):
     bad, failed = untagged(nights, noise=50)
-    [told] = decided(nights, (bad, failed), model=model, policy=policy)
+    [told] = run_last_step(nights, (bad, failed), model=model, policy=policy)
     assert not told.promoted
     assert ("biasgate.comments.run_id" in tags_of(nights, bad)) is tagged
     for name in (MODEL, "another"):

@@ -1,7 +1,7 @@
-"""One table of tampering: each attack of the threat model, and what finds it.
+"""A table of attacks: those of the threat model, and the findings that detect them.
 
 Anyone with write access may change tags, entries, files and aliases; `verify` names what does not
-hold. What nothing finds has no test.
+hold. Attacks that are not detected have no test.
 """
 
 import ast
@@ -55,8 +55,8 @@ KEY, OTHER_KEY = PrivateKey.new(), PrivateKey.new()
 VERDICT, ATTESTATION = "verdict.json", "attestation.json"
 
 
-def two_champions(gateway, store, folder):
-    """A registered policy, then a champion and the version that replaced it; all is signed."""
+def make_champions(gateway, store, folder):
+    """Register a policy, promote a champion and replace it, with signatures."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("BIASGATE_PRIVATE_KEY", KEY.pem)
         patch.setenv("BIASGATE_TRUSTED_KEYS", str(folder))
@@ -75,12 +75,12 @@ def two_champions(gateway, store, folder):
 
 @dataclass(frozen=True)
 class World:
-    """The store of these two, as the attacker sees it."""
+    """The store of both champions, as the attacker sees it."""
 
     gateway: Gateway
     store: Path
     folder: Path
-    """For files of the test."""
+    """Folder for files of the test."""
 
     @property
     def champion(self):
@@ -105,20 +105,20 @@ class World:
 
 @dataclass(frozen=True)
 class Attack:
-    """One row of the table."""
+    """A row of the table."""
 
     tamper: Callable[[World], object]
     finds: set[str] = field(default_factory=set)
-    """What does not hold then, by the name of the finding."""
+    """Names of the findings that fail."""
     says: str = ""
-    """Part of what the findings say."""
+    """A part of the findings' sentences."""
     is_trusting: bool = False
-    """Whether the machine that verifies trusts the key of the evaluations."""
+    """True if the verifying machine trusts the key of the evaluations."""
     on_mlflow: bool = False
-    """Whether it runs on what users have, and not in memory."""
+    """True if the attack runs on MLflow's own store, not in memory."""
 
 
-def edited(name: str, place: str, value: Any):
+def edit_value(name: str, place: str, value: Any):
     """Change the value at a place of a JSON file, such as `rules.0.floor`."""
 
     def change(content):
@@ -130,23 +130,23 @@ def edited(name: str, place: str, value: Any):
     return lambda world: edit_json(world.file(name), change)
 
 
-def tagged(tag, value):
+def set_tag(tag, value):
     return lambda world: world.gateway.tag_version(world.champion, {tag: value})
 
 
-def alias(name, version):
+def move_alias(name, version):
     return lambda world: world.gateway.set_alias(MODEL, name, version)
 
 
-def entry_with(number, **changes):
+def rewrite_entry(number, **changes):
     return lambda world: rewrite(world.gateway, entry(world.gateway, number), **changes)
 
 
-def removed_entry(number):
+def remove_entry(number):
     return lambda world: world.gateway.client.delete_model_version(LEDGER, str(number))
 
 
-def edited_scores(world, by=1.0):
+def edit_scores(world, by=1.0):
     path = world.file(FILE)
     table = pq.read_table(path)
     at = table.column_names.index("score/candidate")
@@ -154,8 +154,8 @@ def edited_scores(world, by=1.0):
     pq.write_table(table.set_column(at, "score/candidate", [better]), path)
 
 
-def edited_rows(world, *, and_digest=False, **record):
-    """Turn the labels of the frozen set round; its record may agree with that."""
+def edit_rows(world, *, and_digest=False, **record):
+    """Invert the labels of the frozen set, and optionally update its record."""
     table, path = pq.read_table(world.rows), world.rows
     label = 1.0 - table["label"].to_numpy()
     pq.write_table(table.set_column(table.column_names.index("label"), "label", [label]), path)
@@ -166,21 +166,21 @@ def edited_rows(world, *, and_digest=False, **record):
         edit_json(path.with_name("record.json"), lambda content: content.update(digest=digest))
 
 
-def newer_rows(world):
-    """Another version of the set, beside the one that was judged."""
+def add_newer_rows(world):
+    """Add another version of the set next to the judged version."""
     shutil.copytree(world.rows.parent, world.rows.parent.with_name("comments-newer"))
 
 
-def more_rows(world):
-    """Evidence of more rows than the report names, with a verdict that has its digest."""
+def repeat_rows(world):
+    """Repeat the rows of the evidence, and write a verdict with the new digest."""
     file = world.file(FILE)
     pq.write_table(pa.concat_tables([pq.read_table(file)] * 3), file)
     verdict = Verdict.read(world.file(VERDICT).read_bytes())
-    exchange(world, replace(verdict, evidence_digest=EvidenceFile(file).digest))
+    replace_verdict(world, replace(verdict, evidence_digest=EvidenceFile(file).digest))
 
 
-def exchange(world, forged, forger=None):
-    """Put a forged verdict into the place of the champion's, wherever it is named."""
+def replace_verdict(world, forged, forger=None):
+    """Replace the champion's verdict, and all references to it, by a forged verdict."""
     version = world.champion
     write_json(world.file(VERDICT), forged)
     attest(forged, world.file("."), forger)
@@ -190,23 +190,23 @@ def exchange(world, forged, forger=None):
     rewrite(world.gateway, last, verdicts=[rests_on.to_dict()])
 
 
-def forged_by(forger):
-    """Better scores, and everything that follows from them rewritten consistently."""
+def forge_consistently(forger):
+    """Improve scores, and rewrite all values that follow from them."""
 
     def forge(world):
-        edited_scores(world, by=0.4)
+        edit_scores(world, by=0.4)
         evidence = EvidenceFile(world.file(FILE))
         parts = measured_parts(evidence)
         edit_json(world.file("report.json"), lambda report: report.update(parts))
         forged = recompute_verdict(Documents.from_folder(world.file("."), "comments"), evidence)
         assert forged.outcome == "pass"
-        exchange(world, forged, forger)
+        replace_verdict(world, forged, forger)
 
     return forge
 
 
-def rewritten_report(change):
-    """Change the numbers of the report, and everything that follows from them."""
+def rewrite_report(change):
+    """Change numbers of the report, and all values that follow from them."""
 
     def rewrite_numbers(world):
         path = world.file("report.json")
@@ -216,85 +216,85 @@ def rewritten_report(change):
         known["bias"]["numbers"] = list({key_of(number): number for number in numbers}.values())
         digest = json_digest(Report.from_dict(known))
         verdict = Verdict.read(world.file(VERDICT).read_bytes())
-        exchange(world, replace(verdict, report_digest=digest))
+        replace_verdict(world, replace(verdict, report_digest=digest))
 
     return rewrite_numbers
 
 
-def without_a_number(table):
+def remove_number(table):
     table["numbers"].remove(cell(table, "bpsn_auc", "gay"))
 
 
-def with_a_narrower_interval(table):
+def narrow_interval(table):
     table["numbers"][0]["low"] = table["numbers"][0]["value"]
 
 
-def with_another_group(table):
+def add_group(table):
     table["counts"].append(table["counts"][-1] | {"group": "muslim"})
     table["numbers"].append(cell(table, "bpsn_auc", "gay") | {"group": "muslim"})
 
 
-def with_another_metric(table):
+def add_metric(table):
     table["numbers"].append(cell(table, "bpsn_auc", "gay") | {"metric": "another"})
 
 
-def with_a_number_twice(table):
+def repeat_number(table):
     table["numbers"].insert(0, cell(table, "bpsn_auc", "gay") | {"value": 0.99})
 
 
-def forged_result(**forged):
-    """Forge a result, and say that other code made the verdict."""
+def forge_result(**forged):
+    """Forge a result in a verdict that records other code."""
 
     def forge(world):
         verdict = Verdict.read(world.file(VERDICT).read_bytes())
         code = replace(verdict.code, version="0.0.1", bias_metrics="0" * 64)
         results = [replace(verdict.results[0], **forged), *verdict.results[1:]]
-        exchange(world, replace(verdict, code=code, results=results))
+        replace_verdict(world, replace(verdict, code=code, results=results))
 
     return forge
 
 
-def stolen_verdict(world):
+def steal_verdict(world):
     thief = world.gateway.register(MODEL, world.champion.run_id, "model", {})
     world.gateway.tag_version(thief, dict(world.champion.tags))
     world.gateway.set_alias(MODEL, "champion", thief.version)
 
 
-def without_verdict(world):
+def register_unjudged(world):
     made = world.gateway.register(MODEL, world.champion.run_id, "model", {})
     world.gateway.set_alias(MODEL, "champion", made.version)
 
 
-def exchanged_entries(world):
+def exchange_entries(world):
     first, second = world.raw(2), world.raw(3)
     world.put(2, second)
     world.put(3, first)
 
 
-def copied_entry(world):
+def copy_entry(world):
     world.gateway.record_version(LEDGER, None, {TAG: world.raw(2)})
     world.gateway.set_alias(MODEL, "champion", "1")
 
 
-def of_another_model(world):
+def change_entry_model(world):
     payload = json.loads(world.raw(2))["payload"] | {"model": "another"}
     world.put(2, tag_of_entry(payload)[TAG])
 
 
-def last_entry_removed(world):
+def remove_last_entry(world):
     champion = world.champion, None, EvidenceFile(world.file(FILE)).column("score/candidate")
     judged_version(world.gateway, world.store, world.folder / "later", champion=champion, seed=7)
-    removed_entry(3)(world)
+    remove_entry(3)(world)
     world.gateway.set_alias(MODEL, "champion", "1")
     world.gateway.delete_alias(MODEL, "previous_champion")
 
 
-def attestation_of_another(world):
+def copy_attestation(world):
     first = world.gateway.resolve(f"models:/{MODEL}/1")
     shutil.copy(artifact(world.gateway, first, ATTESTATION), world.file(ATTESTATION))
 
 
-def without_ledger(world):
+def delete_ledger(world):
     world.gateway.client.delete_registered_model(LEDGER)
     for version in ("1", "2"):
         made = world.gateway.resolve(f"models:/{MODEL}/{version}")
@@ -308,54 +308,49 @@ SET = "biasgate.comments"
 ATTACKS = {
     # Files of the run that the verdict rests on.
     "an edited policy": Attack(
-        edited("policy.json", "rules.0.floor", 0.5), {"policy", "attestation"}, on_mlflow=True
+        edit_value("policy.json", "rules.0.floor", 0.5), {"policy", "attestation"}, on_mlflow=True
     ),
     "an edited report": Attack(
-        edited("report.json", "bias.numbers.0.value", 0.99), {"report", "attestation"}
+        edit_value("report.json", "bias.numbers.0.value", 0.99), {"report", "attestation"}
     ),
     "a report without a number": Attack(
-        rewritten_report(without_a_number), {"verdict"}, "cannot be recomputed: RuntimeError"
+        rewrite_report(remove_number), {"verdict"}, "cannot be recomputed: RuntimeError"
     ),
     "a report with a narrower interval": Attack(
-        rewritten_report(with_a_narrower_interval), {"report"}, "numbers.0.low"
+        rewrite_report(narrow_interval), {"report"}, "numbers.0.low"
     ),
     "a report with another group": Attack(
-        rewritten_report(with_another_group), {"verdict"}, "cannot be recomputed: RuntimeError"
+        rewrite_report(add_group), {"verdict"}, "cannot be recomputed: RuntimeError"
     ),
     "a report with another metric": Attack(
-        rewritten_report(with_another_metric), {"verdict"}, "cannot be recomputed: RuntimeError"
+        rewrite_report(add_metric), {"verdict"}, "cannot be recomputed: RuntimeError"
     ),
-    "a report with a number twice": Attack(
-        rewritten_report(with_a_number_twice), {"verdict"}, "differs"
-    ),
-    "edited scores": Attack(edited_scores, {"evidence", "attestation", "verdict"}),
+    "a report with a number twice": Attack(rewrite_report(repeat_number), {"verdict"}, "differs"),
+    "edited scores": Attack(edit_scores, {"evidence", "attestation", "verdict"}),
     "evidence of more rows": Attack(
-        more_rows, {"verdict"}, "must have the 600 rows that the report names; it has 1,800"
+        repeat_rows, {"verdict"}, "must have the 600 rows that the report names; it has 1,800"
     ),
-    "another outcome": Attack(edited(VERDICT, "outcome", "fail"), {*EDITED, "verdict"}),
-    "another value": Attack(edited(VERDICT, "results.0.value", 0.9), EDITED),
-    "no results": Attack(edited(VERDICT, "results", []), EDITED),
-    "more candidates": Attack(edited(VERDICT, "n_candidates", 7), EDITED),
-    "another version": Attack(edited(VERDICT, "candidate.model", "models:/toxicity/9"), EDITED),
-    "another objective": Attack(edited(VERDICT, "objective.value", 0.99), EDITED),
+    "another outcome": Attack(edit_value(VERDICT, "outcome", "fail"), {*EDITED, "verdict"}),
+    "another value": Attack(edit_value(VERDICT, "results.0.value", 0.9), EDITED),
+    "another version": Attack(edit_value(VERDICT, "candidate.model", "models:/toxicity/9"), EDITED),
     "a forged reason": Attack(
-        forged_result(reason="no_loss"),
+        forge_result(reason="no_loss"),
         {"verdict"},
         "Different: results.0.reason.",
         on_mlflow=True,
     ),
-    "a forged value": Attack(forged_result(value=0.99), {"verdict"}, "Different: results.0.value."),
+    "a forged value": Attack(forge_result(value=0.99), {"verdict"}, "Different: results.0.value."),
     "a removed verdict": Attack(lambda world: world.file(VERDICT).unlink(), LOST),
     "a removed run": Attack(
         lambda world: shutil.rmtree(world.file(".")), LOST, "artifacts must be at"
     ),
     # Frozen rows.
-    "edited rows": Attack(edited_rows, {"dataset"}, on_mlflow=True),
+    "edited rows": Attack(edit_rows, {"dataset"}, on_mlflow=True),
     "edited rows, and their digests": Attack(
-        lambda world: edited_rows(world, and_digest=True), {"dataset"}, "Their digest is "
+        lambda world: edit_rows(world, and_digest=True), {"dataset"}, "Their digest is "
     ),
     "edited rows of another name": Attack(
-        lambda world: edited_rows(world, and_digest=True, name="other", source={}), {"dataset"}
+        lambda world: edit_rows(world, and_digest=True, name="other", source={}), {"dataset"}
     ),
     "another split": Attack(
         lambda world: edit_json(
@@ -366,86 +361,92 @@ ATTACKS = {
     "a removed record": Attack(
         lambda world: world.rows.with_name("record.json").unlink(), {"dataset"}
     ),
-    "a newer set beside it": Attack(newer_rows),
+    "a newer set beside it": Attack(add_newer_rows),
     "a removed set": Attack(
         lambda world: shutil.rmtree(world.rows.parent), says="so they are not compared with"
     ),
     # Tags.
-    "the tag of the outcome": Attack(tagged(f"{SET}.verdict", "fail"), {"tags"}),
-    "the tag of the verdict": Attack(tagged(f"{SET}.verdict_digest", "0" * 64), {"tags"}),
-    "the tag of the policy": Attack(tagged(f"{SET}.policy", "lenient 1"), {"tags"}),
-    "the tag of the run": Attack(tagged(f"{SET}.run_id", "nowhere"), {"verdict"}),
-    "the tag of the set": Attack(tagged(f"{SET}.set_digest", "1"), {"tags"}),
-    "another required set": Attack(tagged("biasgate.required_sets", "other"), {"verdict"}),
-    "no required set": Attack(tagged("biasgate.required_sets", ""), {"verdict"}),
+    "the tag of the outcome": Attack(set_tag(f"{SET}.verdict", "fail"), {"tags"}),
+    "the tag of the verdict": Attack(set_tag(f"{SET}.verdict_digest", "0" * 64), {"tags"}),
+    "the tag of the policy": Attack(set_tag(f"{SET}.policy", "lenient 1"), {"tags"}),
+    "the tag of the run": Attack(set_tag(f"{SET}.run_id", "nowhere"), {"verdict"}),
+    "the tag of the set": Attack(set_tag(f"{SET}.set_digest", "1"), {"tags"}),
+    "another required set": Attack(set_tag("biasgate.required_sets", "other"), {"verdict"}),
+    "no required set": Attack(set_tag("biasgate.required_sets", ""), {"verdict"}),
     # Aliases, and versions under them.
     "another champion": Attack(
-        alias("champion", "1"), {"alias"}, "champion is version 1; last promoted: 2", on_mlflow=True
+        move_alias("champion", "1"),
+        {"alias"},
+        "champion is version 1; last promoted: 2",
+        on_mlflow=True,
     ),
     "another former champion": Attack(
-        alias("previous_champion", "2"),
+        move_alias("previous_champion", "2"),
         {"alias"},
         "previous_champion is version 2; last replaced: 1",
     ),
     "no verdict": Attack(
-        without_verdict, {"verdict", "alias"}, "must have a verdict: evaluate it first"
+        register_unjudged, {"verdict", "alias"}, "must have a verdict: evaluate it first"
     ),
-    "a stolen verdict": Attack(stolen_verdict, {"evidence", "alias"}, on_mlflow=True),
+    "a stolen verdict": Attack(steal_verdict, {"evidence", "alias"}, on_mlflow=True),
     # The ledger.
-    "the rule better": Attack(entry_with(3, rule="better"), {"rule"}, on_mlflow=True),
-    "the rule never": Attack(entry_with(3, rule="never"), {"rule"}),
-    "the rule first": Attack(entry_with(3, rule="first"), {"rule"}),
-    "a version left aside": Attack(entry_with(2, passed_over=["2"]), {"rule", "ledger"}),
+    "the rule better": Attack(rewrite_entry(3, rule="better"), {"rule"}, on_mlflow=True),
+    "the rule never": Attack(rewrite_entry(3, rule="never"), {"rule"}),
+    "the rule first": Attack(rewrite_entry(3, rule="first"), {"rule"}),
+    "a version left aside": Attack(rewrite_entry(2, passed_over=["2"]), {"rule", "ledger"}),
     "another registered policy": Attack(
-        entry_with(1, policy=LENIENT),
+        rewrite_entry(1, policy=LENIENT),
         {"ledger", "policy"},
         "promotion 3 was decided by the registered policy, lenient.",
         on_mlflow=True,
     ),
-    "a removed first entry": Attack(removed_entry(1), {"ledger", "policy"}),
-    "a removed entry": Attack(removed_entry(2), {"ledger"}),
+    "a removed first entry": Attack(remove_entry(1), {"ledger", "policy"}),
+    "a removed entry": Attack(remove_entry(2), {"ledger"}),
     "a removed last entry": Attack(
-        last_entry_removed,
+        remove_last_entry,
         {"ledger"},
         "Missing or changed: entry 3, which a verdict on version 3 names",
     ),
     "a removed ledger": Attack(
-        without_ledger,
+        delete_ledger,
         {"ledger", "alias", "tags"},
         "entry 3, which this machine saw before",
         is_trusting=True,
         on_mlflow=True,
     ),
-    "exchanged entries": Attack(exchanged_entries, {"ledger", "alias", "rule"}, on_mlflow=True),
+    "exchanged entries": Attack(exchange_entries, {"ledger", "alias", "rule"}, on_mlflow=True),
     "a copied entry": Attack(
-        copied_entry,
+        copy_entry,
         {"ledger", "rule"},
         "entry 4 was written as entry 2 of toxicity, and copied",
         is_trusting=True,
     ),
-    "an entry of another model": Attack(of_another_model, {"ledger"}),
+    "an entry of another model": Attack(change_entry_model, {"ledger"}),
     # Signatures.
     "all rewritten": Attack(
-        forged_by(None), {"signature", "ledger"}, is_trusting=True, on_mlflow=True
+        forge_consistently(None), {"signature", "ledger"}, is_trusting=True, on_mlflow=True
     ),
     "all rewritten, and signed with another key": Attack(
-        forged_by(OTHER_KEY), {"signature", "ledger"}, is_trusting=True
+        forge_consistently(OTHER_KEY), {"signature", "ledger"}, is_trusting=True
     ),
-    "all rewritten, where no key is trusted": Attack(forged_by(None)),  # the limit of digests
-    "the attestation of another": Attack(attestation_of_another, {"attestation"}, is_trusting=True),
-    "a broken payload": Attack(edited(ATTESTATION, "payload", "abc="), {"signature"}),
-    "a payload of a number": Attack(edited(ATTESTATION, "payload", 5), {"signature"}),
-    "no signatures": Attack(edited(ATTESTATION, "signatures", None), {"signature"}),
+    "all rewritten, where no key is trusted": Attack(
+        forge_consistently(None)
+    ),  # the limit of digests
+    "the attestation of another": Attack(copy_attestation, {"attestation"}, is_trusting=True),
+    "a broken payload": Attack(edit_value(ATTESTATION, "payload", "abc="), {"signature"}),
+    "no signatures": Attack(edit_value(ATTESTATION, "signatures", None), {"signature"}),
     "a signature that is none": Attack(
-        edited(ATTESTATION, "signatures", [{"keyid": "", "sig": "?"}]), {"signature"}
+        edit_value(ATTESTATION, "signatures", [{"keyid": "", "sig": "?"}]), {"signature"}
     ),
-    "another payload type": Attack(edited(ATTESTATION, "payloadType", "text/plain"), {"signature"}),
+    "another payload type": Attack(
+        edit_value(ATTESTATION, "payloadType", "text/plain"), {"signature"}
+    ),
 }
 
 
 @pytest.fixture(scope="module")
 def empty(tmp_path_factory):
-    return Template(two_champions, tmp_path_factory)
+    return Template(make_champions, tmp_path_factory)
 
 
 @pytest.mark.parametrize(
@@ -462,8 +463,8 @@ def test_what_was_tampered_with_is_found(gateway, store, tmp_path, monkeypatch, 
     assert wrong(gateway, store) == set()
     attack.tamper(World(gateway, store, tmp_path))
     findings = verify(MODEL, None, gateway, store)
-    assert {one.what for one in findings if not one.holds} == attack.finds
-    assert attack.says in " ".join(one.sentence for one in findings)
+    assert {finding.what for finding in findings if not finding.holds} == attack.finds
+    assert attack.says in " ".join(finding.sentence for finding in findings)
     if attack.finds:
         with pytest.raises(NotVerifiedError):
             require_champion(MODEL, gateway, store)
@@ -477,8 +478,8 @@ ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "threat-model.md"
 TASKS = Path(__file__).parents[1]
 ROOMS = ("ledger", "verifying", "promoting")
-OF_FOLDERS = "test_results_folders.py"  # what is checked in a folder needs no registry
-# By the first words of a row of the page: tests, and rows of `ATTACKS`. None if nothing finds it.
+OF_FOLDERS = "test_results_folders.py"  # folders are verified without a registry
+# Tests and rows of `ATTACKS` by the first words of a row of the page; None if undetected.
 TESTS = {
     "policy, report, scores": [
         "an edited policy",
@@ -507,7 +508,6 @@ TESTS = {
     "`champion` or": [
         "another champion",
         "another former champion",
-        "test_an_alias_moved_to_a_blocked_version_is_found",
     ],
     "tags edited that say how": [
         "test_a_tag_does_not_choose_how_the_champion_is_opened",
@@ -611,8 +611,8 @@ def test_every_row_of_the_table_is_run_and_no_other():
 
 
 @functools.cache
-def functions():
-    """Every test of the rooms: whether it runs on what users have, wholly or in part."""
+def collect_tests():
+    """Return all tests, and whether they run on MLflow's own store at least in part."""
     known = {row: attack.on_mlflow for row, attack in ATTACKS.items()}
     places = (TASKS / room for room in ROOMS)
     for file in (file for place in places for file in place.glob("test_*.py")):
@@ -627,6 +627,6 @@ def functions():
 
 @pytest.mark.parametrize("row", [one for one, tests in TESTS.items() if tests])
 def test_the_tests_of_each_attack_exist_and_one_runs_on_what_users_have(row):
-    known = functions()
+    known = collect_tests()
     assert set(TESTS[row]) <= known.keys()
     assert any(known[name] for name in TESTS[row])

@@ -1,4 +1,4 @@
-"""A signature vouches for nothing that its signer did not check; only a reset accepts the rest."""
+"""A signature vouches only for checked entries; a reset accepts the others."""
 
 import os
 import pty
@@ -42,7 +42,7 @@ from biasgate.tasks.verifying.version import verify_version
 
 @pytest.fixture
 def forge(gateway, store, promoted, attacker, tmp_path):
-    """Promote a version as somebody who may write everywhere and has no private key."""
+    """Promote a version like an attacker with write access, but without a private key."""
 
     def forged():
         last = promoted.made[-1] if promoted.made else None
@@ -55,7 +55,7 @@ def forge(gateway, store, promoted, attacker, tmp_path):
 
 @pytest.fixture
 def meanwhile(monkeypatch):
-    """Do something after the ledger was checked, while an entry waits for its turn."""
+    """Call a function after the ledger was checked, while an entry waits for its turn."""
 
     def during(call):
         real, called = champion.take_turn, []
@@ -71,26 +71,26 @@ def meanwhile(monkeypatch):
     return during
 
 
-def policy_entry():
+def make_policy_move():
     return Move(
         action="policy", reason="registered", policy=PolicyReference(name="p", digest="0" * 64)
     )
 
 
-def blocked_entry(version):
+def make_blocked_move(version):
     return Move(action="blocked", reason="did not pass", blocked=[version])
 
 
-def abandoned(gateway):
-    """Leave an abandoned entry, whose number somebody can use later."""
+def abandon_entry(gateway):
+    """Leave an abandoned entry, whose number an attacker can use later."""
     ledger = Ledger(gateway, MODEL)
-    with ledger.open(policy_entry(), None) as made:
+    with ledger.open(make_policy_move(), None) as made:
         ledger.close(made, "abandoned", "")
     return made
 
 
-def forged_in(gateway, made, attacker, move, chain):
-    """Make an abandoned entry one that is done, without a key."""
+def complete_forged(gateway, made, attacker, move, chain):
+    """Complete an abandoned entry without a key."""
 
     def done():
         ledger = Ledger(gateway, MODEL)
@@ -106,7 +106,7 @@ def forged_in(gateway, made, attacker, move, chain):
 
 ACTS = {
     "record": lambda gateway, _: record_move(
-        Ledger(gateway, MODEL), blocked_entry("7"), "versions are blocked"
+        Ledger(gateway, MODEL), make_blocked_move("7"), "versions are blocked"
     ),
     "policy": lambda gateway, _: register_policy("default", MODEL, gateway),
     "promotion": lambda gateway, next_one: promote_one([next_one[1]], next_one[0], gateway),
@@ -127,9 +127,9 @@ def test_nothing_is_signed_on_top_of_what_was_forged_while_it_waited(
 ):
     promoted()
     second = promoted()
-    free, chain = abandoned(gateway), Ledger(gateway, MODEL).chain
+    free, chain = abandon_entry(gateway), Ledger(gateway, MODEL).chain
     found = judged_version(gateway, store, tmp_path / "next", champion=second, seed=2)
-    meanwhile(lambda: forged_in(gateway, free, attacker, blocked_entry("9"), chain))
+    meanwhile(lambda: complete_forged(gateway, free, attacker, make_blocked_move("9"), chain))
     with pytest.raises(InputError, match=r"must be unchanged .* entry 3 is not signed"):
         ACTS[act](gateway, found)
     assert gateway.alias(MODEL, "champion").version == "2"
@@ -141,8 +141,8 @@ def test_a_reset_refuses_to_accept_what_was_forged_after_it_was_shown(
     gateway, promoted, attacker, meanwhile
 ):
     promoted()
-    free, chain = abandoned(gateway), Ledger(gateway, MODEL).chain
-    meanwhile(lambda: forged_in(gateway, free, attacker, blocked_entry("9"), chain))
+    free, chain = abandon_entry(gateway), Ledger(gateway, MODEL).chain
+    meanwhile(lambda: complete_forged(gateway, free, attacker, make_blocked_move("9"), chain))
     with pytest.raises(InputError, match="must stay as it was shown; it has changed since"):
         reset(MODEL, "1", "please", gateway)
     assert entry(gateway, 3).state == "abandoned"
@@ -159,7 +159,7 @@ def test_what_another_promoter_closed_while_it_waited_does_not_act(
     with pytest.raises(RuntimeError, match="must still be queued; it is abandoned"):
         acts[act](gateway, found)
     assert gateway.alias(MODEL, "champion").version == "1"
-    assert [one.state for one in ledger.entries()] == ["done", "abandoned"]
+    assert [item.state for item in ledger.entries()] == ["done", "abandoned"]
 
 
 @pytest.mark.usefixtures("key")
@@ -172,7 +172,7 @@ def test_nobody_waits_for_an_unsigned_entry_where_keys_are_trusted(
     monkeypatch.setattr(ledgers.time, "sleep", lambda _: pytest.fail("it waited"))
 
     def leave_one():
-        made = ledger.open(policy_entry(), None).__enter__()
+        made = ledger.open(make_policy_move(), None).__enter__()
         made = ledger.claim(made, ledger.chain) if state == "open" else made
         content = replace(made.content, owner="elsewhere 1 2.0 abc")
         ledger.close(replace(made, content=content), state, "")
@@ -180,7 +180,7 @@ def test_nobody_waits_for_an_unsigned_entry_where_keys_are_trusted(
     attacker(leave_one)
     told = f"entry 2 of .* it is {state} and not signed.* again 5 minutes after it was made"
     with pytest.raises(InputError, match=told):
-        record_move(ledger, blocked_entry("7"), "versions are blocked")
+        record_move(ledger, make_blocked_move("7"), "versions are blocked")
     assert entry(gateway, 3).state == "abandoned"
 
 
@@ -195,11 +195,11 @@ def test_what_is_remembered_is_what_was_signed_and_not_what_came_after(
         done = real(self, one, state, note)
         if note == "versions are blocked":
             monkeypatch.setattr(Ledger, "close", real)
-            attacker(record_move, ledger, blocked_entry("9"), "forged")
+            attacker(record_move, ledger, make_blocked_move("9"), "forged")
         return done
 
     monkeypatch.setattr(Ledger, "close", close)
-    record_move(ledger, blocked_entry("7"), "versions are blocked")
+    record_move(ledger, make_blocked_move("7"), "versions are blocked")
     assert len(ledger.chain.links) == 3
     assert {one.number for one in read_last_heads(ledger, ledger.chain)} == {2}
 
@@ -213,7 +213,7 @@ def test_an_unsigned_move_below_a_signed_entry_does_not_hold(
     promoted()
     forge()
     monkeypatch.setattr(champion, "require_sound", lambda *_: None)
-    record_move(Ledger(gateway, MODEL), blocked_entry("7"), "signed without a look")
+    record_move(Ledger(gateway, MODEL), make_blocked_move("7"), "signed without a look")
     assert "signature" in wrong(gateway, store)
     with pytest.raises(NotVerifiedError, match=r"entry 2 of .* is not signed"):
         require_champion(MODEL, gateway)
@@ -228,7 +228,9 @@ def test_an_unsigned_move_below_a_signed_entry_does_not_hold(
 def test_a_signed_entry_does_not_vouch_for_a_verdict_that_is_not_signed(gateway, store, promoted):
     version, _, _ = promoted()
     artifact(gateway, version, "attestation.json").unlink()
-    refused = [one.sentence for one in verify(MODEL, None, gateway, store) if not one.holds]
+    refused = [
+        finding.sentence for finding in verify(MODEL, None, gateway, store) if not finding.holds
+    ]
     assert any(one.startswith("the verdict on comments is not signed: ") for one in refused)
 
 
@@ -245,7 +247,7 @@ def test_a_verdict_of_an_unknown_key_counts_only_if_a_reset_accepted_it(
     promoted()
     assert wrong(gateway, store) == set()
     former = gateway.resolve(f"models:/{MODEL}/1")
-    assert all(one.holds for one in verify_version(former, gateway))
+    assert all(finding.holds for finding in verify_version(former, gateway))
 
 
 def test_a_reset_vouches_only_for_what_it_accepted(gateway, promoted, forge, key):
@@ -283,7 +285,9 @@ def test_an_unsigned_reset_accepts_nothing(gateway, store, promoted, attacker, k
     attacker(promoted)
     attacker(reset, MODEL, "2", "nothing to see", gateway)
     assert key
-    sentences = [one.sentence for one in verify(MODEL, None, gateway, store) if not one.holds]
+    sentences = [
+        finding.sentence for finding in verify(MODEL, None, gateway, store) if not finding.holds
+    ]
     assert any("entry 3 of toxicity-promotions is not signed" in one for one in sentences)
 
 
@@ -299,7 +303,7 @@ def test_the_history_says_who_signed_each_entry(gateway, promoted, attacker, key
 # ------------------------------------------------------------------ what a person is shown
 
 
-def command(store, *more):
+def run_reset(store, *more):
     place = ["--reason", "seen", "--store", str(store)]
     return CliRunner().invoke(app, ["promote", MODEL, "1", "--reset", *place, *more])
 
@@ -309,13 +313,13 @@ def test_a_reset_shows_what_it_accepts_and_does_nothing_before_a_person_agrees(
 ):
     attacker(promoted)
     assert key
-    shown = command(store)
+    shown = run_reset(store)
     assert shown.exit_code != 0
     assert "accepts: entry 1 is not signed" in shown.output
     assert "accepts: the verdict on comments is not signed" in shown.output
     assert len(Ledger(gateway, MODEL).entries()) == 1
     digest = shown.output.rpartition("--accept ")[2].split()[0]
-    done = command(store, "--accept", digest)
+    done = run_reset(store, "--accept", digest)
     assert done.exit_code == 0, done.output
     assert wrong(gateway, store) == set()
 
@@ -323,7 +327,7 @@ def test_a_reset_shows_what_it_accepts_and_does_nothing_before_a_person_agrees(
 def test_a_reset_refuses_another_digest_than_the_one_shown(gateway, store, promoted, attacker, key):
     attacker(promoted)
     assert key
-    refused = command(store, "--accept", "0123456789ab")
+    refused = run_reset(store, "--accept", "0123456789ab")
     assert "must be the digest of what is accepted" in refused.output
     assert len(Ledger(gateway, MODEL).entries()) == 1
 
@@ -331,7 +335,7 @@ def test_a_reset_refuses_another_digest_than_the_one_shown(gateway, store, promo
 def test_a_reset_of_a_sound_ledger_asks_nothing(store, promoted, key):
     promoted()
     assert key
-    assert command(store).exit_code == 0
+    assert run_reset(store).exit_code == 0
 
 
 @pytest.mark.slow

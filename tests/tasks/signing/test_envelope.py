@@ -1,4 +1,4 @@
-"""DSSE envelopes: their encoding, and who signed them."""
+"""DSSE envelopes: encoding, and checks of signatures."""
 
 import base64
 import json
@@ -13,7 +13,7 @@ from biasgate.tasks.signing.keys import PrivateKey, TrustedKey, TrustedKeys
 MINE, THEIRS = PrivateKey.new(), PrivateKey.new()
 
 
-def trusting(*keys, revoked=None):
+def make_trusted_keys(*keys, revoked=None):
     return TrustedKeys(
         {one.public.key_id: TrustedKey(one.public, "k", "", revoked) for one in keys}
     )
@@ -32,7 +32,7 @@ def test_lengths_count_bytes_not_characters():
 def test_an_envelope_is_read_as_it_was_written():
     envelope = Envelope.sign(b"text", "kind", MINE)
     again = Envelope.from_dict(json.loads(json.dumps(envelope.to_record().to_dict())), "it")
-    assert again.check_signatures(trusting(MINE)).status == "trusted"
+    assert again.check_signatures(make_trusted_keys(MINE)).status == "trusted"
     assert again.payload == b"text"
 
 
@@ -42,17 +42,20 @@ def test_keys_of_other_programs_in_an_envelope_are_ignored_as_dsse_says():
         "more": 1,
         "signatures": [one | {"cert": "x"} for one in plain(content)["signatures"]],
     }
-    assert Envelope.from_dict(content, "it").check_signatures(trusting(MINE)).status == "trusted"
+    assert (
+        Envelope.from_dict(content, "it").check_signatures(make_trusted_keys(MINE)).status
+        == "trusted"
+    )
 
 
 @pytest.mark.parametrize(
     ("trusted", "standing"),
     [
-        (trusting(MINE), "trusted"),
-        (trusting(THEIRS, MINE), "trusted"),
-        (trusting(THEIRS), "unknown"),
-        (trusting(MINE, revoked="2026-01-01"), "revoked"),
-        (trusting(), "unchecked"),
+        (make_trusted_keys(MINE), "trusted"),
+        (make_trusted_keys(THEIRS, MINE), "trusted"),
+        (make_trusted_keys(THEIRS), "unknown"),
+        (make_trusted_keys(MINE, revoked="2026-01-01"), "revoked"),
+        (make_trusted_keys(), "unchecked"),
     ],
 )
 def test_a_signature_counts_if_its_key_is_trusted(trusted, standing):
@@ -61,14 +64,15 @@ def test_a_signature_counts_if_its_key_is_trusted(trusted, standing):
 
 def test_an_unsigned_envelope_is_never_trusted():
     assert (
-        Envelope.sign(b"text", "kind", None).check_signatures(trusting(MINE)).status == "unsigned"
+        Envelope.sign(b"text", "kind", None).check_signatures(make_trusted_keys(MINE)).status
+        == "unsigned"
     )
 
 
 @pytest.mark.parametrize(
     ("trusted", "words"),
     [
-        (trusting(MINE), "not signed"),
+        (make_trusted_keys(MINE), "not signed"),
         (TrustedKeys({}), "not signed, which is accepted where no key is trusted"),
     ],
 )
@@ -79,20 +83,28 @@ def test_a_missing_signature_is_told_with_whether_one_is_needed(trusted, words):
 @pytest.mark.parametrize(("payload", "kind"), [(b"texT", "kind"), (b"text", "Kind")])
 def test_a_changed_payload_or_type_is_found(payload, kind):
     signatures = Envelope.sign(b"text", "kind", MINE).signatures
-    assert Envelope(payload, kind, signatures).check_signatures(trusting(MINE)).status == "unknown"
+    assert (
+        Envelope(payload, kind, signatures).check_signatures(make_trusted_keys(MINE)).status
+        == "unknown"
+    )
 
 
 def test_a_key_id_beside_a_signature_decides_nothing():
-    """It is not signed: DSSE calls it a hint."""
+    """The key id is not signed; DSSE calls it a hint."""
     content = Envelope.sign(b"text", "kind", THEIRS).to_record().to_dict()
     content["signatures"][0]["keyid"] = MINE.public.key_id
-    assert Envelope.from_dict(content, "it").check_signatures(trusting(MINE)).status == "unknown"
+    assert (
+        Envelope.from_dict(content, "it").check_signatures(make_trusted_keys(MINE)).status
+        == "unknown"
+    )
 
 
 def test_a_trusted_signature_beside_a_revoked_one_counts():
     one, other = (Envelope.sign(b"text", "kind", key) for key in (MINE, THEIRS))
     both = Envelope(b"text", "kind", [*one.signatures, *other.signatures])
-    keys = trusting(MINE, revoked="2026-01-01").with_key(TrustedKey(THEIRS.public, "k", ""))
+    keys = make_trusted_keys(MINE, revoked="2026-01-01").with_key(
+        TrustedKey(THEIRS.public, "k", "")
+    )
     assert both.check_signatures(keys).status == "trusted"
 
 

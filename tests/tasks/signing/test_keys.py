@@ -1,4 +1,4 @@
-"""Keys: created, trusted, revoked, and never shown."""
+"""Creation, trust and revocation of keys; private keys are never printed."""
 
 import hashlib
 import json

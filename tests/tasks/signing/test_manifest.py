@@ -1,4 +1,4 @@
-"""A manifest names every file of a folder, and says how another folder differs."""
+"""Manifests: files of a folder, and differences from another folder."""
 
 import hashlib
 import os
@@ -107,7 +107,7 @@ def test_a_link_instead_of_the_folder_or_file_itself_is_refused(model, tmp_path)
 
 
 def test_links_to_files_are_followed_on_request_and_keep_their_names(model, tmp_path):
-    """As the cache of the hub has them."""
+    """The cache of the Hugging Face hub consists of such links."""
     before = Manifest.of(model)
     (model / "weights" / "model.skops").rename(tmp_path / "blob")
     (model / "weights" / "model.skops").symlink_to(tmp_path / "blob")
@@ -142,15 +142,15 @@ def test_what_is_missing_is_said(tmp_path):
         Manifest.of(tmp_path / "nowhere")
 
 
-def read(content):
-    """Read a list of files as a verdict's is read."""
+def read_files(content):
+    """Read a list of files like the list in a verdict."""
     return Manifest.of_records(check(content, list[FileRecord], "a manifest"))
 
 
 def test_a_manifest_survives_being_written(model):
     found = Manifest.of(model)
-    assert read(plain(found.files)) == found
-    assert read(plain(found.files)[::-1]) == found
+    assert read_files(plain(found.files)) == found
+    assert read_files(plain(found.files)[::-1]) == found
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_a_manifest_survives_being_written(model):
 )
 def test_a_path_that_leaves_the_folder_or_occurs_twice_is_refused(path):
     with pytest.raises(InputError, match="must differ and stay inside the folder; got "):
-        read([WEIGHTS | {"path": path}, WEIGHTS | {"path": "MLmodel"}])
+        read_files([WEIGHTS | {"path": path}, WEIGHTS | {"path": "MLmodel"}])
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_a_file_is_refused_unless_path_size_and_digest_are_plain(wrong):
         InputError,
         match=r"a manifest must (list path, size and sha256 of each file; got|be as biasgate)",
     ):
-        read([WEIGHTS | wrong])
+        read_files([WEIGHTS | wrong])
 
 
 @pytest.mark.parametrize("wrong", [None, {}, "x", [["MLmodel", 1, "0"]]])
@@ -187,4 +187,4 @@ def test_anything_but_a_list_of_files_is_refused(wrong):
         InputError,
         match=r"a manifest must (list path, size and sha256 of each file; got|be as biasgate)",
     ):
-        read(wrong)
+        read_files(wrong)

@@ -1,4 +1,4 @@
-"""A vendor's OpenSSF signature of a candidate is demanded: model_signing signs, the gate reads."""
+"""Required OpenSSF signatures of candidates: model_signing signs, the gate verifies."""
 
 import base64
 import hashlib
@@ -41,7 +41,7 @@ def new_key(folder, name, curve=None):
     return folder / f"{name}.pub"
 
 
-def sign(model, key, signature, hashed=None):
+def sign_files(model, key, signature, hashed=None):
     config = signing.Config().use_elliptic_key_signer(private_key=key.with_suffix(".pem"))
     config.set_hashing_config(hashed or hashing.Config()).sign(model, signature)
 
@@ -53,11 +53,11 @@ def vendor(tmp_path):
     (model / "parts").mkdir(parents=True)
     (model / "weights").write_bytes(b"\0" * 100)
     (model / "parts" / "words").write_text("you are vile", "utf-8")
-    sign(model, new_key(tmp_path, "vendor"), model / "model.sig")
+    sign_files(model, new_key(tmp_path, "vendor"), model / "model.sig")
     return tmp_path
 
 
-def require(vendor, key="vendor.pub", signature=None, model="model"):
+def require_signature(vendor, key="vendor.pub", signature=None, model="model"):
     files = vendor / model
     return require_model_signature(files, Manifest.of(files), vendor / key, signature, "it")
 
@@ -69,47 +69,47 @@ def test_files_that_the_vendor_signed_hold_and_the_key_is_named_as_signatures_na
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "weights").write_bytes(b"1")
     signature = tmp_path / "model" / "model.sig"
-    sign(tmp_path / "model", new_key(tmp_path, "vendor", curve), signature)
+    sign_files(tmp_path / "model", new_key(tmp_path, "vendor", curve), signature)
     bundle = json.loads(signature.read_text("utf-8"))
-    assert require(tmp_path) == bundle["verificationMaterial"]["publicKey"]["hint"]
+    assert require_signature(tmp_path) == bundle["verificationMaterial"]["publicKey"]["hint"]
 
 
 def test_a_signature_may_lie_elsewhere(vendor):
     (vendor / "model" / "model.sig").rename(vendor / "elsewhere.sig")
-    assert require(vendor, signature=vendor / "elsewhere.sig")
+    assert require_signature(vendor, signature=vendor / "elsewhere.sig")
 
 
 def test_a_single_file_may_be_signed(vendor):
     (vendor / "scores.csv").write_text("id,prediction\n", "utf-8")
-    sign(vendor / "scores.csv", vendor / "vendor.pub", vendor / "scores.sig")
+    sign_files(vendor / "scores.csv", vendor / "vendor.pub", vendor / "scores.sig")
     named = {"signature": vendor / "scores.sig", "model": "scores.csv"}
-    assert require(vendor, **named)
+    assert require_signature(vendor, **named)
     (vendor / "scores.csv").write_text("id,prediction\nc1,1\n", "utf-8")
     with pytest.raises(InputError, match=r"differ from the signed files: scores.csv: changed"):
-        require(vendor, **named)
+        require_signature(vendor, **named)
 
 
 def test_files_of_git_need_no_signature_as_the_standards_tool_leaves_them_out(vendor):
     (vendor / "model" / ".gitattributes").write_text("x", "utf-8")
-    assert require(vendor)
+    assert require_signature(vendor)
 
 
-def flip(vendor):
+def flip_byte(vendor):
     content = bytearray((vendor / "model" / "weights").read_bytes())
     content[50] ^= 1
     (vendor / "model" / "weights").write_bytes(content)
 
 
-def rename(vendor):
+def rename_file(vendor):
     (vendor / "model" / "weights").rename(vendor / "model" / "heights")
 
 
 def exchange_keys(vendor):
-    sign(vendor / "model", new_key(vendor, "other"), vendor / "model" / "model.sig")
+    sign_files(vendor / "model", new_key(vendor, "other"), vendor / "model" / "model.sig")
 
 
-def edit(vendor, change):
-    """Edit the signed statement, and leave the signature as it is."""
+def edit_statement(vendor, change):
+    """Edit the signed statement without changing the signature."""
     file = vendor / "model" / "model.sig"
     bundle = json.loads(file.read_text("utf-8"))
     statement = json.loads(base64.b64decode(bundle["dsseEnvelope"]["payload"]))
@@ -118,21 +118,21 @@ def edit(vendor, change):
     file.write_text(json.dumps(bundle), "utf-8")
 
 
-def relist(vendor):
+def change_digest(vendor):
     """Change a byte, and the digest in the statement."""
-    flip(vendor)
+    flip_byte(vendor)
     [weights] = [o for o in Manifest.of(vendor / "model").files if o.path == "weights"]
-    edit(vendor, lambda one: one["resources"][1].update(digest=weights.sha256))
+    edit_statement(vendor, lambda one: one["resources"][1].update(digest=weights.sha256))
 
 
-def no_signatures(vendor):
+def drop_signatures(vendor):
     file = vendor / "model" / "model.sig"
     bundle = json.loads(file.read_text("utf-8"))
     bundle["dsseEnvelope"]["signatures"] = []
     file.write_text(json.dumps(bundle), "utf-8")
 
 
-def by_certificate(vendor):
+def use_certificate(vendor):
     file = vendor / "model" / "model.sig"
     bundle = json.loads(file.read_text("utf-8"))
     bundle["verificationMaterial"] = {"certificate": {"rawBytes": "AAAA"}}
@@ -140,15 +140,15 @@ def by_certificate(vendor):
     file.write_text(json.dumps(bundle), "utf-8")
 
 
-def ignoring(vendor):
-    """Let the vendor's own signature say that a file does not count."""
+def ignore_file(vendor):
+    """Exempt a file in the vendor's own signature."""
     hashed = hashing.Config().set_ignored_paths(paths=[vendor / "model" / "parts"])
-    sign(vendor / "model", vendor / "vendor.pub", vendor / "model" / "model.sig", hashed)
+    sign_files(vendor / "model", vendor / "vendor.pub", vendor / "model" / "model.sig", hashed)
 
 
 REFUSED = "it must be signed with the key in .*; model-signing does not accept signature"
 ATTACKS = {
-    "a byte is changed": (flip, r"differ from the signed files: weights: changed \(signature"),
+    "a byte is changed": (flip_byte, r"differ from the signed files: weights: changed \(signature"),
     "a file is added": (
         lambda one: (one / "model" / "tokenizer").write_text("x", "utf-8"),
         "tokenizer: added",
@@ -158,16 +158,16 @@ ATTACKS = {
         r"parts/\.gitignore: added",
     ),
     "a file is removed": (lambda one: (one / "model" / "weights").unlink(), "weights: missing"),
-    "a file is renamed": (rename, "heights: added; weights: missing"),
+    "a file is renamed": (rename_file, "heights: added; weights: missing"),
     "the signature is missing": (
         lambda one: (one / "model" / "model.sig").unlink(),
         r"signature .*model\.sig does not exist. Set `signature` to its file",
     ),
     "the signature is of another key": (exchange_keys, "Key mismatch"),
-    "the signature is of a certificate": (by_certificate, REFUSED),
-    "the statement lists the changed byte": (relist, REFUSED),
-    "the statement is unsigned": (no_signatures, REFUSED),
-    "the vendor left a file out": (ignoring, "parts/words: added"),
+    "the signature is of a certificate": (use_certificate, REFUSED),
+    "the statement lists the changed byte": (change_digest, REFUSED),
+    "the statement is unsigned": (drop_signatures, REFUSED),
+    "the vendor left a file out": (ignore_file, "parts/words: added"),
     "the signature is a link": (
         lambda one: (
             (one / "model" / "model.sig").rename(one / "a")
@@ -191,7 +191,7 @@ def test_files_are_refused_where(vendor, attack):
     change, message = ATTACKS[attack]
     change(vendor)
     with pytest.raises(InputError, match=message):
-        require(vendor)
+        require_signature(vendor)
 
 
 @pytest.mark.parametrize("ways", ["shards", "blake2"])
@@ -201,15 +201,15 @@ def test_a_signature_that_lists_no_plain_digests_is_refused(vendor, ways):
         hashed.use_shard_serialization()
     else:
         hashed.use_file_serialization(hashing_algorithm="blake2")
-    sign(vendor / "model", vendor / "vendor.pub", vendor / "model" / "model.sig", hashed)
+    sign_files(vendor / "model", vendor / "vendor.pub", vendor / "model" / "model.sig", hashed)
     with pytest.raises(InputError, match="its files differ from the signed files: "):
-        require(vendor)
+        require_signature(vendor)
 
 
 def test_the_library_is_an_extra_that_is_named_if_it_is_missing(vendor, monkeypatch):
     monkeypatch.setattr(model_signature, "find_spec", lambda _: None)
     with pytest.raises(InputError, match=r"need the library model-signing: pip install .*oms"):
-        require(vendor)
+        require_signature(vendor)
 
 
 # ------------------------------------------------------------------ as a candidate
@@ -222,7 +222,7 @@ def saved(tmp_path_factory):
     settings = Tfidf(name="words", kind="tfidf", model="models:/words/1")
     texts = [f"{word} {n}" for n in range(20) for word in ("kind words", "vile insult")]
     save_classifier(settings.pipeline().fit(texts, [0, 1] * 20), folder / "model", EXAMPLE)
-    sign(folder / "model", new_key(folder, "vendor"), folder / "model" / "model.sig")
+    sign_files(folder / "model", new_key(folder, "vendor"), folder / "model" / "model.sig")
     return folder
 
 
@@ -245,7 +245,7 @@ def test_a_registered_version_that_its_vendor_signed_is_opened_and_its_verdict_s
     version,
 ):
     with opened(version) as scorer:
-        assert scorer.bound.signed_by == require(version)
+        assert scorer.bound.signed_by == require_signature(version)
         assert "model.sig" in {one.path for one in scorer.bound.files}
 
 
@@ -288,11 +288,11 @@ def test_a_candidate_without_files_cannot_be_signed(tmp_path, call):
 
 @pytest.fixture
 def signed_scores(tmp_path, monkeypatch, prefect_server):
-    """An evaluation of scores that must be signed, and are."""
+    """An evaluation of scores with a required, valid signature."""
     del prefect_server
     monkeypatch.chdir(write_inputs(tmp_path))
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    sign(tmp_path / "scores.csv", new_key(tmp_path, "vendor"), tmp_path / "scores.sig")
+    sign_files(tmp_path / "scores.csv", new_key(tmp_path, "vendor"), tmp_path / "scores.sig")
     demand = "path: scores.csv\n    signed_by: vendor.pub\n    signature: scores.sig\n"
     change("file.yaml", "path: scores.csv\n", demand)
     return tmp_path

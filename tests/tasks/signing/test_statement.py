@@ -1,4 +1,4 @@
-"""The statement about a verdict, and in-toto's own implementation that reads it."""
+"""The statement about a verdict, which in-toto's own implementation reads."""
 
 import base64
 import json
@@ -33,7 +33,7 @@ WARNING = POLICY.model_copy(
 
 @pytest.fixture(scope="module")
 def signed(tmp_path_factory):
-    """A signed verdict in a registry: its key, the folder of its run, and the verdict."""
+    """Key, run folder and content of a signed verdict in a registry."""
     store = tmp_path_factory.mktemp("store")
     gateway = local(store)
     frozen_set(store)
@@ -44,13 +44,13 @@ def signed(tmp_path_factory):
         return key, artifact(gateway, version, "."), verdict
 
 
-def envelope_in(folder):
+def read_envelope(folder):
     return Envelope.from_dict(json.loads((folder / "attestation.json").read_text("utf-8")), "it")
 
 
 @pytest.fixture
 def statement(signed):
-    return read_statement(envelope_in(signed[1]), "it")
+    return read_statement(read_envelope(signed[1]), "it")
 
 
 def test_it_names_the_bytes_of_every_file_that_the_verdict_rests_on(signed, statement):

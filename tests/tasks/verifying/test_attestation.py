@@ -1,4 +1,4 @@
-"""Attestations in a file: verified offline, from public keys alone."""
+"""Offline verification of attestations in a file, with public keys only."""
 
 import json
 import shutil
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.mlflow
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A store whose champion is signed, its key, its attestation, and its model's files."""
+    """A store with a signed champion; key, attestation and files of the champion."""
     folder = tmp_path_factory.mktemp("made")
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("MLFLOW_TRACKING_URI", raising=False)
@@ -64,12 +64,12 @@ def world(made, tmp_path, monkeypatch):
     return tmp_path
 
 
-def wrong(world):
+def list_failures(world):
     found = verify_attestation(world / FILE, world / "model")
     return {one.what for one in found if not one.holds}
 
 
-def resign(world, key, change):
+def sign_changed(world, key, change):
     """Change the statement and sign it with a key."""
     path = world / FILE
     envelope = Envelope.from_dict(json.loads(path.read_text("utf-8")), "it")
@@ -79,21 +79,21 @@ def resign(world, key, change):
     path.write_text(json.dumps(signed.to_record().to_dict()) + "\n", "utf-8")
 
 
-def said(statement):
+def get_annotations(statement):
     return statement["predicate"]["configuration"][0]["annotations"]
 
 
 def test_the_files_that_were_judged_hold(world):
-    assert wrong(world) == set()
+    assert list_failures(world) == set()
     assert "Different" not in verify_attestation(world / FILE, world / "model")[-1].sentence
 
 
 def test_a_pass_says_for_whom_it_is_proven_and_how_much_limits_it(world, made):
     def less(statement):
-        said(statement)["holdsFor"]["identities"] = []
-        said(statement).update({"exceptions": ["a", "b"], "reservations": ["c"]})
+        get_annotations(statement)["holdsFor"]["identities"] = []
+        get_annotations(statement).update({"exceptions": ["a", "b"], "reservations": ["c"]})
 
-    resign(world, made[1], less)
+    sign_changed(world, made[1], less)
     told = [finding.sentence for finding in verify_attestation(world / FILE, world / "model")]
     [text] = [sentence for sentence in told if " by policy p is " in sentence]
     assert " for 0 of " in text
@@ -122,54 +122,57 @@ def test_another_file_is_found_and_named(world, change, told):
     else:
         weights.rename(world / "elsewhere")
         weights.symlink_to(world / "elsewhere")
-    assert wrong(world) == {"model"}
+    assert list_failures(world) == {"model"}
     model = verify_attestation(world / FILE, world / "model")[-1].sentence
     assert told.format(file=weights.relative_to(world / "model")) in model
 
 
 def test_a_forged_attestation_is_found(world):
-    resign(world, PrivateKey.new(), lambda one: one.update())
-    assert wrong(world) == {"signature"}
+    sign_changed(world, PrivateKey.new(), lambda one: one.update())
+    assert list_failures(world) == {"signature"}
 
 
 def test_where_no_key_is_trusted_nothing_holds(world, monkeypatch):
     trust(monkeypatch, world / "none")
-    assert wrong(world) == {"signature"}
+    assert list_failures(world) == {"signature"}
 
 
 @pytest.mark.parametrize(
     ("change", "what"),
     [
         (lambda one: one["predicate"].update(result="FAILED"), {"verdict"}),
-        (lambda one: said(one).update(reportOnly=True), {"verdict"}),
-        (lambda one: said(one).update(requiredSets=["comments", "other"]), {"verdict"}),
-        (lambda one: said(one).update(requiredSets=[]), {"verdict"}),
-        (lambda one: said(one).update(bound="nothing"), {"model"}),
+        (lambda one: get_annotations(one).update(reportOnly=True), {"verdict"}),
+        (lambda one: get_annotations(one).update(requiredSets=["comments", "other"]), {"verdict"}),
+        (lambda one: get_annotations(one).update(requiredSets=[]), {"verdict"}),
+        (lambda one: get_annotations(one).update(bound="nothing"), {"model"}),
         (lambda one: one["predicate"].update(configuration=[]), {"verdict", "model"}),
     ],
 )
 def test_what_is_signed_but_no_complete_pass_does_not_hold(world, made, change, what):
-    resign(world, made[1], change)
-    assert wrong(world) == what
+    sign_changed(world, made[1], change)
+    assert list_failures(world) == what
 
 
 @pytest.mark.parametrize(
     ("change", "said_of_sets"),
     [
         (dict, "comments."),
-        (lambda one: said(one).update(requiredSets=["other", "comments"]), "Missing: other."),
-        (lambda one: said(one).update(requiredSets=[]), "each required set: unknown."),
+        (
+            lambda one: get_annotations(one).update(requiredSets=["other", "comments"]),
+            "Missing: other.",
+        ),
+        (lambda one: get_annotations(one).update(requiredSets=[]), "each required set: unknown."),
     ],
 )
 def test_the_required_sets_are_named_and_those_that_are_missing(world, made, change, said_of_sets):
-    resign(world, made[1], change)
+    sign_changed(world, made[1], change)
     told = [finding.sentence for finding in verify_attestation(world / FILE, world / "model")]
     [text] = [sentence for sentence in told if "each required set" in sentence]
     assert text.endswith(said_of_sets)
 
 
 def test_an_attestation_without_what_biasgate_says_is_no_verdict(world, made):
-    resign(world, made[1], lambda one: one["predicate"].update(configuration=[]))
+    sign_changed(world, made[1], lambda one: one["predicate"].update(configuration=[]))
     found = verify_attestation(world / FILE, world / "model")
     [silent] = [one for one in found if "lacks the fields that biasgate writes" in one.sentence]
     assert not silent.holds
@@ -178,7 +181,7 @@ def test_an_attestation_without_what_biasgate_says_is_no_verdict(world, made):
 # ------------------------------------------------------------------ what is pinned
 
 
-def pinned_wrong(world, **pins):
+def list_pin_failures(world, **pins):
     found = verify_attestation(world / FILE, world / "model", Pins(**pins))
     return {one.what for one in found if not one.holds}
 
@@ -197,7 +200,7 @@ SETS = {"comments": ""}
     ],
 )
 def test_the_pinned_model_policy_and_sets_hold(world, pins):
-    assert pinned_wrong(world, **pins) == set()
+    assert list_pin_failures(world, **pins) == set()
 
 
 @pytest.mark.parametrize(
@@ -213,29 +216,35 @@ def test_the_pinned_model_policy_and_sets_hold(world, pins):
     ],
 )
 def test_an_attestation_of_something_else_than_what_is_pinned_does_not_hold(world, pins, what):
-    assert pinned_wrong(world, **pins) == {what}
+    assert list_pin_failures(world, **pins) == {what}
 
 
 def test_another_model_that_the_same_key_attested_is_found_only_by_its_pin(world, made):
-    resign(world, made[1], lambda one: said(one).update(model="models:/spam/1"))
-    assert wrong(world) == set()
-    assert pinned_wrong(world, model=MODEL) == {"model"}
+    sign_changed(world, made[1], lambda one: get_annotations(one).update(model="models:/spam/1"))
+    assert list_failures(world) == set()
+    assert list_pin_failures(world, model=MODEL) == {"model"}
 
 
 def test_a_lenient_policy_that_the_same_key_attested_is_found_only_by_its_pin(world, made):
-    resign(world, made[1], lambda one: said(one).update(policyDigest="1" * 64, policy="lenient"))
-    assert wrong(world) == set()
-    assert pinned_wrong(world, policy_digest=POLICY.digest) == {"policy"}
+    sign_changed(
+        world,
+        made[1],
+        lambda one: get_annotations(one).update(policyDigest="1" * 64, policy="lenient"),
+    )
+    assert list_failures(world) == set()
+    assert list_pin_failures(world, policy_digest=POLICY.digest) == {"policy"}
 
 
 def test_a_pin_does_not_hold_where_nothing_is_said(world, made):
-    resign(world, made[1], lambda one: one["predicate"].update(configuration=[]))
-    found = pinned_wrong(world, model=MODEL, policy_digest=POLICY.digest, sets=SETS)
+    sign_changed(world, made[1], lambda one: one["predicate"].update(configuration=[]))
+    found = list_pin_failures(world, model=MODEL, policy_digest=POLICY.digest, sets=SETS)
     assert {"model", "policy", "dataset"} <= found
 
 
 def test_what_is_attested_is_said_and_that_it_is_not_pinned(world):
-    told = " ".join(one.sentence for one in verify_attestation(world / FILE, world / "model"))
+    told = " ".join(
+        finding.sentence for finding in verify_attestation(world / FILE, world / "model")
+    )
     for part in (f"models:/{MODEL}/1", POLICY.digest, "comments", "would be accepted: give"):
         assert part in told
 
@@ -267,7 +276,7 @@ def test_the_function_of_a_deploy_script_pins_the_model(world):
 def test_what_is_no_attestation_is_refused(world, content):
     (world / FILE).write_text(content, "utf-8")
     with pytest.raises(InputError, match=r"model\.intoto\.jsonl"):
-        wrong(world)
+        list_failures(world)
 
 
 def test_an_unsigned_version_is_not_attested(tmp_path, monkeypatch):
@@ -308,9 +317,9 @@ def test_the_commands_attest_and_verify(made, world):
     run, folder = CliRunner(), made[0]
     file = world / "again.intoto.jsonl"
     arguments = ["attest", MODEL, "--output", str(file), "--store", str(folder / "store")]
-    said = run.invoke(app, arguments).output
+    output = run.invoke(app, arguments).output
     assert "1 signed attestation of models:/toxicity/1: PASSED on comments" in " ".join(
-        said.split()
+        output.split()
     )
     offline = ["verify", "--attestation", str(file), "--model", str(world / "model")]
     assert run.invoke(app, offline).exit_code == 0

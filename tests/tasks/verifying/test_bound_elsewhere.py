@@ -1,4 +1,4 @@
-"""Files behind an MLflow server, of logged models and on S3 are compared as local ones are."""
+"""Comparison of files behind an MLflow server, of logged models, and on S3."""
 
 import tempfile
 
@@ -30,14 +30,14 @@ def store(tmp_path):
     return tmp_path / "store"
 
 
-def from_a_run(gateway, model):
+def register_from_run(gateway, model):
     run_id = gateway.run(gateway.experiment("models"), "first", "first")
     gateway.log_folder(run_id, model, "model")
     return gateway.register(MODEL, run_id, "model", {})
 
 
-def from_a_logged_model(gateway, model):
-    """Register as `mlflow.*.log_model(..., registered_model_name=...)` of MLflow 3 does."""
+def register_logged_model(gateway, model):
+    """Register a model like `mlflow.*.log_model(..., registered_model_name=...)` of MLflow 3."""
     client: MlflowClient = gateway.client
     run_id = gateway.run(gateway.experiment("models"), "first", "first")
     experiment = gateway.experiment_of(run_id)
@@ -51,13 +51,13 @@ def from_a_logged_model(gateway, model):
     return gateway.resolve(f"models:/{MODEL}/{made.version}")
 
 
-def promoted(gateway, store, folder, version):
+def promote_model(gateway, store, folder, version):
     verdict = judge_version(gateway, store, folder, version, scores_of(store, seed=0, noise=1.6))
     assert promote_one([verdict], gateway.resolve(version.uri), gateway).promoted
 
 
-def check(gateway, store, uri, exchange, tmp_path, monkeypatch):
-    """The champion holds and is opened; with other weights it does not, and is not."""
+def check_exchange(gateway, store, uri, exchange, tmp_path, monkeypatch):
+    """Check that a champion verifies and opens, and that it fails with other weights."""
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
@@ -77,45 +77,45 @@ def check(gateway, store, uri, exchange, tmp_path, monkeypatch):
     assert not list(temporary.iterdir())
 
 
-@pytest.mark.parametrize("register", [from_a_run, from_a_logged_model])
+@pytest.mark.parametrize("register", [register_from_run, register_logged_model])
 def test_files_behind_a_server(register, mlflow_server, model, store, tmp_path, monkeypatch):
     gateway = Gateway(mlflow_server)
     version = register(gateway, model)
     assert gateway.place_of(version).startswith("mlflow-artifacts:")
-    promoted(gateway, store, tmp_path / "judged", version)
+    promote_model(gateway, store, tmp_path / "judged", version)
 
     def exchange():
         [weights] = (tmp_path / "artifacts").rglob("weights")
         weights.write_text("others")
 
-    check(gateway, store, mlflow_server, exchange, tmp_path, monkeypatch)
+    check_exchange(gateway, store, mlflow_server, exchange, tmp_path, monkeypatch)
 
 
 def test_files_of_a_logged_model_in_a_local_store(model, store, tmp_path, monkeypatch):
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     gateway = local(store)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", gateway.uri)  # as a user of log_model sets it
-    version = from_a_logged_model(gateway, model)
-    promoted(gateway, store, tmp_path / "judged", version)
+    version = register_logged_model(gateway, model)
+    promote_model(gateway, store, tmp_path / "judged", version)
 
     def exchange():
         [weights] = (store / "mlartifacts").rglob("weights")
         weights.write_text("others")
 
-    check(gateway, store, gateway.uri, exchange, tmp_path, monkeypatch)
+    check_exchange(gateway, store, gateway.uri, exchange, tmp_path, monkeypatch)
 
 
 def test_files_on_s3(model, store, tmp_path, monkeypatch):
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     with serving_s3("models") as client:
         gateway = Gateway(local(store).uri, "s3://models/artifacts")
-        version = from_a_run(gateway, model)
+        version = register_from_run(gateway, model)
         assert gateway.place_of(version).startswith("s3://models/")
-        promoted(gateway, store, tmp_path / "judged", version)
+        promote_model(gateway, store, tmp_path / "judged", version)
 
         def exchange():
             listed = client.list_objects_v2(Bucket="models")["Contents"]
             [key] = [one["Key"] for one in listed if one["Key"].endswith("/weights")]
             client.put_object(Bucket="models", Key=key, Body=b"others")
 
-        check(gateway, store, gateway.uri, exchange, tmp_path, monkeypatch)
+        check_exchange(gateway, store, gateway.uri, exchange, tmp_path, monkeypatch)

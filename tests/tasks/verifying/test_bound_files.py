@@ -1,4 +1,4 @@
-"""The files that are deployed are the files that were judged, or somebody says which are not."""
+"""Comparison of deployed files with judged files; errors name the files that differ."""
 
 import os
 import shutil
@@ -49,34 +49,36 @@ def empty(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def _temporary(tmp_path, monkeypatch):
-    """A folder for temporary files in which nothing may be left."""
+    """A folder for temporary files, which tests must leave empty."""
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
 
 
-def files(gateway, version):
+def find_files(gateway, version):
     """The folder of a version's files, in the store."""
     return Path(
         gateway.place_of(gateway.resolve(f"models:/{MODEL}/{version}")).removeprefix("file://")
     )
 
 
-def wrong(gateway, store):
-    return [one.sentence for one in verify(MODEL, None, gateway, store) if not one.holds]
+def list_failures(gateway, store):
+    return [
+        finding.sentence for finding in verify(MODEL, None, gateway, store) if not finding.holds
+    ]
 
 
-def refusals(gateway, store):
-    """What `verify`, `require_champion` and `open_champion` say against the champion."""
+def collect_refusals(gateway, store):
+    """Return the errors of `verify`, `require_champion` and `open_champion`."""
     with pytest.raises(NotVerifiedError) as required:
         require_champion(MODEL, gateway)
     with pytest.raises(ValueError) as opened:  # noqa: PT011 - the callers compare the text
         biasgate.open_champion(MODEL, store)
     assert list(Path(tempfile.gettempdir()).iterdir()) == []
-    return [" ".join(wrong(gateway, store)), str(required.value), str(opened.value)]
+    return [" ".join(list_failures(gateway, store)), str(required.value), str(opened.value)]
 
 
 def test_an_untouched_champion_is_opened_as_a_folder_with_its_files(gateway, store):
-    assert wrong(gateway, store) == []
+    assert list_failures(gateway, store) == []
     folder = biasgate.open_champion(MODEL, store)
     assert (folder / "weights").read_text() == "second"
     assert (folder / "tokenizer" / "vocabulary").read_text() == "a b c"
@@ -87,7 +89,7 @@ def test_an_untouched_champion_is_opened_as_a_folder_with_its_files(gateway, sto
 
 def test_what_is_opened_is_a_copy_that_later_changes_do_not_reach(gateway, store, tmp_path):
     folder = biasgate.open_champion(MODEL, store, folder=tmp_path / "temporary")
-    (files(gateway, 2) / "weights").write_text("third")
+    (find_files(gateway, 2) / "weights").write_text("third")
     assert (folder / "weights").read_text() == "second"
     assert folder.parent == tmp_path / "temporary"
 
@@ -98,29 +100,29 @@ def test_the_folder_in_which_a_champion_is_opened_must_exist(store, tmp_path):
     assert not (tmp_path / "missing").exists()
 
 
-def one_file(folder):
+def replace_folder(folder):
     shutil.rmtree(folder)
     folder.write_text("weights")
     return "added, 7 bytes"
 
 
-def a_pipe(folder):
+def add_pipe(folder):
     os.mkfifo(folder / "pipe")
     return "pipe must be a regular file"
 
 
-def unreadable(folder):
+def make_unreadable(folder):
     if os.geteuid() == 0:
         pytest.skip("root reads everything")
     (folder / "weights").chmod(0)
     return "weights must be readable"
 
 
-@pytest.mark.parametrize("change", [one_file, a_pipe, unreadable])
+@pytest.mark.parametrize("change", [replace_folder, add_pipe, make_unreadable])
 def test_what_cannot_be_copied_is_an_error_in_one_sentence_that_leaves_nothing(
     gateway, store, change
 ):
-    said = change(files(gateway, 2))
+    said = change(find_files(gateway, 2))
     with pytest.raises(InputError, match=said):
         biasgate.open_champion(MODEL, store)
     assert list(Path(tempfile.gettempdir()).iterdir()) == []
@@ -141,21 +143,21 @@ SPARSE = 200 * 10**9  # bytes; it takes no space on the disk, and minutes to rea
 def test_a_file_of_another_size_than_judged_is_refused_before_it_is_read(
     gateway, store, monkeypatch, name, said
 ):
-    with (files(gateway, 2) / name).open("ab") as stream:
+    with (find_files(gateway, 2) / name).open("ab") as stream:
         stream.truncate(SPARSE)
     monkeypatch.setattr(shutil, "copyfile", lambda *_: pytest.fail("copied"))
     monkeypatch.setattr(Manifest, "of", lambda *_, **__: pytest.fail("read"))
-    for refused in refusals(gateway, store):
+    for refused in collect_refusals(gateway, store):
         assert said in refused
 
 
-def exchange(folder, other):
+def exchange_files(folder, other):
     (folder / "weights").rename(other / "kept")
     (other / "weights").rename(folder / "weights")
     (other / "kept").rename(other / "weights")
 
 
-def flip(name):
+def flip_byte(name):
     def change(folder, _):
         content = bytearray((folder / name).read_bytes())
         content[-1] ^= 1
@@ -164,11 +166,11 @@ def flip(name):
     return change
 
 
-def add(folder, _):
+def add_file(folder, _):
     (folder / "tokenizer" / "hook.py").write_text("print()")
 
 
-def remove(folder, _):
+def remove_file(folder, _):
     (folder / "tokenizer" / "vocabulary").unlink()
 
 
@@ -176,17 +178,17 @@ def remove(folder, _):
     ("change", "said"),
     [
         pytest.param(
-            exchange, "weights: has 5 bytes; it had 6. Not read", marks=pytest.mark.mlflow
+            exchange_files, "weights: has 5 bytes; it had 6. Not read", marks=pytest.mark.mlflow
         ),
-        (flip("weights"), "weights: changed"),
-        (flip("tokenizer/vocabulary"), "tokenizer/vocabulary: changed"),
-        (add, "tokenizer/hook.py: added, 7 bytes. Not read"),
-        (remove, "tokenizer/vocabulary: missing"),
+        (flip_byte("weights"), "weights: changed"),
+        (flip_byte("tokenizer/vocabulary"), "tokenizer/vocabulary: changed"),
+        (add_file, "tokenizer/hook.py: added, 7 bytes. Not read"),
+        (remove_file, "tokenizer/vocabulary: missing"),
     ],
 )
 def test_each_change_of_a_file_is_found_by_every_check(gateway, store, change, said):
-    change(files(gateway, 2), files(gateway, 3))
-    for found in refusals(gateway, store):
+    change(find_files(gateway, 2), find_files(gateway, 3))
+    for found in collect_refusals(gateway, store):
         assert "the files of models:/toxicity/2 match the files judged on comments" in found
         assert f": {said}." in found
 
@@ -195,52 +197,46 @@ def test_each_change_of_a_file_is_found_by_every_check(gateway, store, change, s
 def test_a_symbolic_link_is_found_even_if_it_leads_to_the_same_bytes(
     gateway, store, name, tmp_path
 ):
-    path = files(gateway, 2) / name
+    path = find_files(gateway, 2) / name
     shutil.move(path, tmp_path / "elsewhere")
     path.symlink_to(tmp_path / "elsewhere")
-    for found in refusals(gateway, store):
+    for found in collect_refusals(gateway, store):
         assert f"{name} must be a regular file; it is a symbolic link" in found
 
 
 @pytest.mark.mlflow
 def test_a_version_whose_source_was_pointed_to_another_is_found(gateway, store):
-    other = files(gateway, 3)
+    other = find_files(gateway, 3)
     with closing(sqlite3.connect(store / "mlflow.db")) as database, database:
         database.execute(
             "UPDATE model_versions SET source = :source, storage_location = :source "
             "WHERE version = 2 AND name = :name",
             {"source": other.as_uri(), "name": MODEL},
         )
-    for found in refusals(local(store), store):
+    for found in collect_refusals(local(store), store):
         assert f"Different in {other.as_uri()}: weights: has 5 bytes; it had 6. Not read." in found
 
 
 def test_files_that_were_deleted_are_found(gateway, store):
-    shutil.rmtree(files(gateway, 2))
-    for found in refusals(gateway, store):
+    shutil.rmtree(find_files(gateway, 2))
+    for found in collect_refusals(gateway, store):
         assert "artifacts must be at" in found
 
 
-def test_an_alias_moved_to_a_blocked_version_is_found(gateway, store):
-    gateway.set_alias(MODEL, "champion", "3")
-    for found in refusals(gateway, store):
-        assert "champion is version 3; last promoted: 2." in found
-
-
 def test_the_file_that_mlflow_writes_when_it_loads_a_version_changes_nothing(gateway, store):
-    note = files(gateway, 2) / "registered_model_meta"
+    note = find_files(gateway, 2) / "registered_model_meta"
     note.write_text("model_name: toxicity\nmodel_version: '2'\n")
-    assert wrong(gateway, store) == []
+    assert list_failures(gateway, store) == []
     assert not (biasgate.open_champion(MODEL, store) / note.name).exists()
-    (files(gateway, 2) / "tokenizer" / note.name).write_text("")
-    assert f"tokenizer/{note.name}: added" in " ".join(wrong(gateway, store))
+    (find_files(gateway, 2) / "tokenizer" / note.name).write_text("")
+    assert f"tokenizer/{note.name}: added" in " ".join(list_failures(gateway, store))
     note.unlink()
     note.symlink_to("weights")
-    assert "registered_model_meta must be a regular file" in " ".join(wrong(gateway, store))
+    assert "registered_model_meta must be a regular file" in " ".join(list_failures(gateway, store))
 
 
 def test_an_exchanged_version_is_neither_promoted_by_hand_nor_rolled_back_to(gateway):
-    exchange(files(gateway, 1), files(gateway, 3))
+    exchange_files(find_files(gateway, 1), find_files(gateway, 3))
     for act in (
         lambda: promote_version(MODEL, "1", "why", gateway),
         lambda: roll_back(MODEL, "x", gateway),
@@ -259,14 +255,14 @@ def test_a_version_whose_files_changed_since_they_were_scored_is_not_promoted(
     version, verdict, _ = judged_version(gateway, store, tmp_path / "fourth", seed=4)
     known = {"name": "champion", "kind": "mlflow", "model": champion.uri, "digest": "d"}
     verdict = replace(verdict, champion=Rival(**known, bound=bound(gateway, champion)))
-    flip("weights")(files(gateway, version.version), None)
+    flip_byte("weights")(find_files(gateway, version.version), None)
     with pytest.raises(InputError, match=r"toxicity/4 must not become champion: .*weights: chan"):
         promote_one([verdict], version, gateway)
     assert gateway.alias(MODEL, "champion").version == "2"
 
 
-def rewritten(gateway, change):
-    """Let the champion's verdict say something else, with a digest and tags that agree."""
+def rewrite_verdict(gateway, change):
+    """Change the champion's verdict, and its digest and tags consistently."""
     version = gateway.resolve(f"models:/{MODEL}/2")
     for name in ("verdict.json", "report.json"):
         edit_json(artifact(gateway, version, name), change)
@@ -278,15 +274,15 @@ def test_a_verdict_that_does_not_say_which_files_were_judged_is_none(gateway, st
     version = gateway.resolve(f"models:/{MODEL}/2")
     edit_json(artifact(gateway, version, "verdict.json"), lambda one: one["candidate"].pop("bound"))
     assert any(
-        "the verdict on comments must be as biasgate writes it; candidate.bound: Field" in one
-        for one in wrong(gateway, store)
+        "the verdict on comments must be as biasgate writes it; candidate.bound: Field" in sentence
+        for sentence in list_failures(gateway, store)
     )
 
 
 def test_a_verdict_that_binds_no_file_is_told_and_cannot_be_opened(gateway, store):
     nothing = {"what": "nothing", "digest": None, "files": [], "not_bound": "It is elsewhere."}
-    rewritten(gateway, lambda one: one["candidate"].update(bound=nothing))
-    told = [one for one in verify(MODEL, None, gateway, store) if one.what == "model"]
+    rewrite_verdict(gateway, lambda one: one["candidate"].update(bound=nothing))
+    told = [finding for finding in verify(MODEL, None, gateway, store) if finding.what == "model"]
     text = "the files of models:/toxicity/2 were not recorded with the verdict on comments."
     assert [one.holds for one in told] == [True, True]
     assert told[0].sentence == f"{text} It is elsewhere. Not checked."
@@ -296,15 +292,19 @@ def test_a_verdict_that_binds_no_file_is_told_and_cannot_be_opened(gateway, stor
 
 
 def test_a_list_of_files_that_was_edited_is_found(gateway, store):
-    rewritten(gateway, lambda one: one["candidate"]["bound"]["files"].pop())
+    rewrite_verdict(gateway, lambda one: one["candidate"]["bound"]["files"].pop())
     assert any(
-        "does not have the digest that the verdict names" in one for one in wrong(gateway, store)
+        "does not have the digest that the verdict names" in sentence
+        for sentence in list_failures(gateway, store)
     )
-    rewritten(gateway, lambda one: one["candidate"]["bound"]["files"][0].update(path="../x"))
-    assert any("must differ and stay inside the folder" in one for one in wrong(gateway, store))
+    rewrite_verdict(gateway, lambda one: one["candidate"]["bound"]["files"][0].update(path="../x"))
+    assert any(
+        "must differ and stay inside the folder" in sentence
+        for sentence in list_failures(gateway, store)
+    )
 
 
 def test_verifying_leaves_nothing_in_the_folder_for_temporary_files(gateway, store):
-    assert wrong(gateway, store) == []
+    assert list_failures(gateway, store) == []
     assert list(Path(tempfile.gettempdir()).iterdir()) == []
     assert not list((store / "work").glob("*"))

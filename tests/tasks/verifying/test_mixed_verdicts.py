@@ -1,4 +1,4 @@
-"""Verdicts of two evaluations do not count together; what is no evidence decides nothing."""
+"""Verdicts of two evaluations do not count together; metrics and descriptions do not count."""
 
 import pytest
 from support.promoted import (
@@ -38,7 +38,7 @@ def test_verdicts_of_two_policies_are_found_where_both_are_required(
         )
         for name in SETS
     ]
-    assert {one.outcome for one in verdicts} == {"pass"}
+    assert {verdict.outcome for verdict in verdicts} == {"pass"}
     gateway.tag_version(version, tags_of(verdicts))
     found = verify_version(gateway.resolve(version.uri), gateway)
     wrong = [one.sentence for one in found if not one.holds]
@@ -51,9 +51,9 @@ def test_verdicts_of_two_policies_are_found_where_both_are_required(
 
 @pytest.mark.mlflow
 def test_an_edited_description_or_metric_is_no_evidence_and_is_not_found(gateway, store, tmp_path):
-    """The documented limit: only what a verdict rests on is checked."""
+    """A documented limit: only the files behind a verdict are checked."""
     version, verdict, _ = judged_version(gateway, store, tmp_path / "first")
     assert promote_one([verdict], version, gateway).promoted
     gateway.describe_version(version, "# Model card: without any bias")
     gateway.client.log_metric(verdict.run_id, "final_score", 1.0)
-    assert all(one.holds for one in verify(MODEL, None, gateway, store))
+    assert all(finding.holds for finding in verify(MODEL, None, gateway, store))

@@ -1,4 +1,4 @@
-"""Every reader of verdicts refuses the same: of a version, to deploy it, of a file, of a folder."""
+"""All readers refuse the same verdicts: of versions, deployments, files and folders."""
 
 import json
 from datetime import date
@@ -37,22 +37,22 @@ from biasgate.tasks.verifying.version import verify_version
 SETS = ("comments", "other")
 
 
-def policy(**changes):
+def make_policy(**changes):
     return Policy.model_validate(POLICY.model_dump() | changes)
 
 
-def ends(day):
+def make_exception(day):
     return {"identity": "gay", "reason": "few", "expires": day}
 
 
-STRICT = policy(rules=[{"metric": "auc", "scope": "overall", "floor": 0.999}])
-LENIENT = policy(rules=POLICY.model_dump()["rules"][:1])
+STRICT = make_policy(rules=[{"metric": "auc", "scope": "overall", "floor": 0.999}])
+LENIENT = make_policy(rules=POLICY.model_dump()["rules"][:1])
 # What each set is judged with, and what every reader then says.
 REFUSED = {
     "blocked": ([{"policy": STRICT}], "on comments by policy p is not a pass."),
-    "reported": ([{"policy": policy(report_only=True)}], "PASSED, by a report-only policy."),
+    "reported": ([{"policy": make_policy(report_only=True)}], "PASSED, by a report-only policy."),
     "ended": (
-        [{"policy": policy(not_measured=[ends(TODAY)])}],
+        [{"policy": make_policy(not_measured=[make_exception(TODAY)])}],
         "An entry of `not_measured` ended on 2026-11-21",
     ),
     "future": ([{"today": date(2099, 12, 31)}], "It is dated 2099-12-31"),
@@ -63,8 +63,8 @@ REFUSED = {
 }
 
 
-def judged(gateway, store, folder, each):
-    """Judge a version on one set or two; return it, with the file of its attestations."""
+def judge_sets(gateway, store, folder, each):
+    """Judge a version on one or two sets, write its attestations, and return the version."""
     old = judged_version(gateway, store, folder / "old", seed=1)
     version = registered_version(gateway, folder, "news")
     verdicts, lines = [], []
@@ -90,8 +90,8 @@ def judged(gateway, store, folder, each):
     return gateway.resolve(version.uri)
 
 
-def said_by(gateway, version, folder, n_sets):
-    """What does not hold about the verdicts, by the reader that says so."""
+def collect_failures(gateway, version, folder, n_sets):
+    """Return failed findings about verdicts by reader."""
     found = {
         "verify": verify_version(version, gateway),
         "deploy": verify_champion(version, gateway),
@@ -112,8 +112,8 @@ def said_by(gateway, version, folder, n_sets):
 )
 def test_every_reader_refuses_the_same_verdicts_for_the_same_reason(gateway, store, tmp_path, case):
     each, reason = REFUSED[case]
-    version = judged(gateway, store, tmp_path, each)
-    found = said_by(gateway, version, tmp_path, len(each))
+    version = judge_sets(gateway, store, tmp_path, each)
+    found = collect_failures(gateway, version, tmp_path, len(each))
     if case in {"blocked", "reported"}:  # a folder has any outcome
         assert found.pop("folder") == []
     told = {one for of_reader in found.values() for one in of_reader if reason in one}
@@ -128,19 +128,19 @@ def test_every_reader_refuses_the_same_verdicts_for_the_same_reason(gateway, sto
 
 
 @pytest.mark.parametrize(
-    "each", [[{}], [{}, {}], [{"policy": policy(not_measured=[ends(date.max)])}]]
+    "each", [[{}], [{}, {}], [{"policy": make_policy(not_measured=[make_exception(date.max)])}]]
 )
 @pytest.mark.usefixtures("key")
 def test_every_reader_accepts_what_holds(gateway, store, tmp_path, each):
-    version = judged(gateway, store, tmp_path, each)
-    found = said_by(gateway, version, tmp_path, len(each))
+    version = judge_sets(gateway, store, tmp_path, each)
+    found = collect_failures(gateway, version, tmp_path, len(each))
     assert not any(found.values()), found
     write_attestation(MODEL, version.version, tmp_path / "b.jsonl", gateway)
     assert len((tmp_path / "b.jsonl").read_text("utf-8").splitlines()) == len(each)
 
 
-def unsigned_entry(gateway):
-    """Change what the last entry of the ledger says; its signature stays."""
+def edit_last_entry(gateway):
+    """Change the last entry of the ledger, but not its signature."""
     last = Ledger(gateway, MODEL).entries()[-1]
     tag = json.loads(last.record.tags[TAG])
     tag["payload"]["reason"] = "nothing to see"
@@ -151,7 +151,7 @@ MOVED = {
     "alias": lambda gateway: gateway.set_alias(MODEL, "champion", "1"),
     "previous": lambda gateway: gateway.set_alias(MODEL, "previous_champion", "2"),
     "removed entry": lambda gateway: gateway.client.delete_model_version(LEDGER, "2"),
-    "edited entry": unsigned_entry,
+    "edited entry": edit_last_entry,
     "policy": lambda gateway: gateway.tag_model(MODEL, {"biasgate.policy": "lenient 0"}),
 }
 
@@ -164,7 +164,7 @@ def test_what_is_wrong_with_a_promotion_is_refused_by_whoever_reads_the_champion
     promoted()
     promoted()
     MOVED[case](gateway)
-    assert not all(one.holds for one in verify(MODEL, None, gateway, store))
+    assert not all(finding.holds for finding in verify(MODEL, None, gateway, store))
     with pytest.raises(NotVerifiedError):
         require_champion(MODEL, gateway)
     with pytest.raises(NotVerifiedError):

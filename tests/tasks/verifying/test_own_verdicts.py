@@ -1,4 +1,4 @@
-"""The champion is opened as its own verdict says: no tag of the registry decides what it scores."""
+"""The champion is opened with the options of its own verdict; tags do not affect scores."""
 
 import json
 import shutil
@@ -30,12 +30,12 @@ LONG |= {"activation": None, "precision": "float32"}
 SHORT = LONG | {"max_tokens": 8}
 
 
-def champion(gateway):
+def find_champion(gateway):
     return find_rivals({}, MODEL, read_policy("default", Path()), [], gateway)["champion"]
 
 
-def reference(gateway, **said):
-    """How a version is opened that was never promoted."""
+def find_reference(gateway, **said):
+    """Return the settings to open a version that was never promoted."""
     settings = {"name": "reference", "kind": "mlflow", "model": f"models:/{MODEL}/1", **said}
     named = {"reference": CANDIDATES.validate_python(settings)}
     return find_rivals(named, None, read_policy("default", Path()), [], gateway)["reference"]
@@ -78,22 +78,22 @@ def test_a_rival_that_is_a_candidate_too_has_the_threshold_that_it_names(
 def test_a_rival_is_read_as_it_was_judged_unless_the_file_says_otherwise(gateway, store, tmp_path):
     judged = {"kind": "mlflow", "output": "toxicity", "label": "toxic"}
     judged_version(gateway, store, tmp_path / "first", opened_as=judged)
-    found = reference(gateway)
+    found = find_reference(gateway)
     assert (found.output, found.label) == ("toxicity", "toxic")
-    found = reference(gateway, label="hateful")
+    found = find_reference(gateway, label="hateful")
     assert (found.output, found.label) == ("toxicity", "hateful")
 
 
 @pytest.mark.mlflow
 def test_a_tag_does_not_choose_how_the_champion_is_opened(gateway, promoted):
     gateway.tag_version(promoted[0], {OPENED_AS: json.dumps(SHORT)})
-    assert champion(gateway).max_tokens == 512
+    assert find_champion(gateway).max_tokens == 512
 
 
 def test_tags_that_name_another_verdict_do_not_choose_either(gateway, store, promoted, tmp_path):
     version, _, scores = promoted
     judge_version(gateway, store, tmp_path / "again", version, scores, opened_as=SHORT)
-    assert champion(gateway).max_tokens == 512
+    assert find_champion(gateway).max_tokens == 512
 
 
 def test_a_verdict_behind_the_promotion_that_was_edited_does_not_count(gateway, promoted):
@@ -103,7 +103,7 @@ def test_a_verdict_behind_the_promotion_that_was_edited_does_not_count(gateway, 
         (folder / "verdict.json").write_text(json.dumps(verdict))
     gateway.tag_version(promoted[0], {OPENED_AS: json.dumps(SHORT)})
     with pytest.raises(InputError, match="must have a verdict that records how it was opened"):
-        champion(gateway)
+        find_champion(gateway)
 
 
 def test_a_bare_tag_is_refused_and_the_error_says_what_to_write(gateway, store, tmp_path):
@@ -113,7 +113,7 @@ def test_a_bare_tag_is_refused_and_the_error_says_what_to_write(gateway, store, 
     gateway.tag_version(version, {OPENED_AS: json.dumps(SHORT)})
     gateway.set_alias(MODEL, "champion", version.version)
     with pytest.raises(InputError, match=r"Set it in the evaluation file, as in `champion: \{name"):
-        champion(gateway)
+        find_champion(gateway)
     named = {"name": "champion", "model": f"models:/{MODEL}@champion", **LONG}
     rivals = {"champion": CANDIDATES.validate_python(named)}
     policy = read_policy("default", Path())
@@ -125,7 +125,7 @@ def test_a_plain_model_needs_no_verdict(gateway, store, tmp_path):
     for name in version.tags:
         gateway.client.delete_model_version_tag(MODEL, version.version, name)
     gateway.set_alias(MODEL, "champion", version.version)
-    assert champion(gateway).kind == "mlflow"
+    assert find_champion(gateway).kind == "mlflow"
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_a_version_that_was_never_promoted_is_opened_as_its_signed_verdict_says(
     key = signing_key(monkeypatch, tmp_path / "secret")
     trust(monkeypatch, tmp_path / "trusted", evaluations=key)
     version, first, scores = judged_version(gateway, store, tmp_path / "first", opened_as=LONG)
-    assert reference(gateway).max_tokens == 512
+    assert find_reference(gateway).max_tokens == 512
     with monkeypatch.context() as patch:
         patch.delenv("BIASGATE_PRIVATE_KEY")
         trust(patch, tmp_path / "nobody")
@@ -172,7 +172,7 @@ def test_a_version_that_was_never_promoted_is_opened_as_its_signed_verdict_says(
         shutil.copy(signed / ATTESTATION, beside / ATTESTATION)
     gateway.tag_version(version, {OPENED_AS: json.dumps(SHORT)})
     with pytest.raises(InputError, match="must have a verdict that records how it was opened"):
-        reference(gateway)
+        find_reference(gateway)
 
 
 def test_a_candidate_is_its_own_reference_where_no_verdict_says_how_it_was_opened(

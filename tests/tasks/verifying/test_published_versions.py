@@ -1,4 +1,4 @@
-"""What was published of registered versions, to compare two of them."""
+"""Published results of registered versions, and their comparison."""
 
 from contextlib import ExitStack
 from types import SimpleNamespace

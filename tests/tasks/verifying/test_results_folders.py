@@ -1,4 +1,4 @@
-"""Verdicts in a folder of results are computed again; whatever is changed is found."""
+"""Verdicts in a results folder are recomputed; changes are found."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def results(tmp_path_factory):
 
 @pytest.fixture
 def key(monkeypatch, tmp_path):
-    """A key that is trusted here."""
+    """A trusted key."""
     found = PrivateKey.new()
     trusted = tmp_path / "keys"
     trusted.mkdir()
@@ -41,7 +41,7 @@ def key(monkeypatch, tmp_path):
     return found
 
 
-def edit(name, **values):
+def edit_file(name, **values):
     def change(folder):
         content = json.loads((folder / name).read_text("utf-8"))
         (folder / name).write_text(json.dumps(content | values), "utf-8")
@@ -49,7 +49,7 @@ def edit(name, **values):
     return change
 
 
-def flip(name):
+def flip_byte(name):
     def change(folder):
         content = bytearray((folder / name).read_bytes())
         content[len(content) // 2] ^= 1
@@ -58,7 +58,7 @@ def flip(name):
     return change
 
 
-def swap(folder):
+def swap_candidates(folder):
     """Exchange the files of the two candidates."""
     folder.rename(folder.parent / "other")
     (folder.parent / "second").rename(folder)
@@ -73,8 +73,8 @@ FORGED = {"value": 0.99}
 OTHER_CODE = {"version": "0.0.1", "bias_metrics": "0" * 64}
 
 
-def say(folder, forged=None, key=None, **changed):
-    """Write another verdict into a folder, its first result forged, and attest it."""
+def write_verdict(folder, forged=None, key=None, **changed):
+    """Write a verdict with a forged first result to a folder, and attest it."""
     content = json.loads((folder / "verdict.json").read_text("utf-8")) | changed
     content["results"][0] |= forged or {}
     (folder / "verdict.json").write_text(json.dumps(content), "utf-8")
@@ -94,15 +94,21 @@ def test_the_folder_of_an_evaluation_is_verified(results, place):
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (edit("verdict.json", decided_on="2031-01-01"), "the verdicts in the folders, and"),
-        (edit("report.json", warnings=["forged"]), "the report on sample/first has the digest"),
-        (lambda folder: say(folder, FORGED), "summary.json matches the verdicts in the folders"),
+        (edit_file("verdict.json", decided_on="2031-01-01"), "the verdicts in the folders, and"),
+        (
+            edit_file("report.json", warnings=["forged"]),
+            "the report on sample/first has the digest",
+        ),
+        (
+            lambda folder: write_verdict(folder, FORGED),
+            "summary.json matches the verdicts in the folders",
+        ),
         (lambda folder: (folder / "evidence.parquet").unlink(), "its evidence.parquet is missing"),
         (lambda folder: (folder / "attestation.json").unlink(), MISSING),
         (lambda folder: (folder / "verdict.json").unlink(), "verdict.json of the verdict on"),
         (lambda folder: (folder / "policy.json").unlink(), "policy.json of the verdict on"),
-        (flip("evidence.parquet"), "the evidence on sample/first has the digest"),
-        (swap, "the verdict in sample/first is about this set and candidate"),
+        (flip_byte("evidence.parquet"), "the evidence on sample/first has the digest"),
+        (swap_candidates, "the verdict in sample/first is about this set and candidate"),
     ],
 )
 def test_what_was_changed_in_a_folder_does_not_hold(results, tmp_path, change, why):
@@ -146,49 +152,53 @@ def test_a_blocked_candidate_is_verified_where_the_policy_only_reports(tmp_path)
     assert verdict_of(folder, "first")["outcome"] == "fail"
     code, text = run("verify", folder)
     assert (code, "DOES NOT HOLD" in text) == (0, False), text
-    summarised(folder, decide)
+    rewrite_summary(folder, drop_report_only)
     code, text = run("verify", folder)
     assert (code, "Different: first." in text) == (3, True), text
 
 
-def decide(summary):
-    """Let the policy of a summary do more than report."""
+def drop_report_only(summary):
+    """Remove `report_only` from a decision of a summary."""
     summary["decisions"][0]["report_only"] = False
 
 
-def judged_set(folder):
+def read_set(folder):
     return json.loads((folder / "verdict.json").read_text("utf-8"))["evaluation_set"]
 
 
-def summarised(folder, change):
-    """Rewrite the summary of a folder, as somebody would who forges it."""
+def rewrite_summary(folder, change):
+    """Rewrite the summary of a folder like a forger."""
     summary = json.loads((folder / "summary.json").read_text("utf-8"))
     change(summary)
     (folder / "summary.json").write_text(json.dumps(summary), "utf-8")
 
 
-def forget(summary):
+def drop_verdicts(summary):
     summary["verdicts"] = [
-        one for one in summary["verdicts"] if one["candidate"]["name"] != "first"
+        verdict for verdict in summary["verdicts"] if verdict["candidate"]["name"] != "first"
     ]
 
 
-def drop(summary):
+def drop_decision(summary):
     del summary["decisions"][0]
 
 
-def praise(summary):
+def change_word(summary):
     summary["decisions"][0] |= {"word": "Passed for everybody", "exceptions": []}
 
 
 @pytest.mark.parametrize(
     ("change", "why"),
-    [(forget, "Different: first."), (praise, "Different: first."), (drop, "Different: first.")],
+    [
+        (drop_verdicts, "Different: first."),
+        (change_word, "Different: first."),
+        (drop_decision, "Different: first."),
+    ],
     ids=["a pass without a verdict", "another word", "no decision"],
 )
 def test_a_forged_summary_does_not_hold(results, tmp_path, change, why):
     shutil.copytree(results, tmp_path / "results")
-    summarised(tmp_path / "results", change)
+    rewrite_summary(tmp_path / "results", change)
     code, text = run("verify", tmp_path / "results")
     assert (code, why in text) == (3, True), text
 
@@ -197,11 +207,11 @@ def test_a_required_set_that_was_left_out_is_missed_though_all_is_signed(key, re
     folder = tmp_path / "results"
     shutil.copytree(results, folder)
     for name in ("first", "second"):
-        say(folder / "sample" / name, required_sets=["hard", "sample"], key=key)
-    summarised(
+        write_verdict(folder / "sample" / name, required_sets=["hard", "sample"], key=key)
+    rewrite_summary(
         folder,
         lambda summary: [
-            one.update(required_sets=["hard", "sample"]) for one in summary["verdicts"]
+            verdict.update(required_sets=["hard", "sample"]) for verdict in summary["verdicts"]
         ],
     )
     code, text = run("verify", folder)
@@ -215,12 +225,14 @@ def test_the_folder_of_one_set_does_not_hold_without_the_others_that_its_verdict
 ):
     folder = tmp_path / "results" / FIRST
     shutil.copytree(results, tmp_path / "results")
-    say(folder, required_sets=["hard", "sample"])
+    write_verdict(folder, required_sets=["hard", "sample"])
     code, text = run("verify", folder)
     assert (code, "required set: hard, sample. Missing: hard." in text) == (3, True), text
     code, text = run("show", folder)
     assert text.endswith(f"biasgate verify {os.path.relpath(tmp_path / 'results')}"), text
-    say(folder, required_sets=["sample"], evaluation_set=judged_set(folder) | {"required": False})
+    write_verdict(
+        folder, required_sets=["sample"], evaluation_set=read_set(folder) | {"required": False}
+    )
     code, text = run("verify", folder)
     assert (code, "required set: sample. Missing: sample." in text) == (3, True), text
 
@@ -233,12 +245,12 @@ def test_verdicts_that_require_different_sets_do_not_hold_together(
     shutil.copytree(results, folder)
     required = {"first": ["sample"], "second": second}
     for name, sets in required.items():
-        say(folder / "sample" / name, required_sets=sets, key=key)
-    summarised(
+        write_verdict(folder / "sample" / name, required_sets=sets, key=key)
+    rewrite_summary(
         folder,
         lambda summary: [
-            one.update(required_sets=required[one["candidate"]["name"]])
-            for one in summary["verdicts"]
+            verdict.update(required_sets=required[verdict["candidate"]["name"]])
+            for verdict in summary["verdicts"]
         ],
     )
     code, text = run("verify", folder)
@@ -246,24 +258,24 @@ def test_verdicts_that_require_different_sets_do_not_hold_together(
     assert (code, bool(re.search(wrong, text))) == (expected, expected == 3), text
 
 
-def empty(summary):
+def empty_summary(summary):
     summary.update(verdicts=[], decisions=[], outcome_of=[], outcome="insufficient", sets=[])
 
 
 def test_a_summary_of_nothing_does_not_hold(results, tmp_path):
     folder = tmp_path / "results"
     shutil.copytree(results, folder)
-    summarised(folder, empty)
+    rewrite_summary(folder, empty_summary)
     code, text = run("verify", folder)
     assert (code, "must contain a verdict to verify; it does not." in text) == (3, True), text
 
 
 def test_counts_that_hold_beside_a_summary_do_not_vouch_for_it(results, tmp_path):
-    """What `show` prints is verified, whatever else lies in the folder."""
+    """The output of `show` is verified, regardless of other files in the folder."""
     folder = tmp_path / "results"
     shutil.copytree(results, folder)
     (folder / "evidence.counts").write_bytes(b"counts")
-    summarised(folder, forget)
+    rewrite_summary(folder, drop_verdicts)
     code, text = run("verify", folder)
     assert (code, "Different: first." in text) == (3, True), text
 
@@ -283,7 +295,7 @@ def test_a_pinned_policy_and_set_must_be_those_of_the_folder(results):
 
 def test_other_code_that_says_the_same_is_told(results, tmp_path):
     shutil.copytree(results, tmp_path / "results")
-    say(tmp_path / "results" / FIRST, code=OTHER_CODE)
+    write_verdict(tmp_path / "results" / FIRST, code=OTHER_CODE)
     code, text = run("verify", tmp_path / "results" / FIRST)
     assert code == 0, text
     assert f"{FIRST} records other code, '0.0.1'. This code gives the same sentences." in text
@@ -293,7 +305,7 @@ def test_reservations_by_other_code_are_told_as_this_code_has_them(results, tmp_
     shutil.copytree(results, tmp_path / "results")
     [true, *_] = verdict_of(results, "first")["reservations"]
     forged = "The AUC is 0.99 for everybody."
-    say(tmp_path / "results" / FIRST, code=OTHER_CODE, reservations=[forged])
+    write_verdict(tmp_path / "results" / FIRST, code=OTHER_CODE, reservations=[forged])
     code, text = run("verify", tmp_path / "results" / FIRST, "--json")
     assert code == 0, text
     [told] = [one for one in json.loads(text) if one["what"] == "code"]
@@ -309,20 +321,20 @@ def test_a_forged_result_in_a_folder_does_not_hold_whichever_code_it_names(
     results, tmp_path, forged
 ):
     shutil.copytree(results, tmp_path / "results")
-    say(tmp_path / "results" / FIRST, forged, code=OTHER_CODE)
+    write_verdict(tmp_path / "results" / FIRST, forged, code=OTHER_CODE)
     code, text = run("verify", tmp_path / "results" / FIRST)
     assert (code, f"Different: results.0.{next(iter(forged))}." in text) == (3, True), text
 
 
 def test_what_decides_is_compared_whatever_code_a_verdict_names(results, tmp_path):
-    """Also if its place is called code or sentence."""
+    """This includes values whose keys are named code or sentence."""
     shutil.copytree(results, tmp_path / "results")
     folder = tmp_path / "results" / FIRST
     report = json.loads((folder / "report.json").read_text("utf-8"))
     candidate = report["candidate"]
     report["candidate"] = candidate | {"opened_as": {"code": "a", "sentence": "a"}}
     (folder / "report.json").write_text(json.dumps(report), "utf-8")
-    say(
+    write_verdict(
         folder,
         code=OTHER_CODE,
         candidate=candidate | {"opened_as": {"code": "b", "sentence": "b"}},

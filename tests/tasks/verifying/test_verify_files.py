@@ -1,4 +1,4 @@
-"""A file of scores may have another name, but not one by which it is read otherwise."""
+"""A file of scores may be renamed, unless the new name changes how it is read."""
 
 import pytest
 from support.partial import partial

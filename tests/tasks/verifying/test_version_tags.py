@@ -1,4 +1,4 @@
-"""No kill while the tags of a deployed champion are written makes it fail `verify`."""
+"""A deployed champion verifies even if an evaluation is killed while it writes tags."""
 
 import json
 
@@ -13,12 +13,12 @@ from biasgate.tasks.verifying.documents import WRITING, write_verdict_tags
 
 
 class Killed(BaseException):
-    """The process ends here."""
+    """A simulated end of the process."""
 
 
 @pytest.fixture
 def champions(gateway, store, tmp_path):
-    """Two champions, the second deployed."""
+    """Two champions; the second is deployed."""
     first = judged_version(gateway, store, tmp_path / "first")
     assert promote_one([first[1]], first[0], gateway).promoted
     second = judged_version(gateway, store, tmp_path / "second", champion=first, seed=1)
@@ -26,8 +26,8 @@ def champions(gateway, store, tmp_path):
     return first, second
 
 
-def killed_before(nth, monkeypatch, gateway):
-    """Let the nth call that changes a tag of a version end the process."""
+def kill_before_call(nth, monkeypatch, gateway):
+    """End the process in the nth call that changes a tag of a version."""
     calls = []
 
     def counted(call):
@@ -43,7 +43,7 @@ def killed_before(nth, monkeypatch, gateway):
         monkeypatch.setattr(gateway.client, name, counted(getattr(gateway.client, name)))
 
 
-def sentences(gateway, store):
+def list_failures(gateway, store):
     found = verify(MODEL, None, gateway, store)
     assert [one.sentence for one in found if not one.holds] == []
     return " ".join(one.sentence for one in found)
@@ -58,10 +58,10 @@ def test_a_champion_that_is_judged_again_verifies_wherever_that_is_killed(
     first, (version, _, scores) = champions
     rival = (first[0], first[2])
     with monkeypatch.context() as patch:
-        killed_before(nth, patch, gateway)
+        kill_before_call(nth, patch, gateway)
         with pytest.raises(Killed):
             judge_version(gateway, store, tmp_path / "again", version, scores, rival)
-    said = sentences(gateway, store)
+    said = list_failures(gateway, store)
     assert ("Run `biasgate evaluate` again to complete the tags" in said) == (nth > 1)
     assert require_champion(MODEL, gateway, store).version == "2"
     assert roll_back(MODEL, "try", gateway).promoted
@@ -71,14 +71,14 @@ def test_the_next_evaluation_completes_the_tags(gateway, store, champions, tmp_p
     first, (version, _, scores) = champions
     rival = (first[0], first[2])
     with monkeypatch.context() as patch:
-        killed_before(4, patch, gateway)
+        kill_before_call(4, patch, gateway)
         with pytest.raises(Killed):
             judge_version(gateway, store, tmp_path / "again", version, scores, rival)
     verdict = judge_version(gateway, store, tmp_path / "later", version, scores, rival)
     tags = gateway.resolve(version.uri).tags
     assert WRITING not in tags
     assert tags["biasgate.comments.run_id"] == verdict.run_id
-    sentences(gateway, store)
+    list_failures(gateway, store)
 
 
 def test_a_champion_whose_tags_are_half_written_is_attested_by_the_verdicts_that_count(
@@ -88,7 +88,7 @@ def test_a_champion_whose_tags_are_half_written_is_attested_by_the_verdicts_that
     version, verdict, scores = judged_version(gateway, store, tmp_path / "first")
     assert promote_one([verdict], version, gateway).promoted
     with monkeypatch.context() as patch:
-        killed_before(2, patch, gateway)
+        kill_before_call(2, patch, gateway)
         with pytest.raises(Killed):
             judge_version(gateway, store, tmp_path / "again", version, scores)
     [run_id] = json.loads(gateway.resolve(version.uri).tags[WRITING])
@@ -104,16 +104,16 @@ def test_verdicts_that_do_not_pass_count_as_soon_as_they_are_being_written(
 ):
     _, (version, _, scores) = champions
     with monkeypatch.context() as patch:
-        killed_before(2, patch, gateway)
+        kill_before_call(2, patch, gateway)
         with pytest.raises(Killed):
             judge_version(gateway, store, tmp_path / "bad", version, scores * 0 + scores[::-1])
-    wrong = [one.what for one in verify(MODEL, None, gateway, store) if not one.holds]
+    wrong = [finding.what for finding in verify(MODEL, None, gateway, store) if not finding.holds]
     assert "verdict" in wrong
 
 
 def test_a_tag_that_names_no_verdicts_leaves_the_tags_as_they_are(gateway, store, champions):
     for nonsense in ("not JSON", '["no-such-run"]', "7"):
         gateway.tag_version(champions[1][0], {WRITING: nonsense})
-        sentences(gateway, store)
+        list_failures(gateway, store)
     write_verdict_tags(champions[1][0], [champions[1][1]], gateway)
     assert WRITING not in gateway.resolve(champions[1][0].uri).tags
