@@ -113,13 +113,13 @@ class Chain:
     @property
     def rollbacks(self) -> dict[str, Entry]:
         """Rollbacks by the version that they removed, unless a later entry restored the version."""
-        left: dict[str, Entry] = {}
+        rollbacks: dict[str, Entry] = {}
         for link in self.links:
             if link.content.action in MOVES:
-                left.pop(link.content.version, None)
+                rollbacks.pop(link.content.version, None)
             if link.content.action == "rollback":
-                left[link.content.replaces] = link
-        return left
+                rollbacks[link.content.replaces] = link
+        return rollbacks
 
     @property
     def policy_entry(self) -> Entry | None:

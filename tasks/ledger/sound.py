@@ -42,13 +42,13 @@ def require_sound(ledger: Ledger, chain: Chain | None = None) -> None:
     """
     require_signing_key(ledger)
     chain = ledger.chain if chain is None else chain
-    wrong = wrong_with(ledger, chain)
-    if wrong:
+    problems = wrong_with(ledger, chain)
+    if problems:
         model, command = ledger.model, ledger.gateway.command
         reset = command("promote", model, "VERSION", "--reset", "--reason", "TEXT")
         msg = (
             f"the ledger {ledger.name} must be unchanged before anything is promoted; "
-            f"{'; '.join(wrong[:3])}. Look at `{command('history', model)}` and "
+            f"{'; '.join(problems[:3])}. Look at `{command('history', model)}` and "
             f"`{command('verify', model)}`. To accept the ledger as it is, give the champion's "
             f"version (leave out VERSION for none): {reset}"
         )

@@ -77,7 +77,7 @@ def promote_version(
     policies = [read_verdict_policy(verdict, target, gateway) for verdict in judged.verdicts]
     if champion is None and not all(policy.allow_first for policy in policies):
         return decision("insufficient", explain_no_first(model))
-    require_allowed(judged, champion, chain, policies, model, given=bool(by and reason))
+    require_allowed(judged, champion, chain, policies, model, has_person=bool(by and reason))
     replaces = champion.version if champion else None
     if judged.is_champions_copy:
         msg = f"{target.uri} must be another model than the champion: {SAME_SCORES}."
@@ -97,11 +97,11 @@ def require_allowed(
     policies: Sequence[Policy],
     model: str,
     *,
-    given: bool,
+    has_person: bool,
 ) -> None:
     """Raise an error if a model's ledger or the policy does not allow a manual promotion.
 
-    `given`: True if the caller names a person and a reason.
+    `has_person`: True if the caller names a person and a reason.
     """
     candidate = judged.candidate
     objection = find_policy_objection(policies, chain.policy, model)
@@ -115,7 +115,7 @@ def require_allowed(
     if champion is not None and (smaller := find_smaller_sample(judged.samples, basis)):
         msg = f"{candidate} must be judged on as many comments as the champion: {smaller}."
         raise InputError(msg)
-    if any(policy.promote == "manual" for policy in policies) and not given:
+    if any(policy.promote == "manual" for policy in policies) and not has_person:
         msg = "`--by` and `--reason` must be given, since the policy has `promote: manual`."
         raise InputError(msg)
 
@@ -268,8 +268,8 @@ def read_verdict_policy(verdict: LoggedVerdict, version: ModelVersion, gateway: 
     return policy
 
 
-def _describe_change(what: str, version: ModelVersion) -> str:
-    return f"{what} must not change while {version.uri} is verified and promoted; it did."
+def _describe_change(subject: str, version: ModelVersion) -> str:
+    return f"{subject} must not change while {version.uri} is verified and promoted; it did."
 
 
 def reset(

@@ -43,7 +43,7 @@ from biasgate.tasks.verifying.version import verify_source
 def promote_copy(
     model: str,
     version: str | None,
-    named: str,
+    source_name: str,
     gateway: Gateway,
     *,
     reason: str | None = None,
@@ -52,14 +52,14 @@ def promote_copy(
 ) -> Decision:
     """Make a copy champion of its model, based on the verdicts of its source.
 
-    `named`: the source, as `dev.toxicity/3` or `dev.toxicity@champion`. `version`: the copy.
+    `source_name`: the source, as `dev.toxicity/3` or `dev.toxicity@champion`. `version`: the copy.
     Default: the newest version that MLflow copied from the source. `reason`, `by`: as in
     `promote_version`. `store`: a store with frozen rows to compare with those of the verdicts.
 
     The source must verify and have the same files as the copy.
     """
     ledger = settle_ledger(model, gateway)
-    origin = complete_tags(_find_source(named, model, gateway), gateway)
+    origin = complete_tags(_find_source(source_name, model, gateway), gateway)
     copy = _find_copy(model, version, origin, gateway)
     files = VersionFiles.from_registry(origin, gateway)
     source_champion = gateway.alias(origin.name, CHAMPION)
@@ -93,7 +93,7 @@ def promote_copy(
             "have `allow_first: true`: evaluate it again."
         )
         raise InputError(msg)
-    require_allowed(judged, champion, chain, policies, model, given=bool(by and reason))
+    require_allowed(judged, champion, chain, policies, model, has_person=bool(by and reason))
     compared = ", ".join(sorted(uri or f"no {CHAMPION}" for uri in rivals))
     basis = f"{reason or 'by hand'}; copy of {origin.uri}, which was compared with {compared}"
     transition = Transition(
@@ -114,24 +114,24 @@ def promote_copy(
     return result
 
 
-def _find_source(named: str, model: str, gateway: Gateway) -> ModelVersion:
+def _find_source(source_name: str, model: str, gateway: Gateway) -> ModelVersion:
     """Return the source of a copy, a version of another model in this registry."""
-    path = named.removeprefix("models:/")
+    path = source_name.removeprefix("models:/")
     name = path.rpartition("@" if "@" in path and "/" not in path else "/")[0]
     try:
         require_known(name, gateway)
         source = gateway.resolve(f"models:/{path}")
     except InputError as error:
         msg = (
-            f"`--from` must be NAME/VERSION of this registry; got {named!r}: {error} A version of "
-            f"another server must be evaluated here, with `registered_model: {model}`."
+            f"`--from` must be NAME/VERSION of this registry; got {source_name!r}: {error} A "
+            f"version of another server must be evaluated here, with `registered_model: {model}`."
         )
         raise InputError(msg) from error
     if source.name == model:
         arguments = "promote", model, source.version
         msg = (
-            f"`--from` must name a version of another registered model; got {named!r}. To promote "
-            f"it: {gateway.command(*arguments)}"
+            f"`--from` must name a version of another registered model; got {source_name!r}. To "
+            f"promote it: {gateway.command(*arguments)}"
         )
         raise InputError(msg)
     return source

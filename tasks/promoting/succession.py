@@ -257,10 +257,10 @@ def find_smaller_sample(
     for name, sample in samples.items():
         before = champion_samples.get(name)
         if sample is not None and (before is None or sample < before):
-            whole = "the whole set" if before is None else f"a sample of {before:,}"
+            champion_rows = "the whole set" if before is None else f"a sample of {before:,}"
             return (
                 f"it was judged on a sample of {sample:,} comments of {name}, and the champion on "
-                f"{whole}"
+                f"{champion_rows}"
             )
     return None
 

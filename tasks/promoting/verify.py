@@ -211,9 +211,9 @@ def _verify_policy(entry: Entry, ledger: Ledger, before: Chain) -> Iterator[Find
     """Check that the policy behind a promotion was the registered policy at that time."""
     pinned = before.policy
     tag = ledger.gateway.model_tags(ledger.model).get(POLICY_TAG)
-    now = ledger.chain.policy
-    if tag is not None or now is not None:
-        expected = f"{now.name} {now.digest}" if now else None
+    registered = ledger.chain.policy
+    if tag is not None or registered is not None:
+        expected = f"{registered.name} {registered.digest}" if registered else None
         text = (
             f"the tag {POLICY_TAG} of {ledger.model} names the policy that the ledger registered."
         )

@@ -73,11 +73,11 @@ class Manifest:
     def differences(self, other: Manifest) -> list[str]:
         """Describe the files of `other` that differ from these, sorted by path."""
         before = {file.path: file.sha256 for file in self.files}
-        now = {file.path: file.sha256 for file in other.files}
+        after = {file.path: file.sha256 for file in other.files}
         return [
-            f"{shown(path)}: {describe_change(before.get(path), now.get(path))}"
-            for path in sorted(before.keys() | now.keys(), key=_split_path)
-            if before.get(path) != now.get(path)
+            f"{shown(path)}: {describe_change(before.get(path), after.get(path))}"
+            for path in sorted(before.keys() | after.keys(), key=_split_path)
+            if before.get(path) != after.get(path)
         ]
 
     def other_sizes(self, sizes: Mapping[str, int | None]) -> list[str]:
@@ -103,11 +103,11 @@ class Manifest:
                 msg = f"a manifest must list path, size and sha256 of each file; got {file!r:.200}."
                 raise ManifestError(msg)
         times = Counter(file.path for file in files)
-        wrong = [path for path, n in times.items() if n > 1 or not _is_plain_path(path)]
-        if wrong:
+        invalid = [path for path, n in times.items() if n > 1 or not _is_plain_path(path)]
+        if invalid:
             msg = (
                 "paths of a manifest must differ and stay inside the folder; got "
-                f"{shown(wrong[0])}."
+                f"{shown(invalid[0])}."
             )
             raise ManifestError(msg)
         return cls(_sort_files(files))
@@ -115,8 +115,8 @@ class Manifest:
 
 def first_few(differences: Sequence[str]) -> str:
     """Join the first differences for a message, with the number of further differences."""
-    more = len(differences) - _MAX_SHOWN
-    return "; ".join(differences[:_MAX_SHOWN]) + (f"; and {more} more" if more > 0 else "")
+    n_more = len(differences) - _MAX_SHOWN
+    return "; ".join(differences[:_MAX_SHOWN]) + (f"; and {n_more} more" if n_more > 0 else "")
 
 
 def shown(path: str) -> str:
@@ -192,17 +192,17 @@ def _make_read_error(path: Path, error: OSError) -> ManifestError:
     return ManifestError(f"{shown(str(path))} must be readable; got: {error.strerror}.")
 
 
-def describe_change(before: str | None, now: str | None) -> str:
+def describe_change(before: str | None, after: str | None) -> str:
     """Describe a file's change by its digests before and now; None if the file is missing."""
     if before is None:
         return "added"
-    return "missing" if now is None else "changed"
+    return "missing" if after is None else "changed"
 
 
-def _describe_size(before: int | None, now: int | None, listed: bool) -> str:  # noqa: FBT001
+def _describe_size(before: int | None, after: int | None, listed: bool) -> str:  # noqa: FBT001
     if not listed:
         return "missing"
-    size = "" if now is None else f"{now:,} bytes"
+    size = "" if after is None else f"{after:,} bytes"
     if before is None:
         return f"added, {size}" if size else "added"
     return f"has {size}; it had {before:,}"

@@ -180,16 +180,12 @@ def attest(
 
     `files`: names of the files behind the verdict, which must exist in the folder.
     """
-    statement = build_statement(verdict, compute_file_digests(folder, files), now())
+    digests = {name: file_digest(folder / name) for name in files}
+    statement = build_statement(verdict, digests, now())
     payload = json.dumps(
         statement.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False
     )
     write_json(folder / FILE, Envelope.sign(payload.encode(), PAYLOAD, key).to_record())
-
-
-def compute_file_digests(folder: Path, files: Sequence[str] = VERDICT_FILES) -> dict[str, str]:
-    """Return the SHA-256 of the files behind a verdict, by name."""
-    return {name: file_digest(folder / name) for name in files}
 
 
 def read_statement(envelope: Envelope, where: str) -> Statement:

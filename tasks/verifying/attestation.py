@@ -145,10 +145,10 @@ def verify_attestation(file: Path, folder: Path, pins: Pins = NO_PINS) -> list[F
         name = annotations.evaluation_set if annotations is not None else "an unknown set"
         text = f"the attestation on {name} is {signed.description}."
         findings.append(Finding("signature", holds=signed.status == "trusted", sentence=text))
-    known = [item for item in map(read_annotations, statements) if item is not None]
-    is_complete = len(known) == len(statements)
-    findings += [*verify_passes(statements), *pins.check_annotations(known)]
-    return [*findings, _compare_files(statements, known, folder, is_complete=is_complete)]
+    annotated = [item for item in map(read_annotations, statements) if item is not None]
+    is_complete = len(annotated) == len(statements)
+    findings += [*verify_passes(statements), *pins.check_annotations(annotated)]
+    return [*findings, _compare_files(statements, annotated, folder, is_complete=is_complete)]
 
 
 def _read_lines(file: Path) -> list[tuple[int, bytes]]:

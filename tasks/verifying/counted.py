@@ -69,9 +69,9 @@ def _check_counts(folder: Path, pins: Pins) -> list[Finding]:
     ]
 
 
-def _check_shards(folder: Path, whole: Counted, name: str) -> Iterator[Finding]:
+def _check_shards(folder: Path, counts: Counted, name: str) -> Iterator[Finding]:
     """Compare the counts with the sum over the shards, if no shard's counts are missing."""
-    record = whole.record
+    record = counts.record
     files = [folder / named(shard.sha256, record.key) for shard in record.shards]
     n_present = sum(path.is_file() for path in files)
     if n_present < len(files):
@@ -82,7 +82,7 @@ def _check_shards(folder: Path, whole: Counted, name: str) -> Iterator[Finding]:
         yield Finding("evidence", holds=True, sentence=text, checked=False)
         return
     total = Counted.sum(map(read_counted, files))
-    is_same = replace(total, record=record).to_bytes() == whole.to_bytes()
+    is_same = replace(total, record=record).to_bytes() == counts.to_bytes()
     is_same = is_same and total.record.shards == record.shards
     text = f"the counts on {name} are the sum of the counts of {len(files)} shards."
     yield Finding("evidence", holds=is_same, sentence=text)

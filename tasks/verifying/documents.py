@@ -74,8 +74,8 @@ class Documents:
 
 def read_verdict(run_id: str, gateway: Gateway) -> Verdict:
     """Read the verdict of a run."""
-    what = f"the verdict in run {run_id}"
-    return check(_read_document(run_id, "verdict.json", what, gateway), Verdict, what)
+    subject = f"the verdict in run {run_id}"
+    return check(_read_document(run_id, "verdict.json", subject, gateway), Verdict, subject)
 
 
 def read_logged_verdict(run_id: str, gateway: Gateway) -> LoggedVerdict:
@@ -85,24 +85,24 @@ def read_logged_verdict(run_id: str, gateway: Gateway) -> LoggedVerdict:
 
 def read_run_policy(run_id: str, gateway: Gateway) -> Policy:
     """Read the policy of a run."""
-    what = f"the policy in run {run_id}"
-    return validate_policy(_read_document(run_id, "policy.json", what, gateway), what)
+    subject = f"the policy in run {run_id}"
+    return validate_policy(_read_document(run_id, "policy.json", subject, gateway), subject)
 
 
-def _read_document(run_id: str, file: str, what: str, gateway: Gateway) -> Any:
+def _read_document(run_id: str, file: str, subject: str, gateway: Gateway) -> Any:
     try:
         return gateway.read_json(run_id, file)
     except OSError as error:
-        msg = f"{what} must be readable; got: {error.strerror or type(error).__name__}."
+        msg = f"{subject} must be readable; got: {error.strerror or type(error).__name__}."
         raise InputError(msg) from error
 
 
-def validate_policy(content: Any, what: str) -> Policy:
-    """Return the policy in parsed JSON; `what` names the document in errors."""
+def validate_policy(content: Any, subject: str) -> Policy:
+    """Return the policy in parsed JSON; `subject` names the document in errors."""
     try:
         return Policy.model_validate(content)
     except ValueError as error:
-        msg = f"{what} must be a policy; it is not ({type(error).__name__})."
+        msg = f"{subject} must be a policy; it is not ({type(error).__name__})."
         raise InputError(msg) from error
 
 

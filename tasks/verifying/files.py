@@ -63,17 +63,19 @@ class Finding:
 
 def not_deployable(what: object, findings: Iterable[Finding]) -> str:
     """Return an error message: `what` must not be deployed, with the failed checks."""
-    wrong = [f"{finding.what}: {finding.sentence}" for finding in findings if not finding.holds]
-    return f"{what} must not be deployed, since these checks failed:\n  " + "\n  ".join(wrong)
+    failures = [f"{finding.what}: {finding.sentence}" for finding in findings if not finding.holds]
+    return f"{what} must not be deployed, since these checks failed:\n  " + "\n  ".join(failures)
 
 
-def report_signature(what: str, signed: SignatureCheck, *, holds: bool, more: str = "") -> Finding:
+def report_signature(
+    subject: str, signed: SignatureCheck, *, holds: bool, note: str = ""
+) -> Finding:
     """Return a finding about a signature; without trusted keys, it warns of undetected changes.
 
-    `what`: the signed object. `more`: a further sentence, if the signature was checked.
+    `subject`: the signed object. `note`: a further sentence, if the signature was checked.
     """
     checked = signed.is_required and signed.status != "unchecked"
-    text = f"{what} is {signed.description}.{more if checked else f' {UNDETECTED}'}"
+    text = f"{subject} is {signed.description}.{note if checked else f' {UNDETECTED}'}"
     return Finding("signature", holds=holds, sentence=text, checked=checked)
 
 

@@ -172,7 +172,7 @@ def check_folder_attestation(
         raise InputError(msg) from error
     attested = compare_attestation(content, where, verdict, digests)
     text = f"{where} matches the verdict and these files."
-    same = Finding("attestation", holds=attested.is_as_expected, sentence=text)
+    comparison = Finding("attestation", holds=attested.is_as_expected, sentence=text)
     signed = attested.envelope.check_signatures(trusted)
     holds = signed.status == "trusted" or not trusted
-    return [same, report_signature(where, signed, holds=holds)], attested.expected
+    return [comparison, report_signature(where, signed, holds=holds)], attested.expected

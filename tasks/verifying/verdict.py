@@ -354,7 +354,7 @@ def check_run_attestation(
         note = " A reset accepted it." if holds else ""
     return [
         comparison,
-        report_signature(subject, signed, holds=holds, more=note),
+        report_signature(subject, signed, holds=holds, note=note),
     ], attested.expected
 
 
