@@ -20,7 +20,7 @@ from typing import Any
 from benchmarks._measurement import Measurement, median_ratio, time_in_turns
 from biasgate.tasks.mlflow_server.model_folders import save_classifier
 from biasgate.tasks.mlflow_server.runs import Gateway
-from biasgate.tasks.promoting.verify import verify
+from biasgate.tasks.promoting.verify import verify_model
 from biasgate.tasks.scoring.kinds.tfidf import EXAMPLE, Tfidf
 
 MEGABYTES, ROUNDS, STARTS = 500, 9, 5
@@ -54,7 +54,7 @@ def measure(rows: int | None = None) -> Measurement:
         gateway = Gateway.of_store(store)
 
         def verified() -> None:
-            findings = verify(MODEL, None, gateway, store)
+            findings = verify_model(MODEL, None, gateway, store)
             assert all(one.holds for one in findings), findings
 
         seconds = time_in_turns({"hash": lambda: _hash(large), "verify": verified}, ROUNDS, {})

@@ -146,12 +146,12 @@ def require_attestation(
     """
     from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
     from biasgate.tasks.verifying.attestation import Pins, verify_attestation  # noqa: PLC0415
-    from biasgate.tasks.verifying.files import not_deployable  # noqa: PLC0415
+    from biasgate.tasks.verifying.files import describe_failures  # noqa: PLC0415
 
     pins = Pins(model, version, policy_digest, evaluation_sets)
     findings = verify_attestation(Path(file), Path(folder), pins)
     if not all(finding.holds for finding in findings):
-        raise InputError(not_deployable(folder, findings))
+        raise InputError(describe_failures(folder, findings))
 
 
 def _registry(store: str | Path | None, tracking_uri: str | None) -> tuple[Gateway, Path | None]:

@@ -33,7 +33,7 @@ def new(
         from biasgate.tasks.signing.keys import PRIVATE_KEY, PrivateKey  # noqa: PLC0415
 
         public = Path(f"{file}.pub")
-        key = PrivateKey.new()
+        key = PrivateKey.generate()
         for path, text, mode in ((file, key.pem, 0o600), (public, key.public.pem, 0o644)):
             try:
                 found = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
@@ -56,13 +56,13 @@ def new(
 def show(as_json: AsJson = False) -> None:  # noqa: FBT002
     """List the trusted keys."""
     with report_errors(quiet=as_json):
-        from biasgate.tasks.signing.keys import TrustedKeys, trusted_file  # noqa: PLC0415
+        from biasgate.tasks.signing.keys import TrustedKeys, get_trust_file  # noqa: PLC0415
 
-        keys = TrustedKeys.of_file(trusted_file()).keys.values()
+        keys = TrustedKeys.from_file(get_trust_file()).keys.values()
         if as_json:
             print_json([key.to_dict() for key in keys])
             return
-        print_sentence(f"{trusted_file()}: {len(keys) or 'no'} trusted keys")
+        print_sentence(f"{get_trust_file()}: {len(keys) or 'no'} trusted keys")
         for key in keys:
             since = f"revoked since {key.revoked_since} ({key.reason})"
             state = since if key.revoked_since else f"trusted since {key.trusted_since}"
@@ -84,8 +84,8 @@ def trust(
         except (OSError, ValueError) as error:
             msg = f"{file} must be a file with a public key; it cannot be read."
             raise InputError(msg) from error
-        public = keys.PublicKey.of_pem(text, str(file))
-        known = keys.TrustedKeys.of_file(keys.trusted_file())
+        public = keys.PublicKey.from_pem(text, str(file))
+        known = keys.TrustedKeys.from_file(keys.get_trust_file())
         before = known.keys.get(public.key_id)
         if before is not None and before.revoked_since:
             msg = (
@@ -93,12 +93,12 @@ def trust(
                 "create a new key with `biasgate keys new`."
             )
             raise InputError(msg)
-        key = keys.TrustedKey(public, name or file.stem, keys.now())
-        known.with_key(key).write(keys.trusted_file())
+        key = keys.TrustedKey(public, name or file.stem, keys.get_timestamp())
+        known.add_key(key).write(keys.get_trust_file())
         if as_json:
             print_json(key.to_dict())
             return
-        print_sentence(f"{public.key_id[:12]}  {key.name}  is trusted ({keys.trusted_file()})")
+        print_sentence(f"{public.key_id[:12]}  {key.name}  is trusted ({keys.get_trust_file()})")
 
 
 @app.command(epilog=example("keys revoke release --reason 'the laptop was lost'"))
@@ -119,16 +119,16 @@ def revoke(
     with report_errors(quiet=as_json):
         from biasgate.tasks.signing import keys  # noqa: PLC0415
 
-        known = keys.TrustedKeys.of_file(keys.trusted_file())
-        found = known.find(key)
-        now = keys.now()
+        known = keys.TrustedKeys.from_file(keys.get_trust_file())
+        found = known.find_key(key)
+        now = keys.get_timestamp()
         time = f"{since.isoformat(timespec='seconds')}+00:00" if since else now
         if time > now:
             msg = f"`--since` must not be later than now, {now}: until then the key would count; "
             msg += f"got {time}."
             raise InputError(msg)
         revoked = keys.TrustedKey(found.public, found.name, found.trusted_since, time, reason)
-        known.with_key(revoked).write(keys.trusted_file())
+        known.add_key(revoked).write(keys.get_trust_file())
         if as_json:
             print_json(revoked.to_dict())
             return

@@ -108,7 +108,7 @@ def promote(
                 msg = "`--reason` must be given with `--reset`; the history keeps it."
                 raise InputError(msg)
             agree = partial(_agree, accept=accept, as_json=as_json)
-            decision = by_hand.reset(model, version, reason, gateway, agree)
+            decision = by_hand.reset_ledger(model, version, reason, gateway, agree)
         else:
             if accept is not None or (version is None and source is None):
                 msg = "VERSION must be given, and `--accept` only with `--reset`."
@@ -191,7 +191,7 @@ def history(
     The latest is first. As JSON, all entries of the ledger.
     """
     with open_registry(store, quiet=as_json) as gateway:
-        from biasgate.tasks.promoting.by_hand import history as past  # noqa: PLC0415
+        from biasgate.tasks.promoting.by_hand import read_history as past  # noqa: PLC0415
 
         with waiting("reading the ledger"):
             entries = past(model, gateway)
@@ -309,10 +309,10 @@ def verify(
             how = command_line("verify", as_path(model))
             nor = f" To verify a folder, write it with a slash: {how}"
             with open_registry(store, quiet=as_json, nor=nor) as gateway:
-                from biasgate.tasks.ledger.ledger import require_known  # noqa: PLC0415
-                from biasgate.tasks.promoting.verify import verify as check  # noqa: PLC0415
+                from biasgate.tasks.ledger.ledger import require_model  # noqa: PLC0415
+                from biasgate.tasks.promoting.verify import verify_model as check  # noqa: PLC0415
 
-                require_known(model, gateway, nor)
+                require_model(model, gateway, nor)
                 with waiting("verifying"):
                     findings = check(model, version, gateway, store)
     if as_json:
@@ -356,12 +356,12 @@ def _verify_folder(
         raise InputError(msg)
     from biasgate.tasks.reporting.results import read_results  # noqa: PLC0415
     from biasgate.tasks.verifying.attestation import Pins  # noqa: PLC0415
-    from biasgate.tasks.verifying.counted import verify_counted  # noqa: PLC0415
+    from biasgate.tasks.verifying.counted import verify_counts  # noqa: PLC0415
     from biasgate.tasks.verifying.published import verify_results  # noqa: PLC0415
 
     pins = Pins(policy_digest=policy_digest, sets=sets)
     with waiting("verifying"):
         # If both are there, the summary decides, as for `show`.
         if (path / COUNTS).is_file() and not (path / SUMMARY).exists():
-            return verify_counted(path, pins)
+            return verify_counts(path, pins)
         return verify_results(read_results(path), pins)

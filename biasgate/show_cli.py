@@ -127,10 +127,10 @@ def _side(
             raise InputError(no_candidate(named, other, folder, each, str(store)))
         return found
     if named.startswith(_VERSION):
-        from biasgate.tasks.verifying.own_verdicts import published_of  # noqa: PLC0415
+        from biasgate.tasks.verifying.own_verdicts import find_published  # noqa: PLC0415
 
         gateway = kept.enter_context(open_registry(store, quiet=quiet))
-        return published_of(named, gateway, kept)
+        return find_published(named, gateway, kept)
     return list(read_results(Path(named)).each)
 
 

@@ -38,7 +38,9 @@ def count(config: str, output: str, store: str) -> Verdict:
     with temporary_files(), steps_of(config, store):
         check_places(output, store)
         settings, policy = read_count_file(Path(config))
-        TrustedKeys.here().refuse_revoked(PrivateKey.here())  # before any shard is counted
+        TrustedKeys.load().refuse_revoked(
+            PrivateKey.from_environment()
+        )  # before any shard is counted
         counted = count_shards(settings, output)
         return judge_counts(counted, settings, policy, output)
 

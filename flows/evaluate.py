@@ -32,8 +32,8 @@ from biasgate.tasks.measuring.identities import (
     summarise_identities,
 )
 from biasgate.tasks.promoting.decisions import promote_best
-from biasgate.tasks.promoting.pinned import look_at_ledger
-from biasgate.tasks.promoting.rivals import Rivals, RivalScores, decision_on_watched
+from biasgate.tasks.promoting.pinned import read_ledger_context
+from biasgate.tasks.promoting.rivals import Rivals, RivalScores, decide_watched_champion
 from biasgate.tasks.reading_evaluation import (
     find_candidates,
     notify_of_crash,
@@ -394,7 +394,7 @@ def judge_candidates(
         against = [
             score_rivals(rivals, one.rows, run.workplace) for one in (*measured, *watched)[0]
         ]
-        context = look_at_ledger(model, policy, evaluation.required_sets, run.workplace)
+        context = read_ledger_context(model, policy, evaluation.required_sets, run.workplace)
         every = [
             [
                 judge_on_set(on_set, rivals, scores, context, evaluation, run, output)
@@ -417,7 +417,7 @@ def judge_candidates(
         )
         if not any(decision.champion_moved for decision in decisions):
             break
-    decisions += map(decision_on_watched, of_watched)
+    decisions += map(decide_watched_champion, of_watched)
     return Decided([verdict for on_sets in every for verdict in on_sets], decisions)
 
 

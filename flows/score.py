@@ -18,8 +18,8 @@ from biasgate.tasks.common.prefect_task import asking_for, say
 from biasgate.tasks.data.freezing import freeze_evaluation_set
 from biasgate.tasks.evaluation_file import Evaluation
 from biasgate.tasks.ledger.ledger import CHAMPION
-from biasgate.tasks.promoting.champion import decision
-from biasgate.tasks.promoting.rivals import Rivals, RivalScores, champion_to_watch, pin_rivals
+from biasgate.tasks.promoting.champion import make_decision
+from biasgate.tasks.promoting.rivals import Rivals, RivalScores, find_watched_champion, pin_rivals
 from biasgate.tasks.reading_evaluation import read_evaluation_file
 from biasgate.tasks.records import CandidateDecision
 from biasgate.tasks.scoring.candidate import CandidateSettings
@@ -73,7 +73,7 @@ def score_everyone(
             check_candidate(candidate, frozen, workplace)
     candidates = prepare_candidates(evaluation, workplace, frozen, found)
     rivals = look_up_rivals(evaluation, candidates, workplace)
-    watched = champion_to_watch(rivals, candidates) if night else []
+    watched = find_watched_champion(rivals, candidates) if night else []
     scored, failed, of_rivals = score_candidates(
         candidates, rivals, frozen, workplace, found=found, watched=bool(watched), yes=yes
     )
@@ -199,7 +199,9 @@ class _Attempt:
         """Say that it is not judged, and why."""
         say(f"{self.candidate.name} could not be scored; the others are judged without it")
         sentence = f"Not judged, since it could not be scored: {self.error}"
-        return CandidateDecision(candidate=self.candidate.name, **vars(decision("error", sentence)))
+        return CandidateDecision(
+            candidate=self.candidate.name, **vars(make_decision("error", sentence))
+        )
 
 
 def _submit(candidate: CandidateSettings, frozen: list[str], workplace: Workplace) -> list[Any]:

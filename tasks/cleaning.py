@@ -19,9 +19,9 @@ from filelock import FileLock, Timeout
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import size_of
 from biasgate.tasks.common.untrusted import read_json
-from biasgate.tasks.ledger.entry import MOVES
+from biasgate.tasks.ledger.entry import MOVE_ACTIONS
 from biasgate.tasks.ledger.ledger import LEDGER_SUFFIX, Ledger
-from biasgate.tasks.ledger.sound import wrong_with
+from biasgate.tasks.ledger.sound import find_problems
 from biasgate.tasks.mlflow_server.runs import Gateway
 
 _AGE = re.compile(r"(\d+)([dw])")
@@ -144,15 +144,17 @@ def _verdicts_of_moves(gateway: Gateway) -> Iterator[tuple[str, str]]:
     # A model's ledger may be missing as a whole: its verdicts name entries.
     for model in dict.fromkeys(name.removesuffix(LEDGER_SUFFIX) for name in gateway.models()):
         ledger = Ledger(gateway, model)
-        problem = next(iter([*ledger.foreign(), *wrong_with(ledger, ledger.chain)]), None)
+        problem = next(
+            iter([*ledger.find_foreign_versions(), *find_problems(ledger, ledger.chain)]), None
+        )
         if problem is not None:
             msg = (
                 f"the ledger {ledger.name} must be whole and unchanged before anything is removed, "
                 f"because remaining references are unknown; {problem}"
             )
             raise InputError(msg)
-        for entry in ledger.entries():
-            if entry.content.action in MOVES:
+        for entry in ledger.read_entries():
+            if entry.content.action in MOVE_ACTIONS:
                 for verdict in entry.content.verdicts:
                     yield verdict.run_id, verdict.set
 

@@ -25,7 +25,7 @@ from biasgate.tasks.common.secrets import masked
 from biasgate.tasks.mlflow_server.local_store import DATABASE
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.server import REGISTRY, TRACKING, address_in
-from biasgate.tasks.signing.keys import PRIVATE_KEY, SHORT, PrivateKey, TrustedKeys
+from biasgate.tasks.signing.keys import PRIVATE_KEY, SHORT_ID_LENGTH, PrivateKey, TrustedKeys
 
 GIB = 2**30
 _LEAST_GIB, _FEW_GIB, _LEAST_FILES = 1, 10, 1000
@@ -251,7 +251,7 @@ def _check_server(
 
 def check_keys() -> Iterator[Check]:
     """Check the private key that signs, and the keys that are trusted."""
-    own, trusted = PrivateKey.here(), TrustedKeys.here()
+    own, trusted = PrivateKey.from_environment(), TrustedKeys.load()
     if own is None:
         text = "none: anyone with write access to the registry can forge verdicts"
         do = f"Run `biasgate keys new`, and set {PRIVATE_KEY}."
@@ -265,10 +265,12 @@ def check_keys() -> Iterator[Check]:
     path = Path(named).expanduser() if len(named) < 1024 and "\n" not in named else None
     if trusted.keys[key_id].revoked_since:
         do = "Run `biasgate keys new`, and trust the new key."
-        yield Check("signing key", "wrong", f"{key_id[:SHORT]} is revoked", do)
+        yield Check("signing key", "wrong", f"{key_id[:SHORT_ID_LENGTH]} is revoked", do)
     elif path is not None and path.is_file() and path.stat().st_mode & 0o077:
         do = "Let only its owner read it: chmod 600 FILE"
-        yield Check("signing key", "warning", f"others can read the file of {key_id[:SHORT]}", do)
+        yield Check(
+            "signing key", "warning", f"others can read the file of {key_id[:SHORT_ID_LENGTH]}", do
+        )
     else:
-        text = f"{key_id[:SHORT]} signs; {len(trusted.keys)} keys are trusted"
+        text = f"{key_id[:SHORT_ID_LENGTH]} signs; {len(trusted.keys)} keys are trusted"
         yield Check("signing key", "ok", text)

@@ -135,7 +135,7 @@ def read_evaluation_file(
 ) -> Evaluation:
     """Read and check an evaluation file, and the key to sign with. Only reads, safe to retry."""
     evaluation = read_evaluation(config, outcome_of, sample)
-    TrustedKeys.here().refuse_revoked(PrivateKey.here())  # before anything is trained
+    TrustedKeys.load().refuse_revoked(PrivateKey.from_environment())  # before anything is trained
     candidates = (
         ", ".join(candidate.name for candidate in evaluation.candidates) or "registered versions"
     )

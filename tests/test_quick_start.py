@@ -21,7 +21,7 @@ def imported_by(statement):
     [
         "import biasgate.cli",
         "from biasgate.tasks.reading_evaluation import read_evaluation",
-        "from biasgate.tasks.promoting.verify import verify",
+        "from biasgate.tasks.promoting.verify import verify_model",
         "from biasgate.tasks.gating.policy import read_policy",
     ],
 )

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from biasgate import require_champion
 from biasgate.cli import app
 from biasgate.tasks.mlflow_server.runs import Gateway
-from biasgate.tasks.promoting.by_hand import history
+from biasgate.tasks.promoting.by_hand import read_history
 
 
 @pytest.fixture(autouse=True)
@@ -73,7 +73,7 @@ def test_the_history_says_all_of_date_and_reason_in_a_narrow_terminal(evaluated,
     monkeypatch.setenv("COLUMNS", "80")
     command = ["history", "toxicity", "--store", str(evaluated / "store")]
     said = CliRunner().invoke(app, command).output
-    [entry] = history("toxicity", Gateway.of_store(evaluated / "store"))
+    [entry] = read_history("toxicity", Gateway.of_store(evaluated / "store"))
     assert entry.opened[:19].replace("T", " ") in said
     assert entry.reason in " ".join(said.split())
     assert max(map(len, said.splitlines())) <= 80

@@ -95,8 +95,8 @@ def folder(tmp_path_factory):
         patch.setattr(os, "execve", lambda *_: None)  # the start of MLflow
         patch.chdir(folder)
         key = signing_key(patch, folder / "secret")
-        trust(patch, folder / "trusted", evaluations=key, **{LONG: PrivateKey.new()})
-        (folder / "own.pub").write_text(PrivateKey.new().public.pem, "utf-8")
+        trust(patch, folder / "trusted", evaluations=key, **{LONG: PrivateKey.generate()})
+        (folder / "own.pub").write_text(PrivateKey.generate().public.pem, "utf-8")
         gateway = memory.in_memory(store)
         frozen_set(store)
         champion = None

@@ -31,7 +31,7 @@ from benchmarks.campaigns.faults import Server
 from benchmarks.campaigns.kills import MODEL, make_inputs
 from benchmarks.campaigns.random_kills import Ending, prepare, start
 from biasgate.tasks.mlflow_server.runs import Gateway
-from biasgate.tasks.promoting.verify import verify
+from biasgate.tasks.promoting.verify import verify_model
 
 ENDING = Ending(0, "1", [("promotion", "1", "")], 1)
 FAULTS = ("500 before", "503 after", "reset after", "delay")
@@ -152,7 +152,9 @@ def _look(uri: str, exit_code: int | None, folder: Path) -> tuple[Ending, list[s
     states = [one.info.status for one in gateway.client.search_runs(experiments)]
     problems = list[str]()
     if ending == ENDING:
-        problems += (one.sentence for one in verify(MODEL, None, gateway, folder) if not one.holds)
+        problems += (
+            one.sentence for one in verify_model(MODEL, None, gateway, folder) if not one.holds
+        )
     # One run for the evaluation, one for each candidate, one for the registration.
     if states != ["FINISHED"] * 4:
         problems.append(f"runs are {states}")

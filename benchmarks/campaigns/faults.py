@@ -38,8 +38,8 @@ from werkzeug.serving import make_server
 from benchmarks.campaigns.disturbing import be_quiet, kill
 from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.mlflow_server.runs import Gateway
-from biasgate.tasks.promoting.champion import heal
-from biasgate.tasks.promoting.verify import verify
+from biasgate.tasks.promoting.champion import settle_stale_entries
+from biasgate.tasks.promoting.verify import verify_model
 from biasgate.tasks.reporting.version_tags import tags_of
 
 FORK = multiprocessing.get_context("fork")
@@ -111,7 +111,7 @@ STEPS = (
 
 def promote_second(gateway: Gateway, verdict: dict[str, Any]) -> dict[str, Any]:
     """Do what a run does: settle interrupted promotions, tag the version, promote."""
-    heal(Ledger(gateway, MODEL))
+    settle_stale_entries(Ledger(gateway, MODEL))
     version = gateway.resolve(f"models:/{MODEL}/2")
     _At.armed = True
     gateway.tag_version(version, tags_of([verdict]))
@@ -361,13 +361,13 @@ def _look(world: World, kind: str, step: str, uri: str, *, fired: bool) -> Trial
     decision = promote_second(gateway, world.verdict)
     if decision.outcome != "pass" and not decision.champion_moved:
         problems.append(f"the next run says {decision['sentence']}")
-    states = [one.state for one in Ledger(gateway, MODEL).entries()]
+    states = [one.state for one in Ledger(gateway, MODEL).read_entries()]
     if "open" in states:
         problems.append("an entry is open after the next run")
     aliases = [gateway.alias(MODEL, name) for name in ("champion", "previous_champion")]
     if [one.version if one else None for one in aliases] != ["2", "1"]:
         problems.append("the next run did not complete the promotion")
-    findings = verify(MODEL, None, gateway, world.folder)
+    findings = verify_model(MODEL, None, gateway, world.folder)
     problems += [one.sentence for one in findings if not one.holds]
     return Trial(kind, step, fired, moved, problems)
 

@@ -34,7 +34,7 @@ from benchmarks.campaigns.disturbing import be_quiet, kill
 from biasgate.flows.evaluate import evaluate
 from biasgate.tasks.common.folders import Folder
 from biasgate.tasks.mlflow_server.runs import PARENT, Gateway
-from biasgate.tasks.promoting.verify import verify
+from biasgate.tasks.promoting.verify import verify_model
 from biasgate.tasks.reporting import publish as publishing
 from biasgate.tasks.scoring.kinds.python_function import FunctionScorer
 from biasgate.tasks.scoring.kinds.score_file import ScoreTable
@@ -310,7 +310,7 @@ def wrong_runs(store: Path) -> Iterator[str]:
     nested = [one for one in runs if one.info.run_name in CHILD_RUNS]
     if {one.data.tags.get(PARENT) for one in nested} != parents:
         yield "the candidates' runs are not nested under the evaluation's"
-    yield from (one.sentence for one in verify(MODEL, None, gateway, store) if not one.holds)
+    yield from (one.sentence for one in verify_model(MODEL, None, gateway, store) if not one.holds)
 
 
 def campaign(world: World, repeat: int, points: list[str]) -> Iterator[Trial]:

@@ -37,7 +37,7 @@ from biasgate.cli import app
 from biasgate.flows import nightly  # noqa: F401 - so that no process waits for its import
 from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.mlflow_server.runs import Gateway
-from biasgate.tasks.promoting.verify import verify
+from biasgate.tasks.promoting.verify import verify_model
 
 SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload(["benchmarks.campaigns.random_kills"])
@@ -207,7 +207,7 @@ class Ending:
         champion = gateway.alias(MODEL, "champion")
         moves = [
             (one.content.action, one.content.version, one.content.replaces)
-            for one in Ledger(gateway, MODEL).entries()
+            for one in Ledger(gateway, MODEL).read_entries()
             if one.content.state == "done"
         ]
         versions = gateway.versions(MODEL)
@@ -255,7 +255,7 @@ def wrong_registry(store: Path) -> Iterator[str]:
     states = Counter(one.info.status for one in gateway.client.search_runs(experiments))
     if set(states) - {"FINISHED", "KILLED"}:
         yield f"runs are {dict(states)}"
-    yield from (one.sentence for one in verify(MODEL, None, gateway, store) if not one.holds)
+    yield from (one.sentence for one in verify_model(MODEL, None, gateway, store) if not one.holds)
 
 
 def campaign(

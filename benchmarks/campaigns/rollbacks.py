@@ -27,7 +27,7 @@ from benchmarks.campaigns.faults import FORK, KILLED, UNDISTURBED, World, promot
 from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.promoting.by_hand import roll_back
-from biasgate.tasks.promoting.verify import verify
+from biasgate.tasks.promoting.verify import verify_model
 
 ONE_ROLLBACK = [("promotion", "1"), ("promotion", "2"), ("rollback", "1")]
 
@@ -106,13 +106,13 @@ def _look(world: World, gateway: Gateway, ended: list[int | None]) -> Trial:
         roll_back(MODEL, "complaints", gateway)
         if _champion(gateway) != "1":
             problems.append(f"champion is {_champion(gateway)} after the {call} call")
-    entries = Ledger(gateway, MODEL).entries()
+    entries = Ledger(gateway, MODEL).read_entries()
     done = [(one.content.action, one.content.version) for one in entries if one.state == "done"]
     if done != ONE_ROLLBACK:
         problems.append(f"the ledger says {done}")
     if "open" in [one.state for one in entries]:
         problems.append("an entry is open")
-    findings = verify(MODEL, None, gateway, world.folder)
+    findings = verify_model(MODEL, None, gateway, world.folder)
     problems += [one.sentence for one in findings if not one.holds]
     return Trial(ended, moved, problems)
 

@@ -52,7 +52,7 @@ from biasgate.tasks.reporting.report import metric_csv
 from biasgate.tasks.reporting.tables import PANELS
 from biasgate.tasks.scoring.candidate import refuse_other_scale
 from biasgate.tasks.signing.keys import PrivateKey
-from biasgate.tasks.signing.statement import RESTS_ON_COUNTS, attest
+from biasgate.tasks.signing.statement import COUNTED_VERDICT_FILES, attest_verdict
 
 KIND = "counts"
 _BOUND = Bound(
@@ -95,7 +95,7 @@ def judge_counts(counted: Counted, settings: CountFile, policy: Policy, output: 
     write_details(details, folder)
     write_page(candidate_page(report, verdict, details, output), folder / PAGE)
     write_json(folder / "verdict.json", verdict)
-    attest(verdict, folder, PrivateKey.here(), RESTS_ON_COUNTS)
+    attest_verdict(verdict, folder, PrivateKey.from_environment(), COUNTED_VERDICT_FILES)
     say(f"decided: {verdict.outcome} by policy {policy.name}")
     return verdict
 

@@ -22,7 +22,7 @@ from biasgate.tasks.data.evaluation_set import SLICE
 from biasgate.tasks.disclosing.filing import Appeals, Filing
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.reporting.results import Published, Results
-from biasgate.tasks.signing.statement import verdict_digest
+from biasgate.tasks.signing.statement import compute_verdict_digest
 
 CONFIDENCE = 0.95
 
@@ -62,7 +62,7 @@ class Classifier:
     @property
     def verdict_digest(self) -> str:
         """SHA-256 of the verdict."""
-        return verdict_digest(self.published.verdict)
+        return compute_verdict_digest(self.published.verdict)
 
 
 def classifiers_of(results: Results, filing: Filing) -> list[Classifier]:

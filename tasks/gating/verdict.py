@@ -59,7 +59,7 @@ from biasgate.tasks.records import (
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.scored_set import ScoredSet
 from biasgate.tasks.signing.keys import PrivateKey
-from biasgate.tasks.signing.statement import attest
+from biasgate.tasks.signing.statement import attest_verdict
 
 SCHEMA_VERSION = 1
 
@@ -323,7 +323,7 @@ def decide_candidate(
     folder = Path(measured.folder)
     write_json(folder / "policy.json", policy.model_dump(mode="json"))
     write_json(folder / "verdict.json", verdict)
-    attest(verdict, folder, PrivateKey.here())
+    attest_verdict(verdict, folder, PrivateKey.from_environment())
     return verdict
 
 

@@ -12,11 +12,17 @@ from typing import Literal, NamedTuple
 
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.common.printable import printable
-from biasgate.tasks.ledger.entry import MOVES, CopySource, Entry, PolicyReference, VerdictReference
+from biasgate.tasks.ledger.entry import (
+    MOVE_ACTIONS,
+    CopySource,
+    Entry,
+    PolicyReference,
+    VerdictReference,
+)
 from biasgate.tasks.records import Head, Verdict
 from biasgate.tasks.signing.envelope import SignatureCheck
 from biasgate.tasks.signing.keys import TrustedKeys
-from biasgate.tasks.signing.statement import verdict_digest
+from biasgate.tasks.signing.statement import compute_verdict_digest
 
 AcceptedBy = Literal["no keys", "its signature", "a later entry", "a reset", ""]
 """The reason why an entry is accepted; empty if it is not."""
@@ -68,7 +74,7 @@ class Chain:
     @property
     def moves(self) -> list[Entry]:
         """The links that set or removed `champion`."""
-        return [link for link in self.links if link.content.action in MOVES]
+        return [link for link in self.links if link.content.action in MOVE_ACTIONS]
 
     @property
     def last_move(self) -> Entry | None:
@@ -99,7 +105,7 @@ class Chain:
         """
         numbers = []
         for verdict in verdicts:
-            source = self.find_source(version, verdict_digest(verdict))
+            source = self.find_source(version, compute_verdict_digest(verdict))
             head = verdict.ledger.number if verdict.ledger else 0
             numbers.append(head if source is None else source[1])
         return min(numbers, default=0)
@@ -115,7 +121,7 @@ class Chain:
         """Rollbacks by the version that they removed, unless a later entry restored the version."""
         rollbacks: dict[str, Entry] = {}
         for link in self.links:
-            if link.content.action in MOVES:
+            if link.content.action in MOVE_ACTIONS:
                 rollbacks.pop(link.content.version, None)
             if link.content.action == "rollback":
                 rollbacks[link.content.replaces] = link
@@ -143,7 +149,7 @@ class Chain:
             link
             for link in self.links
             if (link.content.by and version in (link.content.blocked or ()))
-            or (link.content.action in MOVES and link.content.version == version)
+            or (link.content.action in MOVE_ACTIONS and link.content.version == version)
         ]
         return bool(decisions) and decisions[-1].content.action == "blocked"
 
@@ -177,7 +183,7 @@ class Chain:
             problem = self._find_break(link, before, champion, model)
             if problem is not None:
                 yield problem
-            if link.content.action in MOVES:
+            if link.content.action in MOVE_ACTIONS:
                 champion = link.content.version
             before = link
 

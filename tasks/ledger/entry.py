@@ -54,7 +54,7 @@ Time = Annotated[str, AfterValidator(_require_time_zone)]
 _PROCESS_PATTERN = r"^[^ ].* [0-9]{1,9} -?[0-9]{1,12}(\.[0-9]{1,9})? [^ ]+$"
 Owner = Annotated[str, StringConstraints(pattern=_PROCESS_PATTERN)]
 # The actions that set or remove `champion`.
-MOVES = ("promotion", "rollback", "reset")
+MOVE_ACTIONS = ("promotion", "rollback", "reset")
 # A promoter that has not finished after this time counts as ended.
 LEASE = timedelta(minutes=5)
 TAG = "biasgate.entry"
@@ -127,7 +127,7 @@ class EntryContent(Move):
     """The stored move with its owner, expiry and result.
 
     `state` is queued until the entry's turn comes, and open while the alias may move. The owner
-    closes the entry, or a later promoter does (`heal`). `note` is the result. Once its turn has
+    closes the entry, or a later promoter settles it. `note` is the result. Once its turn has
     come, the entry has a place: `model`, `number`, `predecessor` (the last completed entry before)
     and `time`.
     """
@@ -254,7 +254,7 @@ def read_entry(record: ModelVersion) -> Entry:
 
 def build_entry_tags(content: EntryContent) -> dict[str, str]:
     """Return the tag of an entry, signed if this machine has a private key."""
-    signatures = sign_message(PrivateKey.here(), _encode_content(content))
+    signatures = sign_message(PrivateKey.from_environment(), _encode_content(content))
     tag = _EntryTag(payload=content, signatures=list(signatures))
     return {TAG: json.dumps(tag.to_dict())}
 

@@ -34,7 +34,7 @@ from biasgate.tasks.ledger.entry import (
 )
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
-from biasgate.tasks.signing.keys import TrustedKeys, now
+from biasgate.tasks.signing.keys import TrustedKeys, get_timestamp
 
 LEDGER_SUFFIX = "-promotions"
 CHAMPION, PREVIOUS, CHALLENGER = "champion", "previous_champion", "challenger"
@@ -54,11 +54,11 @@ class Ledger:
         """Name of the registered model that stores the entries as versions."""
         return f"{self.model}{LEDGER_SUFFIX}"
 
-    def entries(self) -> list[Entry]:
+    def read_entries(self) -> list[Entry]:
         """Return all entries, oldest first; skip versions without a valid entry."""
         return [entry for entry in self._read_versions() if isinstance(entry, Entry)]
 
-    def foreign(self) -> list[str]:
+    def find_foreign_versions(self) -> list[str]:
         """Return the errors of versions without a valid entry, which others wrote."""
         return [str(error) for error in self._read_versions() if isinstance(error, InputError)]
 
@@ -72,7 +72,7 @@ class Ledger:
     @property
     def chain(self) -> Chain:
         """The chain of the completed entries, read now."""
-        return Chain.from_entries(self.entries())
+        return Chain.from_entries(self.read_entries())
 
     @contextmanager
     def open(self, move: Move, run_id: str | None) -> Iterator[Entry]:
@@ -100,7 +100,7 @@ class Ledger:
 
     def abandon_duplicates(self, owner: str, number: int | None) -> None:
         """Abandon an owner's queued entries except `number`: a repeated request created them."""
-        for entry in self.entries():
+        for entry in self.read_entries():
             if entry.content.owner == owner and entry.number != number and entry.state == "queued":
                 self.close(entry, "abandoned", "made twice, since the server's answer was lost")
 
@@ -118,7 +118,7 @@ class Ledger:
             model=self.model,
             number=entry.number,
             predecessor=chain.head,
-            time=now(),
+            time=get_timestamp(),
         )
         return self._write_content(entry, content)
 
@@ -146,11 +146,11 @@ class Ledger:
         Raises an error for an entry that would not be accepted, since anyone could write it to
         delay promotions.
         """
-        waited_for, trusted = {entry.number for entry in entries}, TrustedKeys.here()
+        waited_for, trusted = {entry.number for entry in entries}, TrustedKeys.load()
         since, is_reported = time.monotonic(), False
         while remaining := [
             entry
-            for entry in self.entries()
+            for entry in self.read_entries()
             if entry.number in waited_for and entry.is_unsettled and not entry.is_stale
         ]:
             for entry in remaining:
@@ -234,7 +234,7 @@ def require_alias(model: str, gateway: Gateway) -> ModelVersion:
     return champion
 
 
-def require_known(model: str, gateway: Gateway, ending: str = "") -> None:
+def require_model(model: str, gateway: Gateway, ending: str = "") -> None:
     """Raise an error if a model is not in the registry, or is a ledger.
 
     The error lists the registered models. `ending`: a text that follows.

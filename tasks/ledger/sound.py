@@ -26,7 +26,7 @@ from biasgate.tasks.ledger.chain import Chain
 from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.mlflow_server.local_store import database_file
 from biasgate.tasks.records import Head
-from biasgate.tasks.signing.keys import PRIVATE_KEY, PrivateKey, TrustedKeys, trusted_folder
+from biasgate.tasks.signing.keys import PRIVATE_KEY, PrivateKey, TrustedKeys, get_trust_folder
 
 SEEN_FILE = "ledgers_seen.json"
 _PORTS: dict[str, int | str] = {"http": 80, "https": 443, "postgresql": 5432, "mysql": 3306}
@@ -42,7 +42,7 @@ def require_sound(ledger: Ledger, chain: Chain | None = None) -> None:
     """
     require_signing_key(ledger)
     chain = ledger.chain if chain is None else chain
-    problems = wrong_with(ledger, chain)
+    problems = find_problems(ledger, chain)
     if problems:
         model, command = ledger.model, ledger.gateway.command
         reset = command("promote", model, "VERSION", "--reset", "--reason", "TEXT")
@@ -56,13 +56,13 @@ def require_sound(ledger: Ledger, chain: Chain | None = None) -> None:
     remember_head(ledger, chain)
 
 
-def wrong_with(ledger: Ledger, chain: Chain) -> list[str]:
+def find_problems(ledger: Ledger, chain: Chain) -> list[str]:
     """Return the problems of a ledger in words; empty if an entry may be added."""
     return [
         *chain.find_breaks(ledger.model),
         *(
             f"entry {entry.number} is {signed.description}"
-            for entry, signed, accepted in chain.check_signatures(TrustedKeys.here())
+            for entry, signed, accepted in chain.check_signatures(TrustedKeys.load())
             if not accepted
         ),
         *(f"missing or changed: {head}" for head in find_missing_heads(ledger, chain)),
@@ -71,7 +71,7 @@ def wrong_with(ledger: Ledger, chain: Chain) -> list[str]:
 
 def require_signing_key(ledger: Ledger) -> None:
     """Raise an error if this machine's signature is missing, or would not be accepted."""
-    own, trusted = PrivateKey.here(), TrustedKeys.here()
+    own, trusted = PrivateKey.from_environment(), TrustedKeys.load()
     if own is None and trusted:
         msg = (
             f"{PRIVATE_KEY} must be set to promote anything: keys are trusted here, so an unsigned "
@@ -122,9 +122,9 @@ def remember_head(ledger: Ledger, chain: Chain) -> None:
     keys.
     """
     head = chain.head
-    if head is None or not TrustedKeys.here():
+    if head is None or not TrustedKeys.load():
         return
-    path = trusted_folder() / SEEN_FILE
+    path = get_trust_folder() / SEEN_FILE
     heads = dict.fromkeys(_list_names(ledger, chain), head.to_dict())
     with contextlib.suppress(OSError), locked(path):
         seen = _read_seen_file()
@@ -134,7 +134,7 @@ def remember_head(ledger: Ledger, chain: Chain) -> None:
 
 def _read_seen_file() -> dict[str, JsonValue]:
     try:
-        return dict(json.loads((trusted_folder() / SEEN_FILE).read_text("utf-8")))
+        return dict(json.loads((get_trust_folder() / SEEN_FILE).read_text("utf-8")))
     except (OSError, ValueError, TypeError):
         return {}
 

@@ -25,7 +25,7 @@ from biasgate.tasks.common.own_folders import own_folder
 from biasgate.tasks.mlflow_server.artifact_hosts import require_own_host, without_password
 from biasgate.tasks.records import FileRecord
 from biasgate.tasks.records.record import Record
-from biasgate.tasks.signing.manifest import Manifest, ManifestError, shown
+from biasgate.tasks.signing.manifest import Manifest, ManifestError, escape_path
 
 # MLflow itself writes this file into the folder of a version when it loads the version by its URI.
 ADDED_BY_MLFLOW = frozenset({"registered_model_meta"})
@@ -107,14 +107,14 @@ def fetch(uri: str, tracking_uri: str, folder: Path) -> Path:
 def manifest_at(uri: str, tracking_uri: str, work: Path | None) -> Manifest:
     """Return the manifest of the artifacts at a URI."""
     with files_at(uri, tracking_uri, work) as folder:
-        return Manifest.of(folder, leaving_out=ADDED_BY_MLFLOW)
+        return Manifest.from_path(folder, leaving_out=ADDED_BY_MLFLOW)
 
 
 def listed_at(uri: str, tracking_uri: str) -> Mapping[str, int | None]:
     """Return names and sizes of the artifacts at a URI, read from none; a size may be unknown."""
     local = _here(uri)
     if local is not None:
-        return Manifest.sizes_in(local, leaving_out=ADDED_BY_MLFLOW)
+        return Manifest.read_sizes(local, leaving_out=ADDED_BY_MLFLOW)
     require_own_host(uri, tracking_uri)
     from mlflow.store.artifact import artifact_repository_registry  # noqa: PLC0415
 
@@ -144,7 +144,7 @@ def _copy(source: Path, target: Path) -> Path:
                 if path.is_symlink() or not (path.is_file() or path.is_dir()):
                     kind = "a device, a socket or a named pipe"
                     kind = "a symbolic link" if path.is_symlink() else kind
-                    name = shown(path.relative_to(source).as_posix())
+                    name = escape_path(path.relative_to(source).as_posix())
                     msg = f"{name} must be a regular file; it is {kind} (in {source})."
                     raise ManifestError(msg)
             for name in folders:
@@ -153,7 +153,7 @@ def _copy(source: Path, target: Path) -> Path:
                 if here != target or name not in ADDED_BY_MLFLOW:
                     shutil.copyfile(Path(top) / name, here / name)
     except PermissionError as error:
-        msg = f"{shown(str(error.filename))} must be readable; got: {error.strerror}."
+        msg = f"{escape_path(str(error.filename))} must be readable; got: {error.strerror}."
         raise ManifestError(msg) from error
     return target
 
@@ -202,7 +202,7 @@ def kept_files(place: str, tracking_uri: str, version: str, store: Path) -> Iter
                 download = temporary / "download"
                 download.mkdir()
                 fetch(place, tracking_uri, download).rename(temporary / FILES)
-                found = Manifest.of(temporary / FILES)
+                found = Manifest.from_path(temporary / FILES)
                 write_json(temporary / RECORD, _Kept(version=version, files=[*found.files]))
         os.utime(folder)  # `biasgate clean` keeps what was used lately
     yield folder / FILES
@@ -211,9 +211,9 @@ def kept_files(place: str, tracking_uri: str, version: str, store: Path) -> Iter
 def _is_whole(folder: Path, listed: Mapping[str, int | None]) -> bool:
     """Whether a kept copy is as it was downloaded, and the server's files look the same."""
     try:
-        kept = Manifest.of_records(_Kept.read((folder / RECORD).read_bytes()).files)
-        if kept.differences(Manifest.of(folder / FILES, leaving_out=ADDED_BY_MLFLOW)):
+        kept = Manifest.from_records(_Kept.read((folder / RECORD).read_bytes()).files)
+        if kept.list_differences(Manifest.from_path(folder / FILES, leaving_out=ADDED_BY_MLFLOW)):
             return False
     except (OSError, ValueError, InputError):
         return False
-    return not kept.other_sizes(listed)
+    return not kept.list_size_differences(listed)

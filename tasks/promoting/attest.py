@@ -7,7 +7,7 @@ from pathlib import Path
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import whole_file
-from biasgate.tasks.ledger.ledger import require_known
+from biasgate.tasks.ledger.ledger import require_model
 from biasgate.tasks.mlflow_server.artifacts import ADDED_BY_MLFLOW
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
@@ -39,7 +39,7 @@ def write_attestation(
     if model_signature is not None and model_signature.resolve() == file.resolve():
         msg = f"attestations and model signature must be two files; both are {file}."
         raise InputError(msg)
-    require_known(model, gateway)
+    require_model(model, gateway)
     target = complete_tags(find_version(model, version, gateway), gateway)
     names = [name for name in target.tags.get("biasgate.required_sets", "").split(",") if name]
     if not names:

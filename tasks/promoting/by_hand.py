@@ -17,32 +17,32 @@ from biasgate.tasks.ledger.ledger import (
     PREVIOUS,
     Ledger,
     find_champion,
-    require_known,
+    require_model,
 )
 from biasgate.tasks.ledger.sound import (
+    find_problems,
     remember_head,
     require_signing_key,
     require_sound,
-    wrong_with,
 )
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion, model_of
 from biasgate.tasks.promoting.champion import (
     Transition,
-    decision,
     explain_no_first,
     find_policy_objection,
-    heal,
+    make_decision,
     move_champion,
     queue_move,
     record_move,
     reference_verdict,
+    settle_stale_entries,
 )
 from biasgate.tasks.promoting.succession import SAME_SCORES, JudgedCandidate, find_smaller_sample
 from biasgate.tasks.promoting.verify import require_verified
 from biasgate.tasks.records import Decision, LoggedVerdict, champion_of
 from biasgate.tasks.signing.keys import TrustedKeys
-from biasgate.tasks.signing.statement import verdict_digest
+from biasgate.tasks.signing.statement import compute_verdict_digest
 from biasgate.tasks.verifying.documents import complete_tags, read_logged_verdict, read_run_policy
 from biasgate.tasks.verifying.version import verify_version
 
@@ -65,7 +65,7 @@ def promote_version(
         alias = gateway.alias(model, CHAMPION)
         if alias is None or alias.version != target.version:
             gateway.set_alias(model, CHAMPION, target.version)
-        return decision("pass", f"{target.uri} is champion.")
+        return make_decision("pass", f"{target.uri} is champion.")
     compared = set(map(champion_of, judged.verdicts))
     if compared != {champion.uri if champion else None}:
         rivals = ", ".join(sorted(uri or "no champion" for uri in compared))
@@ -76,7 +76,7 @@ def promote_version(
         raise InputError(msg)
     policies = [read_verdict_policy(verdict, target, gateway) for verdict in judged.verdicts]
     if champion is None and not all(policy.allow_first for policy in policies):
-        return decision("insufficient", explain_no_first(model))
+        return make_decision("insufficient", explain_no_first(model))
     require_allowed(judged, champion, chain, policies, model, has_person=bool(by and reason))
     replaces = champion.version if champion else None
     if judged.is_champions_copy:
@@ -147,7 +147,7 @@ def reject_version(model: str, version: str, reason: str, by: str, gateway: Gate
     sentence = (
         f"{target.uri} is rejected by {by} ({reason}): entry {entry.number} of {ledger.name}."
     )
-    return decision("pass", sentence)
+    return make_decision("pass", sentence)
 
 
 def withdraw_challenger(model: str, version: str, gateway: Gateway) -> None:
@@ -219,22 +219,22 @@ def _find_rollback(ledger: Ledger, chain: Chain, to: str | None) -> Decision | N
     sentence = f"{sentence} ({printable(last.content.reason)})."
     if to is None:
         sentence += " To go back further, name a version: --to VERSION."
-    return decision("pass", sentence)
+    return make_decision("pass", sentence)
 
 
 def settle_ledger(model: str, gateway: Gateway) -> Ledger:
     """Check a model's ledger, settle the entries of ended promoters, and return the ledger."""
-    require_known(model, gateway)
+    require_model(model, gateway)
     ledger = Ledger(gateway, model)
     require_sound(ledger)
-    heal(ledger)
+    settle_stale_entries(ledger)
     return ledger
 
 
-def history(model: str, gateway: Gateway) -> list[ListedEntry]:
+def read_history(model: str, gateway: Gateway) -> list[ListedEntry]:
     """Return all entries of a model's ledger with their signers, latest first."""
-    require_known(model, gateway)
-    entries, trusted = Ledger(gateway, model).entries(), TrustedKeys.here()
+    require_model(model, gateway)
+    entries, trusted = Ledger(gateway, model).read_entries(), TrustedKeys.load()
     links = {
         entry.number: accepted_by
         for entry, _, accepted_by in Chain.from_entries(entries).check_signatures(trusted)
@@ -254,7 +254,7 @@ def read_tagged_verdicts(version: ModelVersion, gateway: Gateway) -> list[Logged
     verdicts: list[LoggedVerdict] = []
     for name in version.tags["biasgate.required_sets"].split(","):
         verdict = read_logged_verdict(version.tags[f"biasgate.{name}.run_id"], gateway)
-        if verdict_digest(verdict) != version.tags[f"biasgate.{name}.verdict_digest"]:
+        if compute_verdict_digest(verdict) != version.tags[f"biasgate.{name}.verdict_digest"]:
             raise InputError(_describe_change(f"the verdict on {name}", version))
         verdicts.append(verdict)
     return verdicts
@@ -272,7 +272,7 @@ def _describe_change(subject: str, version: ModelVersion) -> str:
     return f"{subject} must not change while {version.uri} is verified and promoted; it did."
 
 
-def reset(
+def reset_ledger(
     model: str,
     version: str | None,
     reason: str,
@@ -288,12 +288,12 @@ def reset(
     accepted problems, such as unsigned entries, and a digest of all entries and of the verdicts
     behind the reset. It raises an error if the person does not agree. Default: agree.
     """
-    require_known(model, gateway)
+    require_model(model, gateway)
     ledger = Ledger(gateway, model)
     require_signing_key(ledger)
-    heal(ledger)
+    settle_stale_entries(ledger)
     chain = ledger.chain
-    problems = wrong_with(ledger, chain)
+    problems = find_problems(ledger, chain)
     verdicts: list[VerdictReference] = []
     if version is not None:
         target = gateway.resolve(f"models:/{model}/{version}")
@@ -331,4 +331,4 @@ def reset(
     outcome = (
         f"models:/{model}/{version} is {CHAMPION}" if version else f"{model} has no {CHAMPION}"
     )
-    return decision("pass", f"{outcome} by entry {entry.number} of {ledger.name} ({reason}).")
+    return make_decision("pass", f"{outcome} by entry {entry.number} of {ledger.name} ({reason}).")

@@ -16,8 +16,8 @@ from biasgate.tasks.ledger.sound import remember_head, require_sound
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.records import Decision, LoggedVerdict, PolicyRecord
-from biasgate.tasks.signing.keys import SHORT
-from biasgate.tasks.signing.statement import verdict_digest
+from biasgate.tasks.signing.keys import SHORT_ID_LENGTH
+from biasgate.tasks.signing.statement import compute_verdict_digest
 from biasgate.tasks.verifying.version import find_entry_objection, verify_source
 
 
@@ -60,7 +60,7 @@ def move_champion(transition: Transition, gateway: Gateway) -> Decision:
     """Move the alias in a transaction: queue, claim, move, read back, close.
 
     If the process dies meanwhile, the alias names the old or the new version. The ledger then has
-    an unsettled entry, which the next promoter closes (`heal`).
+    an unsettled entry, which the next promoter closes (`settle_stale_entries`).
     """
     ledger = Ledger(gateway, transition.version.name)
     with queue_move(ledger, transition.to_move()) as (entry, entries):
@@ -73,7 +73,7 @@ def move_champion(transition: Transition, gateway: Gateway) -> Decision:
         if objection is not None:
             ledger.close(entry, "abandoned", objection)
             sentence = f"Not promoted: {objection}. Evaluate it again."
-            return decision("insufficient", sentence, champion_moved=True)
+            return make_decision("insufficient", sentence, champion_moved=True)
         ledger.require_queued(entry, entries)
         claimed = ledger.claim(entry, chain)
         gateway.set_alias(ledger.model, CHAMPION, transition.version.version)
@@ -87,7 +87,7 @@ def move_champion(transition: Transition, gateway: Gateway) -> Decision:
         done = _complete_entry(ledger, claimed)
         remember_head(ledger, Chain([*chain.links, done]))
     sentence = describe_move(transition.version, transition.replaces, transition.reason)
-    return decision("pass", sentence, promoted=True, rule=transition.rule)
+    return make_decision("pass", sentence, promoted=True, rule=transition.rule)
 
 
 def _find_later_objection(transition: Transition, chain: Chain, gateway: Gateway) -> str | None:
@@ -116,8 +116,9 @@ def find_policy_objection(
     for policy in policies:
         if pinned is not None and policy.digest != pinned.digest:
             return (
-                f"policy {pinned.name} (digest {pinned.digest[:SHORT]}) is registered for {model}, "
-                f"and this is {policy.name} (digest {policy.digest[:SHORT]})"
+                f"policy {pinned.name} (digest {pinned.digest[:SHORT_ID_LENGTH]}) is registered "
+                f"for {model}, and this is {policy.name} "
+                f"(digest {policy.digest[:SHORT_ID_LENGTH]})"
             )
     return None
 
@@ -146,10 +147,10 @@ def queue_move(ledger: Ledger, move: Move) -> Iterator[tuple[Entry, list[Entry]]
     with ledger.open(move, run_id) as entry:
         try:
             take_turn(ledger, entry)
-            yield entry, ledger.entries()
+            yield entry, ledger.read_entries()
         except BaseException as error:
             try:
-                for queued in ledger.entries():
+                for queued in ledger.read_entries():
                     if queued.number == entry.number and queued.is_unsettled:
                         _settle_entry(ledger, queued)
             except Exception as second:  # noqa: BLE001 - the first error is the one to report
@@ -159,14 +160,14 @@ def queue_move(ledger: Ledger, move: Move) -> Iterator[tuple[Entry, list[Entry]]
             raise
 
 
-def heal(ledger: Ledger) -> list[Entry]:
+def settle_stale_entries(ledger: Ledger) -> list[Entry]:
     """Close the entries of ended promoters, and return the entries.
 
     If the alias has already moved, the promotion is completed. Its entry must have its place in the
     chain, and its verdicts must verify. If this machine trusts keys, a trusted key must have signed
     the entry. Otherwise the entry is abandoned.
     """
-    stale = [entry for entry in ledger.entries() if entry.is_unsettled and entry.is_stale]
+    stale = [entry for entry in ledger.read_entries() if entry.is_unsettled and entry.is_stale]
     for entry in stale:
         _settle_entry(ledger, entry)
     return stale
@@ -181,14 +182,14 @@ def take_turn(ledger: Ledger, entry: Entry) -> None:
     while True:
         earlier = [
             other
-            for other in ledger.entries()
+            for other in ledger.read_entries()
             if other.is_unsettled and other.number < entry.number
         ]
         if not earlier:
             return
         if any(other.content.owner == entry.content.owner for other in earlier):
             ledger.abandon_duplicates(entry.content.owner, entry.number)
-        heal(ledger)
+        settle_stale_entries(ledger)
         ledger.await_entries(
             [other for other in earlier if other.content.owner != entry.content.owner]
         )
@@ -219,7 +220,7 @@ def reference_verdict(verdict: LoggedVerdict) -> VerdictReference:
     return VerdictReference(
         set=verdict.evaluation_set.name,
         run_id=verdict.run_id,
-        digest=verdict_digest(verdict),
+        digest=compute_verdict_digest(verdict),
         sample=verdict.evaluation_set.sample,
     )
 
@@ -241,10 +242,10 @@ def explain_no_first(model: str) -> str:
 def make_moved_decision(version: ModelVersion) -> Decision:
     """Return the decision on a version that was compared with a former champion."""
     sentence = f"{CHAMPION} of {version.name} moved while {version.uri} was judged."
-    return decision("insufficient", sentence, champion_moved=True)
+    return make_decision("insufficient", sentence, champion_moved=True)
 
 
-def decision(
+def make_decision(
     outcome: Outcome,
     sentence: str,
     *,

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.ledger.entry import CopySource
-from biasgate.tasks.ledger.ledger import CHAMPION, find_champion, require_known
+from biasgate.tasks.ledger.ledger import CHAMPION, find_champion, require_model
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.promoting.by_hand import (
@@ -25,15 +25,15 @@ from biasgate.tasks.promoting.by_hand import (
 )
 from biasgate.tasks.promoting.champion import (
     Transition,
-    decision,
+    make_decision,
     move_champion,
 )
 from biasgate.tasks.promoting.succession import JudgedCandidate
 from biasgate.tasks.promoting.verify import require_verified, verify_champion, verify_resolved
 from biasgate.tasks.records import Decision, LoggedVerdict, champion_of
 from biasgate.tasks.signing.keys import TrustedKeys
-from biasgate.tasks.signing.manifest import Manifest, first_few
-from biasgate.tasks.signing.statement import verdict_digest
+from biasgate.tasks.signing.manifest import Manifest, join_differences
+from biasgate.tasks.signing.statement import compute_verdict_digest
 from biasgate.tasks.verifying.documents import complete_tags, write_verdict_tags
 from biasgate.tasks.verifying.files import VersionFiles
 from biasgate.tasks.verifying.own_verdicts import has_trusted_signature
@@ -84,7 +84,7 @@ def promote_copy(
     last_move = chain.last_move  # None if the alias was set manually
     if champion is not None and last_move is not None and champion.version == copy.version:
         gateway.set_alias(model, CHAMPION, copy.version)
-        return decision("pass", f"{copy.uri} is {CHAMPION}.")
+        return make_decision("pass", f"{copy.uri} is {CHAMPION}.")
     policies = [read_verdict_policy(verdict, origin, gateway) for verdict in judged.verdicts]
     rivals = {champion_of(verdict) for verdict in judged.verdicts}
     if None in rivals and not all(policy.allow_first for policy in policies):
@@ -119,7 +119,7 @@ def _find_source(source_name: str, model: str, gateway: Gateway) -> ModelVersion
     path = source_name.removeprefix("models:/")
     name = path.rpartition("@" if "@" in path and "/" not in path else "/")[0]
     try:
-        require_known(name, gateway)
+        require_model(name, gateway)
         source = gateway.resolve(f"models:/{path}")
     except InputError as error:
         msg = (
@@ -162,13 +162,13 @@ def _require_same_files(files: VersionFiles, copy: ModelVersion, gateway: Gatewa
     if files.place() == gateway.place_of(copy):
         return manifest
     # Files of other names or sizes are not read: they may be of any size.
-    differences = manifest.other_sizes(gateway.sizes(copy)) or manifest.differences(
+    differences = manifest.list_size_differences(gateway.sizes(copy)) or manifest.list_differences(
         gateway.manifest(copy)
     )
     if differences:
         msg = (
             f"{copy.uri} must have the files of {files.version.uri}; different: "
-            f"{first_few(differences)}. Copy the version again, or evaluate {copy.uri}."
+            f"{join_differences(differences)}. Copy the version again, or evaluate {copy.uri}."
         )
         raise InputError(msg)
     return manifest
@@ -182,12 +182,12 @@ def _require_signed(
     A reset of the source's ledger, or a revocation date, accepts verdicts only in that ledger. The
     copy has another ledger.
     """
-    trusted = TrustedKeys.here()
+    trusted = TrustedKeys.load()
     for verdict in verdicts if trusted else ():
         is_signed = False
         with suppress(OSError, ValueError):  # without an attestation
             is_signed = has_trusted_signature(
-                verdict.run_id, verdict_digest(verdict), trusted, gateway
+                verdict.run_id, compute_verdict_digest(verdict), trusted, gateway
             )
         if not is_signed:
             msg = (

@@ -16,10 +16,10 @@ from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.outcomes import NOT_REGISTERED, WORDS
 from biasgate.tasks.promoting.champion import (
     Transition,
-    decision,
     describe_move,
     explain_no_first,
     find_policy_objection,
+    make_decision,
     make_moved_decision,
     move_champion,
     record_move,
@@ -29,8 +29,8 @@ from biasgate.tasks.promoting.succession import (
     JudgedCandidate,
     PromotionHistory,
     SuccessionRule,
-    judged_versions,
-    succession_of,
+    build_succession,
+    collect_judged,
 )
 from biasgate.tasks.records import CandidateDecision, Decision, LoggedVerdict, champion_of
 from biasgate.tasks.reporting.version_tags import takes_verdict
@@ -59,7 +59,7 @@ def promote_candidates(
     if not passed:
         if ledger is not None and succession.promote == "manual":
             _propose_version(judged, None, ledger)
-        return tell(judged, model, number, [], succession)
+        return make_decisions(judged, model, number, [], succession)
     champion_uri = champion.uri if champion else None
     if any(
         {champion_of(verdict) for verdict in candidate.verdicts} != {champion_uri}
@@ -72,7 +72,7 @@ def promote_candidates(
         return [
             candidate.complete_decision(
                 _decide_ineligible(candidate, model, number)
-                or decision("insufficient", f"Not promoted: {objection}.")
+                or make_decision("insufficient", f"Not promoted: {objection}.")
             )
             for candidate in judged
         ]
@@ -85,7 +85,7 @@ def promote_candidates(
         transition = _build_transition(chosen, passed, number, succession)
         if not move_champion(transition, gateway).promoted:
             return _decide_moved(judged, model, number)
-    return tell(judged, model, number, chain.links, succession)
+    return make_decisions(judged, model, number, chain.links, succession)
 
 
 def _propose_version(
@@ -120,7 +120,7 @@ def _refuse_changed_files(chosen: JudgedCandidate, gateway: Gateway) -> None:
         raise InputError(msg)
 
 
-def tell(
+def make_decisions(
     judged: Sequence[JudgedCandidate],
     model: str | None,
     champion: str | None,
@@ -155,7 +155,7 @@ def _decide_proposed(judged: JudgedCandidate) -> Decision:
         f"{version.uri} passed and is {CHALLENGER}: approve it with `biasgate promote "
         f"{version.name} {version.version} {options}`, or reject it with `--reject`."
     )
-    return decision("pass", sentence, rule="manual")
+    return make_decision("pass", sentence, rule="manual")
 
 
 def _decide_moved(
@@ -187,20 +187,22 @@ def _decide_ineligible(
             f"The verdict is: {WORDS[outcome].text.lower()}. The policy has `report_only: true`, "
             "so it moves no champion and fails no command."
         )
-        return decision("pass", sentence, report_only=True)
+        return make_decision("pass", sentence, report_only=True)
     if judged.version is None:
-        return decision(outcome, NOT_REGISTERED)
+        return make_decision(outcome, NOT_REGISTERED)
     if model is None:
         sentence = (
             f"{judged.version.uri} keeps its own verdict: an evaluation without "
             f"`registered_model: {judged.version.name}` does not change it."
         )
-        return decision(outcome, sentence)
+        return make_decision(outcome, sentence)
     if judged.version.name != model:
         sentence = f"{judged.version.uri} is not a version of {model}: not promoted."
-        return decision(outcome, sentence)
+        return make_decision(outcome, sentence)
     if outcome != "pass":
-        return decision(outcome, f"Not promoted: {_describe_champion(model, champion, chosen)}.")
+        return make_decision(
+            outcome, f"Not promoted: {_describe_champion(model, champion, chosen)}."
+        )
     return None
 
 
@@ -218,20 +220,20 @@ def _decide_passed(
         replaced = (
             f"{version.uri} passed, and was {CHAMPION} until version {chosen.number} replaced it."
         )
-        return decision("pass", replaced)
+        return make_decision("pass", replaced)
     if version.version == champion:
-        return decision("pass", f"{version.uri} is {CHAMPION} already.")
+        return make_decision("pass", f"{version.uri} is {CHAMPION} already.")
     if chosen is not None and version == chosen.version:
         sentence = describe_move(version, champion, succession.describe_rule(chosen, champion))
-        return decision("pass", sentence, promoted=judged is chosen, rule=rule)
+        return make_decision("pass", sentence, promoted=judged is chosen, rule=rule)
     if champion is None and not succession.allow_first and succession.promote != "never":
-        return decision("insufficient", explain_no_first(version.name))
+        return make_decision("insufficient", explain_no_first(version.name))
     objection = succession.find_objection(judged, champion, past)
     if best is not None:
         objection = objection or best.explain_preference(judged)
     state = _describe_champion(version.name, champion, chosen)
     rule = succession.promote
-    return decision("pass", f"{version.uri} passed, but {state}: {objection}.", rule=rule)
+    return make_decision("pass", f"{version.uri} passed, but {state}: {objection}.", rule=rule)
 
 
 def _get_version(judged: JudgedCandidate) -> ModelVersion:
@@ -287,7 +289,7 @@ def promote_best(
     A retry is safe: it does not promote a version that is champion already.
     """
     gateway = workplace.gateway
-    judged = judged_versions(candidates, verdicts, gateway)
+    judged = collect_judged(candidates, verdicts, gateway)
     for candidate, candidate_verdicts in zip(judged, verdicts, strict=True):
         if candidate.version is not None and takes_verdict(
             candidate.version, registered_model, policy
@@ -295,7 +297,7 @@ def promote_best(
             write_verdict_tags(candidate.version, candidate_verdicts, gateway)
     if registered_model is not None and not policy.report_only:
         record_blocked(judged, registered_model, gateway)
-    succession = succession_of(policy, withheld, is_first_look=is_first_look)
+    succession = build_succession(policy, withheld, is_first_look=is_first_look)
     decisions = promote_candidates(judged, registered_model, gateway, succession)
     for result in decisions:
         say(f"{result.candidate}: {result.sentence}", aside=True)

@@ -15,7 +15,7 @@ from biasgate.tasks.ledger.sound import require_sound
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.promoting.champion import find_policy_objection, record_move
 from biasgate.tasks.records import Context, RegisteredPolicy
-from biasgate.tasks.signing.keys import SHORT
+from biasgate.tasks.signing.keys import SHORT_ID_LENGTH
 from biasgate.tasks.store import Workplace
 
 POLICY_TAG = "biasgate.policy"
@@ -38,12 +38,14 @@ def register_policy(reference: str, model: str, gateway: Gateway) -> tuple[Polic
     gateway.create_model(model)
     pin = PolicyReference(name=policy.name, digest=policy.digest)
     move = Move(action="policy", reason=f"registered by {_get_user_name()}", policy=pin)
-    entry = record_move(ledger, move, f"policy {policy.name} {policy.digest[:SHORT]} is required")
+    entry = record_move(
+        ledger, move, f"policy {policy.name} {policy.digest[:SHORT_ID_LENGTH]} is required"
+    )
     gateway.tag_model(model, {POLICY_TAG: f"{policy.name} {policy.digest}"})
     return policy, entry
 
 
-def context_of(
+def read_context(
     registered_model: str | None, policy: Policy, required_sets: list[str], gateway: Gateway
 ) -> Context:
     """Return the context that verdicts record: required sets, last entry, registered policy."""
@@ -64,11 +66,11 @@ def context_of(
 
 
 @task(name="read the ledger")
-def look_at_ledger(
+def read_ledger_context(
     registered_model: str | None, policy: Policy, required_sets: list[str], workplace: Workplace
 ) -> Context:
     """Read the context that verdicts record from the model's ledger. A retry is safe."""
-    return context_of(registered_model, policy, required_sets, workplace.gateway)
+    return read_context(registered_model, policy, required_sets, workplace.gateway)
 
 
 def refuse_other_policy(registered_model: str, policy: Policy, gateway: Gateway) -> None:

@@ -18,7 +18,7 @@ from biasgate.tasks.ledger.sound import require_sound
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.outcomes import WORDS
-from biasgate.tasks.promoting.champion import decision, heal
+from biasgate.tasks.promoting.champion import make_decision, settle_stale_entries
 from biasgate.tasks.promoting.pinned import refuse_other_policy
 from biasgate.tasks.promoting.succession import JudgedCandidate
 from biasgate.tasks.records import CandidateDecision, LoggedVerdict
@@ -199,7 +199,7 @@ def pin_rivals(
     if registered_model:
         ledger = Ledger(gateway, registered_model)
         require_sound(ledger)
-        heal(ledger)
+        settle_stale_entries(ledger)
         warning = find_alias_mismatch(ledger)
         if warning is not None:
             say(warning)
@@ -210,7 +210,7 @@ def pin_rivals(
     return find_rivals(rivals, registered_model, policy, candidates, gateway)
 
 
-def champion_to_watch(
+def find_watched_champion(
     rivals: Rivals, candidates: Sequence[CandidateSettings]
 ) -> list[CandidateSettings]:
     """Return the champion with a unique name, if it exists and is not a candidate."""
@@ -234,7 +234,7 @@ def champion_to_watch(
     return [champion.model_copy(update={"name": name})]
 
 
-def decision_on_watched(verdicts: Sequence[LoggedVerdict]) -> CandidateDecision:
+def decide_watched_champion(verdicts: Sequence[LoggedVerdict]) -> CandidateDecision:
     """Return the decision on a champion that was measured without being a candidate.
 
     Its outcome is about the current rows. The version keeps its own verdict.
@@ -250,6 +250,6 @@ def decision_on_watched(verdicts: Sequence[LoggedVerdict]) -> CandidateDecision:
         "Its own verdict is unchanged."
     )
     report_only = any(verdict.policy.report_only for verdict in verdicts)
-    watched = decision("pass" if report_only else outcome, sentence, report_only=report_only)
+    watched = make_decision("pass" if report_only else outcome, sentence, report_only=report_only)
     required = [verdict for verdict in verdicts if verdict.evaluation_set.required]
     return JudgedCandidate(name, required, None).complete_decision(watched)

@@ -265,7 +265,7 @@ def find_smaller_sample(
     return None
 
 
-def judged_versions(
+def collect_judged(
     candidates: Sequence[CandidateSettings],
     verdicts: Sequence[Sequence[LoggedVerdict]],
     gateway: Gateway,
@@ -282,7 +282,7 @@ def judged_versions(
     ]
 
 
-def succession_of(
+def build_succession(
     policy: Policy, withheld: str | None = None, *, is_first_look: bool = False
 ) -> SuccessionRule:
     """Return a policy's rule for replacing the champion."""

@@ -19,7 +19,7 @@ from biasgate.tasks.ledger.ledger import (
     PREVIOUS,
     Ledger,
     require_alias,
-    require_known,
+    require_model,
 )
 from biasgate.tasks.ledger.sound import remember_head
 from biasgate.tasks.mlflow_server.runs import Gateway
@@ -31,7 +31,7 @@ from biasgate.tasks.verifying.documents import read_logged_verdict, read_run_pol
 from biasgate.tasks.verifying.files import (
     Finding,
     VersionFiles,
-    not_deployable,
+    describe_failures,
     read_recorded_verdict,
 )
 from biasgate.tasks.verifying.version import find_entry_objection, verify_chain, verify_version
@@ -42,7 +42,7 @@ class NotVerifiedError(InputError):
 
     def __init__(self, version: ModelVersion, findings: list[Finding]) -> None:
         self.findings = findings
-        super().__init__(not_deployable(version.uri, findings))
+        super().__init__(describe_failures(version.uri, findings))
 
 
 def require_champion(model: str, gateway: Gateway, store: Path | None = None) -> ModelVersion:
@@ -50,7 +50,7 @@ def require_champion(model: str, gateway: Gateway, store: Path | None = None) ->
 
     `store`: a store with frozen sets to verify as well.
     """
-    require_known(model, gateway)
+    require_model(model, gateway)
     champion = require_alias(model, gateway)
     require_verified(champion, verify_champion(champion, gateway, store=store))
     return champion
@@ -64,13 +64,13 @@ def open_champion(model: str, folder: Path, gateway: Gateway, store: Path | None
 
     Returns the path of the files in `folder`.
     """
-    require_known(model, gateway)
+    require_model(model, gateway)
     champion = require_alias(model, gateway)
     copies: list[Path] = []
 
     def fetch_manifest() -> Manifest:
         copies.append(gateway.fetch(champion, folder))
-        return Manifest.of(copies[0])
+        return Manifest.from_path(copies[0])
 
     files = replace(
         VersionFiles.from_registry(champion, gateway), read=fetch_manifest, required=True
@@ -79,9 +79,9 @@ def open_champion(model: str, folder: Path, gateway: Gateway, store: Path | None
     return copies[0]
 
 
-def verify(model: str, version: str | None, gateway: Gateway, store: Path) -> list[Finding]:
+def verify_model(model: str, version: str | None, gateway: Gateway, store: Path) -> list[Finding]:
     """Verify the champion and its promotion, or the verdicts of a version, and the ledger."""
-    require_known(model, gateway)
+    require_model(model, gateway)
     target = find_version(model, version, gateway)
     return verify_resolved(target, gateway, store, is_champion=version is None)
 
@@ -133,7 +133,7 @@ def verify_champion(
     for any verdict. From then on the ledger must have this entry.
     """
     ledger = Ledger(gateway, champion.name)
-    entries = ledger.entries()
+    entries = ledger.read_entries()
     # A promotion that was killed after it moved the alias counts, if its entry verifies.
     moving = [
         entry

@@ -13,7 +13,7 @@ from biasgate.tasks.records import LoggedVerdict
 from biasgate.tasks.reporting.model_card import FILE as MODEL_CARD
 from biasgate.tasks.reporting.model_card import shortened
 from biasgate.tasks.scoring.candidate import CandidateSettings
-from biasgate.tasks.signing.statement import verdict_digest
+from biasgate.tasks.signing.statement import compute_verdict_digest
 from biasgate.tasks.store import Workplace
 from biasgate.tasks.wording import exceptions_in_words, word_of_verdict
 
@@ -38,7 +38,7 @@ def tags_of(verdicts: Sequence[LoggedVerdict]) -> dict[str, str]:
         tags[f"{prefix}.verdict"] = str(verdict.outcome)
         tags[f"{prefix}.word"] = word_of_verdict(verdict).text
         tags[f"{prefix}.exceptions"] = " ".join(exceptions_in_words([verdict]))[:_LONGEST]
-        tags[f"{prefix}.verdict_digest"] = verdict_digest(verdict)
+        tags[f"{prefix}.verdict_digest"] = compute_verdict_digest(verdict)
         tags[f"{prefix}.set_digest"] = str(verdict.evaluation_set.digest)
         tags[f"{prefix}.policy"] = f"{verdict.policy.name} {verdict.policy.digest}"
         head = verdict.ledger

@@ -17,7 +17,7 @@ from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.records import Bound
 from biasgate.tasks.scoring.outcomes import Load, PartlyScored
-from biasgate.tasks.signing.manifest import Manifest, first_few
+from biasgate.tasks.signing.manifest import Manifest, join_differences
 from biasgate.tasks.signing.model_signature import require_model_signature
 from biasgate.tasks.store import Workplace
 
@@ -59,7 +59,7 @@ class Scorer(ABC):
     @cached_property
     def manifest(self) -> Manifest | None:
         """The files as they were when this was first asked; None if there are none."""
-        return None if self.files is None else Manifest.of(self.files, follow_links=True)
+        return None if self.files is None else Manifest.from_path(self.files, follow_links=True)
 
     @property
     def files_digest(self) -> str:
@@ -109,12 +109,12 @@ class Scorer(ABC):
             With the names of the files.
         """
         if self.files is not None and self.manifest is not None:
-            found = Manifest.of(self.files, follow_links=True)
-            differ = self.manifest.differences(found)
+            found = Manifest.from_path(self.files, follow_links=True)
+            differ = self.manifest.list_differences(found)
             if differ:
                 msg = (
                     f"files in {self.files} must not change while they are scored; got: "
-                    f"{first_few(differ)}. Run again."
+                    f"{join_differences(differ)}. Run again."
                 )
                 raise CandidateError(msg)
 

@@ -15,7 +15,7 @@ from pydantic.alias_generators import to_camel
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.untrusted import check
 from biasgate.tasks.records.record import Record
-from biasgate.tasks.signing.keys import SHORT, PrivateKey, TrustedKey, TrustedKeys
+from biasgate.tasks.signing.keys import SHORT_ID_LENGTH, PrivateKey, TrustedKey, TrustedKeys
 
 SignatureStatus = Literal["trusted", "revoked", "unknown", "unsigned", "unchecked"]
 
@@ -84,9 +84,8 @@ class SignatureCheck:
         if self.key is not None and self.status == "revoked":
             return f"signed with the key {self.key.name!r}, revoked since {self.revoked_since}"
         if self.key is not None:
-            return (
-                f"signed with the trusted key {self.key.name!r} ({self.key.public.key_id[:SHORT]})"
-            )
+            short_id = self.key.public.key_id[:SHORT_ID_LENGTH]
+            return f"signed with the trusted key {self.key.name!r} ({short_id})"
         accepted = "" if self.is_required else ", which is accepted where no key is trusted"
         return {
             "unknown": "not signed with a trusted key, or changed since",

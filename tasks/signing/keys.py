@@ -28,7 +28,7 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import write_json
 
 PRIVATE_KEY = "BIASGATE_PRIVATE_KEY"
-SHORT = 12
+SHORT_ID_LENGTH = 12
 _PEM = "-----BEGIN "
 
 
@@ -40,7 +40,7 @@ class PublicKey:
     """The 32 bytes of the key."""
 
     @classmethod
-    def of_pem(cls, text: str, where: str) -> PublicKey:
+    def from_pem(cls, text: str, where: str) -> PublicKey:
         """Parse PEM text; `where` names its source in errors."""
         try:
             key = load_pem_public_key(text.encode())
@@ -81,12 +81,12 @@ class PrivateKey:
     key: Ed25519PrivateKey
 
     @classmethod
-    def new(cls) -> PrivateKey:
+    def generate(cls) -> PrivateKey:
         """Generate a new key."""
         return cls(Ed25519PrivateKey.generate())
 
     @classmethod
-    def here(cls) -> PrivateKey | None:
+    def from_environment(cls) -> PrivateKey | None:
         """Read the key in `BIASGATE_PRIVATE_KEY`, a path or PEM text; None if it is not set.
 
         Errors never show the key.
@@ -133,7 +133,7 @@ class PrivateKey:
         return self.key.sign(message)
 
 
-def now() -> str:
+def get_timestamp() -> str:
     """Return the current UTC time in ISO format, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
@@ -181,7 +181,7 @@ class TrustedKeys:
         return bool(self.keys)
 
     @classmethod
-    def of_file(cls, path: Path) -> TrustedKeys:
+    def from_file(cls, path: Path) -> TrustedKeys:
         """Read a file of trusted keys; a missing file has no keys.
 
         A file that cannot be parsed raises an error, so that it never turns the checks off.
@@ -190,7 +190,7 @@ class TrustedKeys:
             records = json.loads(path.read_text("utf-8"))["keys"]
             keys = [
                 TrustedKey(
-                    PublicKey.of_pem(record["public_key"], f"{path}, key {record['name']!r},"),
+                    PublicKey.from_pem(record["public_key"], f"{path}, key {record['name']!r},"),
                     str(record["name"]),
                     str(record["trusted_since"]),
                     record.get("revoked_since"),
@@ -211,16 +211,16 @@ class TrustedKeys:
         return cls({key.public.key_id: key for key in keys})
 
     @classmethod
-    def here(cls) -> TrustedKeys:
+    def load(cls) -> TrustedKeys:
         """Return the trusted keys of this machine, including its own public key."""
-        path, own = trusted_file(), PrivateKey.here()
+        path, own = get_trust_file(), PrivateKey.from_environment()
         if own is None and os.environ.get(TRUSTED_KEYS) and not path.exists():
             msg = (
                 f"{TRUSTED_KEYS} must be a folder with {FILE}; {path} is missing, so signatures "
                 "cannot be checked. Run `biasgate keys trust`, or unset the variable."
             )
             raise InputError(msg)
-        keys = dict(cls.of_file(path).keys)
+        keys = dict(cls.from_file(path).keys)
         if own is not None:
             own_key = TrustedKey(own.public, "of this machine", "")
             keys.setdefault(own.public.key_id, own_key)
@@ -235,7 +235,7 @@ class TrustedKeys:
             )
             raise InputError(msg)
 
-    def find(self, key: str) -> TrustedKey:
+    def find_key(self, key: str) -> TrustedKey:
         """Return the only key that has the name `key`, or an id that starts with `key`."""
         matches = [
             trusted
@@ -244,7 +244,8 @@ class TrustedKeys:
         ]
         if len(matches) != 1 or not key:
             known = ", ".join(
-                f"{trusted.name} ({key_id[:SHORT]})" for key_id, trusted in self.keys.items()
+                f"{trusted.name} ({key_id[:SHORT_ID_LENGTH]})"
+                for key_id, trusted in self.keys.items()
             )
             msg = (
                 f"key {key!r} must be 1 trusted key; got {len(matches)} (known: {known or 'none'})."
@@ -252,7 +253,7 @@ class TrustedKeys:
             raise InputError(msg)
         return matches[0]
 
-    def with_key(self, key: TrustedKey) -> TrustedKeys:
+    def add_key(self, key: TrustedKey) -> TrustedKeys:
         """Return the keys with `key` added; it replaces a key with the same id."""
         return TrustedKeys({**self.keys, key.public.key_id: key})
 
@@ -262,7 +263,7 @@ class TrustedKeys:
         write_json(path, {"keys": [key.to_dict() for key in self.keys.values()]})
 
 
-def trusted_folder() -> Path:
+def get_trust_folder() -> Path:
     """Return the folder with the trusted keys and the remembered ledgers."""
     setting = os.environ.get(TRUSTED_KEYS)
     if setting:
@@ -271,6 +272,6 @@ def trusted_folder() -> Path:
     return Path(home) / "biasgate"
 
 
-def trusted_file() -> Path:
+def get_trust_file() -> Path:
     """Return the path of the file of trusted keys; the file may be missing."""
-    return trusted_folder() / FILE
+    return get_trust_folder() / FILE

@@ -32,7 +32,7 @@ class Manifest:
     """Path, size in bytes and SHA-256 per file, sorted by path."""
 
     @classmethod
-    def of(
+    def from_path(
         cls, place: Path, *, follow_links: bool = False, leaving_out: Collection[str] = ()
     ) -> Self:
         """Read all files of a folder, or a single file, and compute their digests.
@@ -49,7 +49,7 @@ class Manifest:
         return cls(_sort_files(records))
 
     @classmethod
-    def sizes_in(cls, place: Path, *, leaving_out: Collection[str] = ()) -> dict[str, int]:
+    def read_sizes(cls, place: Path, *, leaving_out: Collection[str] = ()) -> dict[str, int]:
         """Return file sizes in bytes by path, without reading the files."""
         if not stat.S_ISDIR(_read_status(place, place).st_mode):
             return {place.name: _require_regular(place, place, place.name).st_size}
@@ -70,30 +70,31 @@ class Manifest:
         """Total size of the files in bytes."""
         return sum(file.size for file in self.files)
 
-    def differences(self, other: Manifest) -> list[str]:
+    def list_differences(self, other: Manifest) -> list[str]:
         """Describe the files of `other` that differ from these, sorted by path."""
         before = {file.path: file.sha256 for file in self.files}
         after = {file.path: file.sha256 for file in other.files}
         return [
-            f"{shown(path)}: {describe_change(before.get(path), after.get(path))}"
+            f"{escape_path(path)}: {describe_change(before.get(path), after.get(path))}"
             for path in sorted(before.keys() | after.keys(), key=_split_path)
             if before.get(path) != after.get(path)
         ]
 
-    def other_sizes(self, sizes: Mapping[str, int | None]) -> list[str]:
+    def list_size_differences(self, sizes: Mapping[str, int | None]) -> list[str]:
         """Describe the files that differ from these by name or size, sorted by path.
 
         `sizes`: bytes by path; an unknown size is None and equals any size.
         """
         before = {file.path: file.size for file in self.files}
         return [
-            f"{shown(path)}: {_describe_size(before.get(path), sizes.get(path), path in sizes)}"
+            f"{escape_path(path)}: "
+            f"{_describe_size(before.get(path), sizes.get(path), path in sizes)}"
             for path in sorted(before.keys() | sizes.keys(), key=_split_path)
             if path not in before or path not in sizes or sizes[path] not in (None, before[path])
         ]
 
     @classmethod
-    def of_records(cls, files: Sequence[FileRecord]) -> Self:
+    def from_records(cls, files: Sequence[FileRecord]) -> Self:
         """Create a manifest from the files that a verdict records.
 
         Raises `ManifestError` for an invalid size, digest or path, and for duplicate paths.
@@ -107,19 +108,19 @@ class Manifest:
         if invalid:
             msg = (
                 "paths of a manifest must differ and stay inside the folder; got "
-                f"{shown(invalid[0])}."
+                f"{escape_path(invalid[0])}."
             )
             raise ManifestError(msg)
         return cls(_sort_files(files))
 
 
-def first_few(differences: Sequence[str]) -> str:
+def join_differences(differences: Sequence[str]) -> str:
     """Join the first differences for a message, with the number of further differences."""
     n_more = len(differences) - _MAX_SHOWN
     return "; ".join(differences[:_MAX_SHOWN]) + (f"; and {n_more} more" if n_more > 0 else "")
 
 
-def shown(path: str) -> str:
+def escape_path(path: str) -> str:
     """Return a file's path for a message; a path with control characters is escaped."""
     return path if path.isprintable() else ascii(path)
 
@@ -143,7 +144,7 @@ def _walk_names(folder: Path, top: Path, follow_links: bool) -> Iterator[str]:  
         path = Path(entry.path)
         name = path.relative_to(top).as_posix()
         if entry.is_symlink() and not (follow_links and path.is_file()):
-            msg = f"{shown(name)} must be a regular file; it is a symbolic link (in {top})."
+            msg = f"{escape_path(name)} must be a regular file; it is a symbolic link (in {top})."
             raise ManifestError(msg)
         if entry.is_dir(follow_symlinks=False):
             yield from _walk_names(path, top, follow_links)
@@ -161,7 +162,7 @@ def _hash_file(path: Path, name: str, *, follow_links: bool) -> FileRecord:
     except OSError as error:
         raise _make_read_error(path, error) from error
     if _get_fingerprint(before) != _get_fingerprint(after):
-        msg = f"{shown(name)} must not change while it is read; it did (in {path.parent})."
+        msg = f"{escape_path(name)} must not change while it is read; it did (in {path.parent})."
         raise ManifestError(msg)
     return FileRecord(path=name, size=after.st_size, sha256=digest)
 
@@ -172,7 +173,7 @@ def _require_regular(source: Path, shown_path: Path, name: str) -> os.stat_resul
     if not stat.S_ISREG(status.st_mode):
         link = stat.S_ISLNK(status.st_mode)
         kind = "a symbolic link" if link else "a device, a socket or a named pipe"
-        msg = f"{shown(name)} must be a regular file; it is {kind} (in {shown_path.parent})."
+        msg = f"{escape_path(name)} must be a regular file; it is {kind} (in {shown_path.parent})."
         raise ManifestError(msg)
     return status
 
@@ -189,7 +190,7 @@ def _read_status(path: Path, shown_path: Path) -> os.stat_result:
 
 
 def _make_read_error(path: Path, error: OSError) -> ManifestError:
-    return ManifestError(f"{shown(str(path))} must be readable; got: {error.strerror}.")
+    return ManifestError(f"{escape_path(str(path))} must be readable; got: {error.strerror}.")
 
 
 def describe_change(before: str | None, after: str | None) -> str:

@@ -20,7 +20,7 @@ from biasgate.tasks.common.files import whole_file
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.common.untrusted import read_bytes, read_json
 from biasgate.tasks.records import FileRecord
-from biasgate.tasks.signing.manifest import Manifest, first_few
+from biasgate.tasks.signing.manifest import Manifest, join_differences
 
 MODEL_KEY = "BIASGATE_MODEL_KEY"
 SIGNATURE = "model.sig"
@@ -124,10 +124,10 @@ def require_model_signature(
                 )
                 for descriptor in listed
             ]
-            if differences := Manifest(tuple(records)).differences(compared):
+            if differences := Manifest(tuple(records)).list_differences(compared):
                 msg = (
-                    f"{rule}; its files differ from the signed files: {first_few(differences)} "
-                    f"(signature {path})."
+                    f"{rule}; its files differ from the signed files: "
+                    f"{join_differences(differences)} (signature {path})."
                 )
                 raise InputError(msg)
             return bool(super().__eq__(signed))

@@ -23,7 +23,7 @@ from biasgate.tasks.common.untrusted import check, parse_json
 from biasgate.tasks.records import HoldsFor, Verdict, champion_of
 from biasgate.tasks.records.record import Record
 from biasgate.tasks.signing.envelope import CamelRecord, Envelope
-from biasgate.tasks.signing.keys import PrivateKey, now
+from biasgate.tasks.signing.keys import PrivateKey, get_timestamp
 
 FILE = "attestation.json"
 STATEMENT = "https://in-toto.io/Statement/v1"
@@ -32,7 +32,7 @@ PAYLOAD = "application/vnd.in-toto+json"
 # The files behind a verdict; `verdict.json` is the first.
 _DOCUMENTS = ("verdict.json", "policy.json", "report.json")
 VERDICT_FILES = (*_DOCUMENTS, "evidence.parquet")
-RESTS_ON_COUNTS = (*_DOCUMENTS, "evidence.counts")
+COUNTED_VERDICT_FILES = (*_DOCUMENTS, "evidence.counts")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +128,7 @@ class Statement(CamelRecord):
 _TYPE_URIS = [PAYLOAD, STATEMENT, TEST_RESULT]
 
 
-def verdict_digest(verdict: Verdict) -> str:
+def compute_verdict_digest(verdict: Verdict) -> str:
     """Return the SHA-256 of a verdict without its run id."""
     return json_digest({key: value for key, value in verdict.to_dict().items() if key != "run_id"})
 
@@ -173,7 +173,7 @@ def build_statement(verdict: Verdict, digests: Mapping[str, str], signed_at: str
     )
 
 
-def attest(
+def attest_verdict(
     verdict: Verdict, folder: Path, key: PrivateKey | None, files: Sequence[str] = VERDICT_FILES
 ) -> None:
     """Write the statement about a verdict to its folder, signed if `key` is given.
@@ -181,7 +181,7 @@ def attest(
     `files`: names of the files behind the verdict, which must exist in the folder.
     """
     digests = {name: file_digest(folder / name) for name in files}
-    statement = build_statement(verdict, digests, now())
+    statement = build_statement(verdict, digests, get_timestamp())
     payload = json.dumps(
         statement.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False
     )
@@ -233,7 +233,7 @@ def _build_annotations(verdict: Verdict, signed_at: str) -> Annotations:
         else PolicyRegistration(at=registered.at, before_scores=registered.before_scores),
         ledger=None if head is None else LedgerHead(number=str(head.number), digest=head.digest),
         bound=verdict.candidate.bound.what,
-        verdict_digest=verdict_digest(verdict),
+        verdict_digest=compute_verdict_digest(verdict),
         report_digest=verdict.report_digest,
         evidence_digest=verdict.evidence_digest,
         decided_on=verdict.decided_on,

@@ -20,8 +20,8 @@ from biasgate.tasks.ledger.entry import Entry
 from biasgate.tasks.ledger.ledger import CHAMPION, Ledger
 from biasgate.tasks.measuring.identities import Measured
 from biasgate.tasks.mlflow_server.runs import KEY, OWNER, PARENT, Gateway, Running
-from biasgate.tasks.promoting.decisions import tell
-from biasgate.tasks.promoting.succession import judged_versions, succession_of
+from biasgate.tasks.promoting.decisions import make_decisions
+from biasgate.tasks.promoting.succession import build_succession, collect_judged
 from biasgate.tasks.records import Decided, LoggedVerdict, Verdict
 from biasgate.tasks.store import Workplace
 from biasgate.tasks.tracking.view import FOLDER as PICTURES
@@ -74,10 +74,10 @@ def find_promotion(
     if model is None or entry is None:
         return None
     verdicts = [[_fetch_verdict(one, run.run_id, gateway) for one in ones] for ones in measured]
-    judged = judged_versions([ones[0].candidate for ones in measured], verdicts, gateway)
+    judged = collect_judged([ones[0].candidate for ones in measured], verdicts, gateway)
     before = Ledger(gateway, model).chain.get_prefix(entry.number).links
     replaced = entry.content.replaces or None
-    decisions = tell(judged, model, replaced, before, succession_of(policy))
+    decisions = make_decisions(judged, model, replaced, before, build_succession(policy))
     return Decided([verdict for ones in verdicts for verdict in ones], decisions)
 
 

@@ -19,7 +19,7 @@ from biasgate.tasks.common.untrusted import parse_json, read_bytes
 from biasgate.tasks.mlflow_server.artifacts import ADDED_BY_MLFLOW
 from biasgate.tasks.signing.envelope import Envelope
 from biasgate.tasks.signing.keys import TrustedKeys
-from biasgate.tasks.signing.manifest import Manifest, describe_change, first_few
+from biasgate.tasks.signing.manifest import Manifest, describe_change, join_differences
 from biasgate.tasks.signing.statement import (
     Annotations,
     Statement,
@@ -134,7 +134,7 @@ def verify_attestation(file: Path, folder: Path, pins: Pins = NO_PINS) -> list[F
     `pins`: the required model, policy and sets. Default: any. The model may be deployed if all
     findings hold.
     """
-    trusted, findings, statements = TrustedKeys.here(), list[Finding](), list[Statement]()
+    trusted, findings, statements = TrustedKeys.load(), list[Finding](), list[Statement]()
     for number, line in _read_lines(file):
         where = f"{file}, line {number},"
         envelope = Envelope.from_dict(parse_json(line, where), where)
@@ -270,7 +270,7 @@ def _compare_files(
         for statement in statements
     ]
     try:
-        manifest = Manifest.of(folder, leaving_out=ADDED_BY_MLFLOW)
+        manifest = Manifest.from_path(folder, leaving_out=ADDED_BY_MLFLOW)
     except InputError as error:
         return Finding("model", holds=False, sentence=f"{text} But {error}")
     current = {file.path: file.sha256 for file in manifest.files}
@@ -280,5 +280,7 @@ def _compare_files(
         for path in recorded.keys() | current.keys()
         if recorded.get(path) != current.get(path)
     )
-    ending = f" Different: {first_few(list(dict.fromkeys(differences)))}." if differences else ""
+    ending = (
+        f" Different: {join_differences(list(dict.fromkeys(differences)))}." if differences else ""
+    )
     return Finding("model", holds=not differences, sentence=text + ending)

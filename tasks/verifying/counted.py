@@ -26,7 +26,7 @@ from biasgate.tasks.verifying.verdict import (
 )
 
 
-def verify_counted(folder: Path, pins: Pins = NO_PINS) -> list[Finding]:
+def verify_counts(folder: Path, pins: Pins = NO_PINS) -> list[Finding]:
     """Recompute the verdict in a folder of counts, and return the findings.
 
     The findings show that the verdict follows from the counts. If the counts of all shards exist,
@@ -55,7 +55,7 @@ def _check_counts(folder: Path, pins: Pins) -> list[Finding]:
         findings += compare_verdicts(verdict, recompute_verdict(documents, evidence), name)
     digests = {**documents.digests, COUNTS: rows}
     statement = build_statement(verdict, digests, "")
-    if (folder / ATTESTATION).exists() or TrustedKeys.here():
+    if (folder / ATTESTATION).exists() or TrustedKeys.load():
         findings += check_folder_attestation(folder, verdict, digests, name)[0]
     else:
         text = f"the verdict on {name} is not signed. {UNDETECTED}"

@@ -23,8 +23,8 @@ from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.records import Bound, Verdict, champion_of
 from biasgate.tasks.signing.envelope import SignatureCheck
-from biasgate.tasks.signing.manifest import Manifest, first_few
-from biasgate.tasks.signing.statement import verdict_digest
+from biasgate.tasks.signing.manifest import Manifest, join_differences
+from biasgate.tasks.signing.statement import compute_verdict_digest
 from biasgate.tasks.verifying.documents import Documents, read_verdict
 
 UNDETECTED = (
@@ -61,7 +61,7 @@ class Finding:
         object.__setattr__(self, "sentence", printable(self.sentence))
 
 
-def not_deployable(what: object, findings: Iterable[Finding]) -> str:
+def describe_failures(what: object, findings: Iterable[Finding]) -> str:
     """Return an error message: `what` must not be deployed, with the failed checks."""
     failures = [f"{finding.what}: {finding.sentence}" for finding in findings if not finding.holds]
     return f"{what} must not be deployed, since these checks failed:\n  " + "\n  ".join(failures)
@@ -128,7 +128,7 @@ class VersionFiles:
     def _find_problem(self, bound: Bound) -> str | None:
         """Return how the files differ from the recorded files; None if they are equal."""
         try:
-            recorded = Manifest.of_records(bound.files)
+            recorded = Manifest.from_records(bound.files)
             listed = self.sizes() if self.sizes is not None else None
         except InputError as error:
             return str(error)
@@ -137,18 +137,18 @@ class VersionFiles:
         # A file of scores is registered once, whatever its name before the ending.
         any_name = bound.what == "scores"
         if listed is not None and not (any_name and [recorded.size] == [*listed.values()]):
-            differences = recorded.other_sizes(listed)
+            differences = recorded.list_size_differences(listed)
             if differences:
                 return f"{self._describe_differences(differences)} Not read."
         if isinstance(self.manifest, InputError):
             return str(self.manifest)
         if any_name and _list_contents(recorded) == _list_contents(self.manifest):
             return None
-        differences = recorded.differences(self.manifest)
+        differences = recorded.list_differences(self.manifest)
         return self._describe_differences(differences) if differences else None
 
     def _describe_differences(self, differences: Sequence[str]) -> str:
-        return f"Different in {without_password(self.place())}: {first_few(differences)}."
+        return f"Different in {without_password(self.place())}: {join_differences(differences)}."
 
 
 def _list_contents(manifest: Manifest) -> list[tuple[str, tuple[str, bool]]]:
@@ -180,7 +180,7 @@ def check_champion_files(
     if not own_verdicts:
         return
     version = ModelVersion(model, number, None, {})
-    read = partial(Manifest.of_records, champion.bound.files)
+    read = partial(Manifest.from_records, champion.bound.files)
     files = VersionFiles(version, read, lambda: "the comparison")
     findings = [
         files.compare(own_verdict, own_verdict.evaluation_set.name) for own_verdict in own_verdicts
@@ -196,7 +196,7 @@ def read_recorded_verdict(reference: VerdictReference, gateway: Gateway) -> Verd
         verdict = read_verdict(reference.run_id, gateway)
     except InputError:
         return None
-    return verdict if verdict_digest(verdict) == reference.digest else None
+    return verdict if compute_verdict_digest(verdict) == reference.digest else None
 
 
 class _SetRecord(TypedDict):

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
-from biasgate.tasks.ledger.ledger import Ledger, require_known
+from biasgate.tasks.ledger.ledger import Ledger, require_model
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.records import Report, Verdict
@@ -26,9 +26,9 @@ from biasgate.tasks.signing.keys import TrustedKeys
 from biasgate.tasks.signing.statement import FILE as ATTESTATION
 from biasgate.tasks.signing.statement import (
     VERDICT_FILES,
+    compute_verdict_digest,
     read_annotations,
     read_statement,
-    verdict_digest,
 )
 from biasgate.tasks.verifying.documents import Documents, complete_tags, read_verdict
 
@@ -43,7 +43,7 @@ def find_own_verdicts(version: ModelVersion, gateway: Gateway) -> Iterator[tuple
     For a promoted version, these are the verdicts that the ledger names. For other versions they
     are the verdicts that tags name, if a trusted key signed them or this machine trusts no keys.
     """
-    chain, trusted = Ledger(gateway, version.name).chain, TrustedKeys.here()
+    chain, trusted = Ledger(gateway, version.name).chain, TrustedKeys.load()
     vouched = chain.find_vouched_verdicts(trusted).by_entry
     moves = [link.content for link in chain.moves if link.content.version == version.version]
     references = [reference for move in reversed(moves) for reference in move.verdicts]
@@ -58,7 +58,7 @@ def find_own_verdicts(version: ModelVersion, gateway: Gateway) -> Iterator[tuple
     for run_id, digest in digests.items():
         try:
             verdict = read_verdict(run_id, gateway)
-            current = verdict_digest(verdict)
+            current = compute_verdict_digest(verdict)
             signed = (
                 not trusted
                 or current in vouched
@@ -127,13 +127,13 @@ def _describe_missing_options(version: ModelVersion, reason: str) -> str:
 PREFIX = "models:/"
 
 
-def published_of(uri: str, gateway: Gateway, kept: ExitStack) -> list[Published]:
+def find_published(uri: str, gateway: Gateway, kept: ExitStack) -> list[Published]:
     """Return the published results of a version, one item per set.
 
     `kept`: keeps the downloaded files until the caller closes it.
     """
     model = uri.removeprefix(PREFIX).partition("/")[0].partition("@")[0]
-    require_known(model, gateway)
+    require_model(model, gateway)
     version = complete_tags(gateway.resolve(uri), gateway)
     published: list[Published] = []
     for run_id, verdict in find_own_verdicts(version, gateway):

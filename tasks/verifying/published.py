@@ -161,7 +161,7 @@ def check_folder_attestation(
 
     If this machine trusts keys, a trusted key must have signed the attestation.
     """
-    where, trusted = f"the attestation in {name}", TrustedKeys.here()
+    where, trusted = f"the attestation in {name}", TrustedKeys.load()
     try:
         content = read_json(place / ATTESTATION, where)
     except FileNotFoundError as error:

@@ -35,15 +35,15 @@ from biasgate.tasks.records import (
 from biasgate.tasks.reporting.version_tags import tags_of
 from biasgate.tasks.signing.envelope import Envelope
 from biasgate.tasks.signing.keys import TrustedKeys
-from biasgate.tasks.signing.manifest import first_few
+from biasgate.tasks.signing.manifest import join_differences
 from biasgate.tasks.signing.statement import FILE as ATTESTATION
 from biasgate.tasks.signing.statement import (
     VERDICT_FILES,
     Statement,
     build_statement,
+    compute_verdict_digest,
     read_annotations,
     read_statement,
-    verdict_digest,
 )
 from biasgate.tasks.verifying.documents import Documents
 from biasgate.tasks.verifying.files import (
@@ -89,7 +89,7 @@ def verify_on_set(
     try:
         with gateway.run_files(run_id, VERDICT_FILES) as folder:
             documents = Documents.from_folder(folder, name)
-            copied = chain.find_source(version.version, verdict_digest(documents.verdict))
+            copied = chain.find_source(version.version, compute_verdict_digest(documents.verdict))
             judged = version.uri if copied is None else copied[0].judged
             other = documents.verdict.candidate.model
             if other != judged and model_of(other) not in {None, version.name}:
@@ -261,7 +261,9 @@ def compare_verdicts(verdict: Verdict, recomputed: Verdict, name: str) -> Iterat
         yield Finding("code", holds=True, sentence=f"{text}This code gives the same sentences.")
         return
     text += "These sentences are not verified; this code has: "
-    text += first_few([f"{place}: {_get_value(recomputed.to_dict(), place)}" for place in reworded])
+    text += join_differences(
+        [f"{place}: {_get_value(recomputed.to_dict(), place)}" for place in reworded]
+    )
     yield Finding("code", holds=True, sentence=text, checked=False)
 
 
@@ -329,13 +331,13 @@ def check_run_attestation(
     vouched: VouchedVerdicts,
 ) -> tuple[list[Finding], Statement]:
     """Check a verdict's attestation in its run; also return the statement about the verdict."""
-    trusted, subject = TrustedKeys.here(), f"the verdict on {name}"
+    trusted, subject = TrustedKeys.load(), f"the verdict on {name}"
     expected = build_statement(verdict, digests, "")
     try:
         content = _read_attestation(gateway, run_id)
         attested = compare_attestation(content, f"the attestation on {name}", verdict, digests)
     except FileNotFoundError:
-        accepted = verdict_digest(verdict) in vouched.by_reset
+        accepted = compute_verdict_digest(verdict) in vouched.by_reset
         text = f"{subject} is not signed: its attestation is missing. "
         text += "A reset accepted it." if accepted else "Evaluate again."
         return [Finding("signature", holds=accepted, sentence=text)], expected
@@ -346,11 +348,11 @@ def check_run_attestation(
     comparison = Finding("attestation", holds=attested.is_as_expected, sentence=text)
     signed, signed_at = attested.envelope.check_signatures(trusted), attested.signed_at
     holds, note = signed.status == "trusted" or not trusted, ""
-    if signed.status == "revoked" and verdict_digest(verdict) in vouched.by_entry:
+    if signed.status == "revoked" and compute_verdict_digest(verdict) in vouched.by_entry:
         holds = signed_at < signed.revoked_since
         note = f" It is dated {signed_at}, and an accepted entry of the ledger names it."
     elif not holds and signed.status != "revoked":
-        holds = verdict_digest(verdict) in vouched.by_reset
+        holds = compute_verdict_digest(verdict) in vouched.by_reset
         note = " A reset accepted it." if holds else ""
     return [
         comparison,
@@ -368,4 +370,6 @@ def _read_attestation(gateway: Gateway, run_id: str) -> Any:
 
 
 def _append_differences(sentence: str, differences: list[str]) -> str:
-    return sentence if not differences else f"{sentence} Different: {first_few(differences)}."
+    return (
+        sentence if not differences else f"{sentence} Different: {join_differences(differences)}."
+    )

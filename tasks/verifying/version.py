@@ -15,7 +15,7 @@ from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.records import Verdict
 from biasgate.tasks.signing.keys import TrustedKeys
-from biasgate.tasks.signing.statement import Statement, verdict_digest
+from biasgate.tasks.signing.statement import Statement, compute_verdict_digest
 from biasgate.tasks.verifying.attestation import verify_passes
 from biasgate.tasks.verifying.documents import WRITING, complete_tags
 from biasgate.tasks.verifying.files import Finding, VersionFiles, check_champion_files
@@ -48,7 +48,7 @@ def verify_version(
         return [Finding("verdict", holds=False, sentence=text)]
     current = files or VersionFiles.from_registry(version, gateway)
     chain = Ledger(gateway, version.name).chain
-    vouched = chain.find_vouched_verdicts(TrustedKeys.here())
+    vouched = chain.find_vouched_verdicts(TrustedKeys.load())
     chain = chain if pending is None else Chain([*chain.links, pending])
     findings: list[Finding] = []
     if WRITING in version.tags:
@@ -81,7 +81,7 @@ def verify_version(
         findings += findings_on_set
         if judged is not None:
             verdict, statement = judged
-            if chain.find_source(version.version, verdict_digest(verdict)) is None:
+            if chain.find_source(version.version, compute_verdict_digest(verdict)) is None:
                 findings += check_champion_files(verdict, name, chain, gateway)
             verdicts.append(verdict)
             statements.append(statement)
@@ -109,7 +109,9 @@ def _verify_copy(
     `files`: None if they differ from the judged files. They are not read then, since they may be
     arbitrarily large.
     """
-    copies = (chain.find_source(version.version, verdict_digest(verdict)) for verdict in verdicts)
+    copies = (
+        chain.find_source(version.version, compute_verdict_digest(verdict)) for verdict in verdicts
+    )
     for source in dict.fromkeys(copy[0] for copy in copies if copy is not None):
         if files is not None and not isinstance(files.manifest, InputError):
             holds = files.manifest.digest == source.digest
@@ -126,7 +128,7 @@ def verify_source(
     The source may be deleted, and its ledger may be damaged: only accepted entries are read.
     `is_new`: whether the copy is promoted now. Then a rollback from the source also fails.
     """
-    trusted = TrustedKeys.here()
+    trusted = TrustedKeys.load()
     for uri in dict.fromkeys((source.model, source.judged)):
         name, _, number = uri.removeprefix("models:/").rpartition("/")
         ledger = Ledger(gateway, name)
@@ -162,7 +164,7 @@ def _check_consistency(
     heads = [
         verdict.ledger
         for verdict in verdicts
-        if chain.find_source(version.version, verdict_digest(verdict)) is None
+        if chain.find_source(version.version, compute_verdict_digest(verdict)) is None
     ]
     holds = all(head is None or chain.has_head(head) for head in heads)
     text = f"the ledger still has the entries that preceded the verdicts of {version.uri}."
@@ -178,7 +180,7 @@ def _check_consistency(
 def find_entry_objection(entry: Entry, ledger: Ledger) -> str | None:
     """Return why an open entry must not be completed; None if it may be completed."""
     chain = ledger.chain
-    trusted, extended = TrustedKeys.here(), Chain([*chain.get_prefix(entry.number).links, entry])
+    trusted, extended = TrustedKeys.load(), Chain([*chain.get_prefix(entry.number).links, entry])
     if len(extended.links) != len(chain.links) + 1:
         return "a later entry was done already"
     broken = [
@@ -214,7 +216,7 @@ def verify_chain(ledger: Ledger, chain: Chain) -> Iterator[Finding]:
     text = f"the {len(chain.links)} entries of {ledger.name} follow each other."
     details = "; ".join(breaks[:3])
     yield Finding("ledger", holds=not breaks, sentence=f"{text} But {details}." if breaks else text)
-    for problem in ledger.foreign():
+    for problem in ledger.find_foreign_versions():
         text = (
             f"each version of {ledger.name} must be an entry of the ledger; this version is "
             f"not, and is ignored: {problem} Delete it, unless it was an entry before."
@@ -224,7 +226,7 @@ def verify_chain(ledger: Ledger, chain: Chain) -> Iterator[Finding]:
     text = f"{ledger.name} has every entry that verdicts on versions of {ledger.model} name."
     details = f" Missing or changed: {'; '.join(missing[:3])}."
     yield Finding("ledger", holds=not missing, sentence=text + details if missing else text)
-    for entry, signed, accepted in chain.check_signatures(TrustedKeys.here()):
+    for entry, signed, accepted in chain.check_signatures(TrustedKeys.load()):
         if entry is chain.last_move or not accepted:
             text = f"entry {entry.number} of {ledger.name} is {signed.description}."
             text += _ACCEPTANCE_NOTES.get(accepted, "")

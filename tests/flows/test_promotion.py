@@ -9,7 +9,7 @@ from biasgate.flows import evaluate
 from biasgate.flows.score import train
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.mlflow_server.runs import Gateway
-from biasgate.tasks.promoting.by_hand import reset
+from biasgate.tasks.promoting.by_hand import reset_ledger
 from biasgate.tasks.promoting.verify import require_champion
 from biasgate.tasks.scoring.scored_set import ScoredSet
 
@@ -277,7 +277,7 @@ def test_a_candidate_is_judged_again_where_the_champion_moved_meanwhile(
     def promote_late(candidates, verdicts, *options, **named):
         calls.append(verdicts[0][0].champion.model)
         if len(calls) == 1:  # somebody else is faster
-            reset("toxicity", "1", "meanwhile", world.gateway)
+            reset_ledger("toxicity", "1", "meanwhile", world.gateway)
         return real(candidates, verdicts, *options, **named)
 
     monkeypatch.setattr(evaluate, "promote_best", promote_late)

@@ -9,7 +9,7 @@ from support.judged import judge, summary_of
 from support.judging import policy_of
 
 from biasgate.tasks.common.files import write_json
-from biasgate.tasks.signing.statement import attest
+from biasgate.tasks.signing.statement import attest_verdict
 
 N = 2000
 RULES = ({"metric": "auc", "scope": "overall", "floor": 0.6},)
@@ -82,7 +82,7 @@ def judge_rows(folder, each, thresholds, **options):
         write_json(place / "verdict.json", found[1])
         policy = policy_of(*RULES, report_only=options.get("report_only", False))
         write_json(place / "policy.json", policy.model_dump(mode="json"))
-        attest(found[1], place, None)
+        attest_verdict(found[1], place, None)
         (place / "report.html").write_text("<p>a page</p>", "utf-8")
         judged.append(found)
     write_json(folder / "summary.json", summary_of(judged, "site"))

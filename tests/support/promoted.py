@@ -18,13 +18,19 @@ from biasgate.tasks.ledger.entry import TAG, EntryContent
 from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.promoting.decisions import promote_candidates
-from biasgate.tasks.promoting.pinned import context_of
+from biasgate.tasks.promoting.pinned import read_context
 from biasgate.tasks.promoting.succession import JudgedCandidate, SuccessionRule
-from biasgate.tasks.promoting.verify import verify
+from biasgate.tasks.promoting.verify import verify_model
 from biasgate.tasks.records import Bound, Compared, LoggedVerdict
 from biasgate.tasks.signing.envelope import pae, sign_message
-from biasgate.tasks.signing.keys import PrivateKey, TrustedKey, TrustedKeys, now, trusted_file
-from biasgate.tasks.signing.statement import attest
+from biasgate.tasks.signing.keys import (
+    PrivateKey,
+    TrustedKey,
+    TrustedKeys,
+    get_timestamp,
+    get_trust_file,
+)
+from biasgate.tasks.signing.statement import attest_verdict
 from biasgate.tasks.verifying.documents import write_verdict_tags
 
 MODEL = "toxicity"
@@ -139,14 +145,14 @@ def judge_version(
     origin = {"digest": rows.digest, "source": {"of": on}}
     parts = measured_parts(evidence)
     report = report_of(on=on, candidate=candidate, choices=choices, **origin, **parts)
-    context = context_of(version.name, policy, list(required_sets), gateway)
+    context = read_context(version.name, policy, list(required_sets), gateway)
     verdict = build_verdict(
         report, policy, evidence, rivals, n_candidates=1, today=today, context=context
     )
     write_json(folder / "report.json", report)
     write_json(folder / "policy.json", policy.model_dump(mode="json"))
     write_json(folder / "verdict.json", verdict)
-    attest(verdict, folder, PrivateKey.here())
+    attest_verdict(verdict, folder, PrivateKey.from_environment())
     run_id = run_id or _own_run(gateway, version)
     gateway.log_folder(run_id, folder)
     gateway.finish(run_id)
@@ -213,7 +219,7 @@ def tag_of_entry(payload):
     """Return the tag of an entry that says anything, signed if this machine has a private key."""
     text = json.dumps(payload, sort_keys=True, separators=(",", ":"))
     message = pae("application/vnd.biasgate.ledger-entry+json", text.encode())
-    signatures = sign_message(PrivateKey.here(), message)
+    signatures = sign_message(PrivateKey.from_environment(), message)
     return {TAG: json.dumps(plain({"payload": payload, "signatures": signatures}))}
 
 
@@ -230,7 +236,7 @@ def local(store):
 
 def signing_key(monkeypatch, folder, name="key"):
     """Create a private key that this machine signs with from now on."""
-    key = PrivateKey.new()
+    key = PrivateKey.generate()
     folder.mkdir(parents=True, exist_ok=True)
     (folder / name).write_text(key.pem, "utf-8")
     monkeypatch.setenv("BIASGATE_PRIVATE_KEY", str(folder / name))
@@ -240,26 +246,26 @@ def signing_key(monkeypatch, folder, name="key"):
 def trust(monkeypatch, folder, **keys):
     """Trust keys by name, as the machine that verifies does."""
     monkeypatch.setenv("BIASGATE_TRUSTED_KEYS", str(folder))
-    known = TrustedKeys.of_file(trusted_file())
+    known = TrustedKeys.from_file(get_trust_file())
     for name, key in keys.items():
-        known = known.with_key(TrustedKey(key.public, name, now()))
-    known.write(trusted_file())
+        known = known.add_key(TrustedKey(key.public, name, get_timestamp()))
+    known.write(get_trust_file())
 
 
 def revoke(key, since):
     """Revoke a trusted key since a time."""
-    known = TrustedKeys.of_file(trusted_file())
+    known = TrustedKeys.from_file(get_trust_file())
     one = known.keys[key.public.key_id]
-    known.with_key(TrustedKey(one.public, one.name, one.trusted_since, since, "stolen")).write(
-        trusted_file()
+    known.add_key(TrustedKey(one.public, one.name, one.trusted_since, since, "stolen")).write(
+        get_trust_file()
     )
 
 
 def wrong(gateway, store):
     """What does not hold about the champion."""
-    return {one.what for one in verify(MODEL, None, gateway, store) if not one.holds}
+    return {one.what for one in verify_model(MODEL, None, gateway, store) if not one.holds}
 
 
 def entry(gateway, number):
     """An entry of the ledger."""
-    return Ledger(gateway, MODEL).entries()[number - 1]
+    return Ledger(gateway, MODEL).read_entries()[number - 1]

@@ -181,10 +181,13 @@ def ledger(monkeypatch):
     """A ledger, and what is wrong with it."""
     found = SimpleNamespace(name="toxicity-promotions", foreign=[], wrong=[], moves=[], chain=None)
     given = SimpleNamespace(
-        name=found.name, foreign=lambda: found.foreign, chain=None, entries=lambda: found.moves
+        name=found.name,
+        find_foreign_versions=lambda: found.foreign,
+        chain=None,
+        read_entries=lambda: found.moves,
     )
     monkeypatch.setattr(cleaning, "Ledger", lambda *_: given)
-    monkeypatch.setattr(cleaning, "wrong_with", lambda *_: found.wrong)
+    monkeypatch.setattr(cleaning, "find_problems", lambda *_: found.wrong)
     return found
 
 

@@ -30,7 +30,7 @@ from biasgate.tasks.records import Bound
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.outcomes import PartlyScored
 from biasgate.tasks.scoring.scorer import Scorer
-from biasgate.tasks.signing.manifest import Manifest, shown
+from biasgate.tasks.signing.manifest import Manifest, escape_path
 from biasgate.tasks.store import Workplace
 
 NO_SCORE = "no_score"
@@ -169,11 +169,11 @@ class RegisteredScores(CandidateSettings):
         """Read and check the whole file, from a copy."""
         version = self.registered(workplace)
         with workplace.gateway.downloaded(version) as folder:
-            names = [file.path for file in Manifest.of(folder).files]
+            names = [file.path for file in Manifest.from_path(folder).files]
             if names != [self.file]:
                 msg = (
                     f"{version.uri} must hold only the file of scores that its verdict "
-                    f"names, {self.file!r}; it holds {', '.join(map(shown, names))}."
+                    f"names, {self.file!r}; it holds {', '.join(map(escape_path, names))}."
                 )
                 raise InputError(msg)
             options = {"name": self.name, "kind": "scores", "path": folder / self.file}

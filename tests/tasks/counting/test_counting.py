@@ -49,7 +49,7 @@ from biasgate.tasks.evidence.counted import (
 )
 from biasgate.tasks.records import Report
 from biasgate.tasks.records.numbers import named_number
-from biasgate.tasks.verifying.counted import verify_counted
+from biasgate.tasks.verifying.counted import verify_counts
 
 
 def count(path):
@@ -627,12 +627,12 @@ def test_other_files_of_counts_are_refused(home, change):
 
 def test_counts_that_are_no_longer_whole_are_a_finding_of_verify(home):
     judge(write_shards(home))
-    whole = verify_counted(Path("out"))
+    whole = verify_counts(Path("out"))
     assert all(one.holds for one in whole)
     assert any("are the sum of the counts of" in one.sentence and one.checked for one in whole)
     path = home / "out/evidence.counts"
     path.write_bytes(path.read_bytes()[:-100])
-    [found] = verify_counted(Path("out"))
+    [found] = verify_counts(Path("out"))
     assert not found.holds
     assert "evidence.counts must be counts of scores as biasgate writes them" in found.sentence
 
@@ -650,7 +650,7 @@ def test_where_a_key_is_trusted_a_verdict_on_counts_must_be_signed(home, monkeyp
     key = signing_key(monkeypatch, home / "secret")
     trust(monkeypatch, home / "trusted", evaluations=key)
     judge(path)
-    found = verify_counted(Path("out"))
+    found = verify_counts(Path("out"))
     assert all(one.holds for one in found)
     [signature] = [one for one in found if one.what == "signature"]
     assert signature.checked
@@ -659,16 +659,16 @@ def test_where_a_key_is_trusted_a_verdict_on_counts_must_be_signed(home, monkeyp
     attestation = Path("out/attestation.json")
     kept = attestation.read_bytes()
     unsigned(home, monkeypatch)  # the same verdict, of somebody without the key
-    assert {one.what for one in verify_counted(Path("out")) if not one.holds} == {"signature"}
+    assert {one.what for one in verify_counts(Path("out")) if not one.holds} == {"signature"}
     attestation.write_bytes(kept)
-    assert all(one.holds for one in verify_counted(Path("out")))
+    assert all(one.holds for one in verify_counts(Path("out")))
     lenient = POLICY | {"rules": POLICY["rules"][:1]}
     Path("own.yaml").write_text(yaml.safe_dump(lenient))
     unsigned(home, monkeypatch)  # another verdict, beside an attestation of the first
     attestation.write_bytes(kept)
-    assert {one.what for one in verify_counted(Path("out")) if not one.holds} == {"attestation"}
+    assert {one.what for one in verify_counts(Path("out")) if not one.holds} == {"attestation"}
     attestation.unlink()
-    [gone] = verify_counted(Path("out"))
+    [gone] = verify_counts(Path("out"))
     assert (gone.holds, "attestation.json in chats must exist" in gone.sentence) == (False, True)
 
 
@@ -676,7 +676,7 @@ def test_where_no_key_is_trusted_counts_may_be_without_an_attestation(home, monk
     monkeypatch.delenv("BIASGATE_PRIVATE_KEY", raising=False)
     judge(write_shards(home))
     Path("out/attestation.json").unlink()
-    found = verify_counted(Path("out"))
+    found = verify_counts(Path("out"))
     assert all(one.holds for one in found)
     [told] = [one for one in found if one.what == "signature"]
     assert (told.checked, "is not signed. Anyone with write access" in told.sentence) == (
@@ -690,17 +690,17 @@ def test_counts_of_shards_that_are_gone_are_counted_and_not_added_again(home):
     first, *others = (home / "out/counts").iterdir()
     for path in others:
         path.unlink()
-    [told] = [one for one in verify_counted(Path("out")) if "not checked" in one.sentence]
+    [told] = [one for one in verify_counts(Path("out")) if "not checked" in one.sentence]
     assert f" of {N_SHARDS - 1} of {N_SHARDS} shards of " in told.sentence
     assert told.holds
     assert not told.checked
     first.unlink()
-    assert all(one.holds for one in verify_counted(Path("out")))
+    assert all(one.holds for one in verify_counts(Path("out")))
 
 
 def test_a_folder_without_counts_is_not_verified(tmp_path):
     with pytest.raises(InputError, match="must be a folder of counts; it has no"):
-        verify_counted(tmp_path)
+        verify_counts(tmp_path)
 
 
 def test_counts_of_a_shard_are_no_evidence(home):

@@ -28,7 +28,7 @@ def format_day(number):
 
 @pytest.fixture(scope="module")
 def keys():
-    return [PrivateKey.new(), PrivateKey.new()]
+    return [PrivateKey.generate(), PrivateKey.generate()]
 
 
 @pytest.fixture(scope="module")

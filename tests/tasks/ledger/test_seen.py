@@ -15,11 +15,11 @@ from biasgate.tasks.ledger.entry import Move
 from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.ledger.sound import SEEN_FILE, normalize_address, read_last_heads, require_sound
 from biasgate.tasks.mlflow_server.runs import Gateway
-from biasgate.tasks.promoting.by_hand import reset
+from biasgate.tasks.promoting.by_hand import reset_ledger
 from biasgate.tasks.promoting.champion import record_move, take_turn
 from biasgate.tasks.promoting.pinned import register_policy
 from biasgate.tasks.records import Head
-from biasgate.tasks.signing.keys import trusted_folder
+from biasgate.tasks.signing.keys import get_trust_folder
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_what_a_machine_has_seen_it_remembers(
         trust(monkeypatch, tmp_path / "one that only evaluates", evaluations=key)
         require_sound(Ledger(gateway, MODEL))
     elif seen_by == "a reset":
-        reset(MODEL, "1", "please", gateway)
+        reset_ledger(MODEL, "1", "please", gateway)
     else:
         register_policy("default", MODEL, gateway)
     gateway.client.delete_model_version(f"{MODEL}-promotions", "2")
@@ -116,7 +116,7 @@ def test_a_ledger_is_known_by_its_place_and_by_its_first_entry(gateway, promoted
     assert key
     promoted()
     promoted()
-    model, file = Ledger(gateway, MODEL), trusted_folder() / SEEN_FILE
+    model, file = Ledger(gateway, MODEL), get_trust_folder() / SEEN_FILE
     place = hashlib.sha256(normalize_address(gateway.registry_uri).encode()).hexdigest()
     first, last = (link.digest for link in model.chain.links)
     names = [f"{model.name} at {place[:16]}", f"{model.name} from {first[:16]}"]
@@ -133,7 +133,7 @@ def test_a_ledger_is_known_by_its_place_and_by_its_first_entry(gateway, promoted
 def test_what_names_no_last_entry_is_left_aside(gateway, promoted, key, odd):
     assert key
     promoted()
-    model, file = Ledger(gateway, MODEL), trusted_folder() / SEEN_FILE
+    model, file = Ledger(gateway, MODEL), get_trust_folder() / SEEN_FILE
     known = json.loads(file.read_text("utf-8"))
     file.write_text(json.dumps(dict.fromkeys(known, json.loads(odd))), "utf-8")
     assert read_last_heads(model, model.chain) == []
@@ -165,7 +165,7 @@ def test_whose_turn_it_is_settles_an_earlier_entry_that_was_left(gateway, monkey
     monkeypatch.setattr(Ledger, "await_entries", lambda *_: next(rounds))
     with model.open(move, None) as made:
         take_turn(model, made)
-        left = [(item.state, item.content.note) for item in model.entries()]
+        left = [(item.state, item.content.note) for item in model.read_entries()]
     assert left == [("abandoned", "its owner ended before champion moved"), ("queued", "")]
 
 

@@ -27,7 +27,7 @@ from biasgate.tasks.promoting import by_hand, champion
 from biasgate.tasks.promoting.copies import promote_copy
 from biasgate.tasks.promoting.pinned import register_policy
 from biasgate.tasks.promoting.rivals import find_rivals
-from biasgate.tasks.promoting.verify import open_champion, require_champion, verify
+from biasgate.tasks.promoting.verify import open_champion, require_champion, verify_model
 
 PROD = "prod.toxicity"
 
@@ -40,7 +40,9 @@ def copy_version(gateway, number="1", model=PROD, source=MODEL):
 
 def list_failures(gateway, store, model=PROD, version=None):
     return [
-        finding.sentence for finding in verify(model, version, gateway, store) if not finding.holds
+        finding.sentence
+        for finding in verify_model(model, version, gateway, store)
+        if not finding.holds
     ]
 
 
@@ -76,7 +78,7 @@ def test_a_copy_becomes_champion_by_the_verdict_of_its_source(
     (tmp_path / "opened").mkdir()
     folder = open_champion(PROD, tmp_path / "opened", gateway, store)
     assert (folder / "weights").read_text("utf-8") == "v0"
-    [listed] = by_hand.history(PROD, gateway)
+    [listed] = by_hand.read_history(PROD, gateway)
     assert (listed.action, listed.by, listed.rule) == ("promotion", "Ann", "by hand")
     assert (listed.source.model, listed.source.judged) == (source.uri, source.uri)
     assert listed.source.digest == gateway.manifest(copy).digest
@@ -113,7 +115,7 @@ def test_a_copy_whose_alias_was_set_by_hand_gets_its_entry(gateway, store, copy)
     gateway.set_alias(PROD, "champion", copy.version)
     assert promote_copy(PROD, None, f"{MODEL}/1", gateway).promoted
     assert list_failures(gateway, store) == []
-    [listed] = by_hand.history(PROD, gateway)
+    [listed] = by_hand.read_history(PROD, gateway)
     assert listed.source is not None
 
 
@@ -187,7 +189,7 @@ def test_a_copy_with_other_bytes_is_refused(gateway, source, change):
     with pytest.raises(InputError, match=r"different: weights: (changed|has 18 bytes; it had 2)"):
         promote_copy(PROD, uploaded.version, f"{MODEL}/1", gateway)
     assert find_prod_champion(gateway) is None
-    assert Ledger(gateway, PROD).entries() == []
+    assert Ledger(gateway, PROD).read_entries() == []
 
 
 def test_files_changed_later_do_not_verify(gateway, store, source, copy):
@@ -300,7 +302,7 @@ def test_a_verdict_that_only_a_reset_accepts_is_refused(
 ):
     new = signing_key(monkeypatch, tmp_path / "secret")
     trust(monkeypatch, tmp_path / "trusted", evaluations=new)
-    by_hand.reset(MODEL, "1", "signed from now on", gateway)
+    by_hand.reset_ledger(MODEL, "1", "signed from now on", gateway)
     assert list_failures(gateway, store, MODEL) == []
     with pytest.raises(InputError, match="must have a verdict that a trusted key signed"):
         promote_copy(PROD, None, f"{MODEL}/1", gateway)
@@ -315,7 +317,7 @@ def test_signed_promotions_of_copies_verify_and_edited_ones_do_not(
     copy_version(gateway)
     promote_copy(PROD, None, f"{MODEL}/1", gateway)
     assert list_failures(gateway, store) == []
-    [made] = Ledger(gateway, PROD).entries()
+    [made] = Ledger(gateway, PROD).read_entries()
     other = made.content.source.to_dict() | {"model": "models:/toy/1"}
     attacker(rewrite, gateway, made, source=other)
     assert any(
@@ -337,7 +339,7 @@ def test_signed_promotions_of_copies_verify_and_edited_ones_do_not(
 )
 def test_an_edited_source_does_not_verify_without_keys(gateway, store, copy, field, value, found):
     promote_copy(PROD, None, f"{MODEL}/1", gateway)
-    [made] = Ledger(gateway, PROD).entries()
+    [made] = Ledger(gateway, PROD).read_entries()
     rewrite(gateway, made, source=made.content.source.to_dict() | {field: value})
     assert any(found in sentence for sentence in list_failures(gateway, store))
     del copy
@@ -345,7 +347,7 @@ def test_an_edited_source_does_not_verify_without_keys(gateway, store, copy, fie
 
 def test_an_entry_with_an_odd_source_is_not_an_entry(gateway, store, copy):
     promote_copy(PROD, None, f"{MODEL}/1", gateway)
-    [made] = Ledger(gateway, PROD).entries()
+    [made] = Ledger(gateway, PROD).read_entries()
     rewrite(gateway, made, source=made.content.source.to_dict() | {"model": "toxicity"})
     assert any(
         "must be an entry of the ledger" in sentence for sentence in list_failures(gateway, store)
@@ -373,7 +375,7 @@ def test_a_copy_of_a_copy_is_promoted_name_by_name(gateway, store, source, copy)
     promote_copy(PROD, None, f"{MODEL}/1", gateway)
     assert promote_copy("live.toxicity", None, f"{PROD}/1", gateway).promoted
     assert list_failures(gateway, store, "live.toxicity") == []
-    [listed] = by_hand.history("live.toxicity", gateway)
+    [listed] = by_hand.read_history("live.toxicity", gateway)
     assert (listed.source.model, listed.source.judged) == (copy.uri, source.uri)
     assert last.version == find_prod_champion(gateway, "live.toxicity")
 
@@ -437,7 +439,7 @@ def test_of_two_promotions_at_once_one_makes_the_champion(gateway, store, copy, 
         thread.start()
     for thread in threads:
         thread.join()
-    done = [item for item in by_hand.history(PROD, gateway) if item.state == "done"]
+    done = [item for item in by_hand.read_history(PROD, gateway) if item.state == "done"]
     assert len(found) == 2
     assert len(done) == sum(getattr(one, "promoted", False) for one in found)
     assert find_prod_champion(gateway) == done[0].version
@@ -457,12 +459,12 @@ def test_a_killed_promotion_of_a_copy_is_completed(gateway, store, copy, monkeyp
         patch.setattr(champion, "_settle_entry", die)
         with pytest.raises(KilledError):
             promote_copy(PROD, None, f"{MODEL}/1", gateway)
-    [left] = Ledger(gateway, PROD).entries()
+    [left] = Ledger(gateway, PROD).read_entries()
     assert (left.state, find_prod_champion(gateway)) == ("open", copy.version)
     assert list_failures(gateway, store) == []
-    [healed] = champion.heal(Ledger(gateway, PROD))
+    [healed] = champion.settle_stale_entries(Ledger(gateway, PROD))
     assert healed.number == left.number
-    assert [item.state for item in Ledger(gateway, PROD).entries()] == ["done"]
+    assert [item.state for item in Ledger(gateway, PROD).read_entries()] == ["done"]
     assert list_failures(gateway, store) == []
 
 
@@ -471,7 +473,7 @@ def test_a_copy_judged_under_its_own_name_needs_no_source(gateway, store, copy, 
     verdict = judge_version(gateway, store, tmp_path / "own", copy, scores)
     assert promote_one([verdict], gateway.resolve(copy.uri), gateway, model=PROD).promoted
     assert list_failures(gateway, store) == []
-    [listed] = by_hand.history(PROD, gateway)
+    [listed] = by_hand.read_history(PROD, gateway)
     assert listed.source is None
 
 

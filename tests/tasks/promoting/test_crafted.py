@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from biasgate.cli import app
 from biasgate.tasks.ledger.entry import TAG
 from biasgate.tasks.ledger.ledger import Ledger
-from biasgate.tasks.promoting.verify import require_champion, verify
+from biasgate.tasks.promoting.verify import require_champion, verify_model
 
 ESCAPES = "\x1b[2K\rholds\u202e\n\ud800"
 
@@ -38,7 +38,7 @@ def empty(tmp_path_factory):
 
 
 def list_failures(gateway, store):
-    return [finding for finding in verify(MODEL, None, gateway, store) if not finding.holds]
+    return [finding for finding in verify_model(MODEL, None, gateway, store) if not finding.holds]
 
 
 def run_verify(store, *, code=3):

@@ -36,16 +36,20 @@ from biasgate.tasks.ledger.chain import VouchedVerdicts
 from biasgate.tasks.ledger.entry import TAG
 from biasgate.tasks.ledger.ledger import Ledger, find_champion
 from biasgate.tasks.ledger.sound import require_sound
-from biasgate.tasks.promoting.by_hand import history, promote_version, reset, roll_back
-from biasgate.tasks.promoting.champion import heal
+from biasgate.tasks.promoting.by_hand import promote_version, read_history, reset_ledger, roll_back
+from biasgate.tasks.promoting.champion import settle_stale_entries
 from biasgate.tasks.promoting.decisions import record_blocked
 from biasgate.tasks.promoting.rivals import pin_rivals
 from biasgate.tasks.promoting.succession import JudgedCandidate
-from biasgate.tasks.promoting.verify import NotVerifiedError, require_champion, verify
+from biasgate.tasks.promoting.verify import NotVerifiedError, require_champion, verify_model
 from biasgate.tasks.reporting.version_tags import tags_of
 from biasgate.tasks.signing.envelope import Envelope
 from biasgate.tasks.signing.statement import FILE as ATTESTATION
-from biasgate.tasks.signing.statement import read_annotations, read_statement, verdict_digest
+from biasgate.tasks.signing.statement import (
+    compute_verdict_digest,
+    read_annotations,
+    read_statement,
+)
 from biasgate.tasks.verifying.documents import Documents
 from biasgate.tasks.verifying.verdict import check_run_attestation
 from biasgate.tasks.verifying.version import verify_version
@@ -114,7 +118,7 @@ def test_a_forged_open_entry_is_not_healed_into_a_promotion(
     attacker(forge_open_entry, gateway, version.version, "1", verdict)
     gateway.set_alias(MODEL, "champion", version.version)
     assert "alias" in wrong(gateway, store)
-    [healed] = heal(Ledger(gateway, MODEL))
+    [healed] = settle_stale_entries(Ledger(gateway, MODEL))
     settled = entry(gateway, healed.number)
     assert (settled.state, settled.content.note) == ("abandoned", "not completed: it is not signed")
     assert "alias" in wrong(gateway, store)
@@ -126,7 +130,7 @@ def test_an_open_entry_of_a_blocked_version_is_not_completed(gateway, store, pro
     bad, verdict, _ = judged_version(gateway, store, tmp_path / "b", champion=first, noise=50.0)
     forge_open_entry(gateway, bad.version, "1", verdict)
     gateway.set_alias(MODEL, "champion", bad.version)
-    heal(Ledger(gateway, MODEL))
+    settle_stale_entries(Ledger(gateway, MODEL))
     assert entry(gateway, 2).state == "abandoned"
     assert "not completed: " in entry(gateway, 2).content.note
 
@@ -147,7 +151,7 @@ def test_an_open_entry_in_a_wrong_place_is_not_completed(
     version, verdict, _ = judged_version(gateway, store, tmp_path / "x", champion=first, seed=3)
     forge_open_entry(gateway, version.version, "1", verdict, **changes)
     gateway.set_alias(MODEL, "champion", version.version)
-    heal(Ledger(gateway, MODEL))
+    settle_stale_entries(Ledger(gateway, MODEL))
     assert words in entry(gateway, 2).content.note
 
 
@@ -166,9 +170,9 @@ def test_a_promotion_that_was_killed_after_it_moved_the_alias_holds_and_is_compl
     (tmp_path / "trusted" / "ledgers_seen.json").unlink()  # it was killed before that
     assert wrong(gateway, store) == set()
     if completed_by == "heal":
-        heal(Ledger(gateway, MODEL))
+        settle_stale_entries(Ledger(gateway, MODEL))
     elif completed_by == "reset":
-        reset(MODEL, "2", "please", gateway)
+        reset_ledger(MODEL, "2", "please", gateway)
     elif completed_by == "evaluation":
         place = partial({"gateway": gateway})
         assert pin_rivals.fn(None, None, MODEL, POLICY, [], place)["champion"].uri == version.uri
@@ -190,7 +194,7 @@ def test_a_promotion_that_was_killed_before_it_moved_the_alias_is_abandoned(
     gone = {"owner": "elsewhere 1 2.0 abc", "expires": "2026-01-01T00:05:00+00:00"}
     rewrite(gateway, entry(gateway, 2), state="open", **gone)
     gateway.set_alias(MODEL, "champion", "1")
-    heal(Ledger(gateway, MODEL))
+    settle_stale_entries(Ledger(gateway, MODEL))
     left = entry(gateway, 2)
     assert (left.state, left.content.note) == (
         "abandoned",
@@ -214,12 +218,12 @@ def test_a_version_that_is_no_entry_is_a_finding_and_stops_nothing(gateway, stor
     promoted()
     gateway.record_version(LEDGER, None, tags)
     assert wrong(gateway, store) == {"ledger"}
-    assert len(history(MODEL, gateway)) == 1
+    assert len(read_history(MODEL, gateway)) == 1
     promoted()
     assert gateway.alias(MODEL, "champion").version == "2"
 
 
-@pytest.mark.parametrize("command", [history, require_champion])
+@pytest.mark.parametrize("command", [read_history, require_champion])
 def test_a_ledger_is_not_a_model(gateway, promoted, command):
     promoted()
     with pytest.raises(InputError, match=f"model '{LEDGER}' must be in the registry"):
@@ -236,7 +240,7 @@ def test_an_entry_that_claims_a_long_lease_is_not_waited_for(
     with monkeypatch.context() as later:
         later.setattr(entries, "LEASE", timedelta(0))
         assert entry(gateway, 2).is_stale
-        heal(Ledger(gateway, MODEL))
+        settle_stale_entries(Ledger(gateway, MODEL))
     assert promote_one([verdict], version, gateway).promoted
 
 
@@ -253,7 +257,7 @@ def test_an_entry_that_was_made_twice_by_a_lost_answer_is_not_waited_for(
 
     monkeypatch.setattr(type(gateway), "record_version", twice)
     assert promote_one([verdict], version, gateway).promoted
-    assert [item.state for item in Ledger(gateway, MODEL).entries()] == [
+    assert [item.state for item in Ledger(gateway, MODEL).read_entries()] == [
         "done",
         "abandoned",
         "done",
@@ -498,18 +502,20 @@ def test_after_a_reset_there_is_no_champion_and_the_history_says_why(
 ):
     promoted()
     promoted()
-    decision = reset(MODEL, None, "the labels were wrong", gateway)
+    decision = reset_ledger(MODEL, None, "the labels were wrong", gateway)
     assert decision.outcome == "pass"
     assert decision.sentence == (
         f"toxicity has no champion by entry 3 of {LEDGER} (the labels were wrong)."
     )
     assert gateway.alias(MODEL, "champion") is None
-    last = history(MODEL, gateway)[0]
+    last = read_history(MODEL, gateway)[0]
     assert (last.reason, last.replaces, last.version) == ("the labels were wrong", "2", "")
     assert entry(gateway, 3).content.note == "champion is no version"
     gateway.set_alias(MODEL, "champion", "2")  # past the ledger
     told = [
-        finding.sentence for finding in verify(MODEL, None, gateway, store) if not finding.holds
+        finding.sentence
+        for finding in verify_model(MODEL, None, gateway, store)
+        if not finding.holds
     ]
     assert told == ["champion is version 2; last promoted: none."]
     gateway.delete_alias(MODEL, "champion")
@@ -526,7 +532,7 @@ def test_a_reset_accepts_a_ledger_from_before_signing_and_keeps_the_champion(
     assert "signature" in wrong(gateway, store)
     with pytest.raises(InputError, match="biasgate promote toxicity VERSION --reset --reason TEXT"):
         roll_back(MODEL, "x", gateway)
-    decision = reset(MODEL, "1", "signed from now on", gateway)
+    decision = reset_ledger(MODEL, "1", "signed from now on", gateway)
     assert decision.sentence == (
         f"models:/toxicity/1 is champion by entry 2 of {LEDGER} (signed from now on)."
     )
@@ -540,10 +546,10 @@ def test_what_came_before_a_reset_is_bound_by_it(gateway, store, promoted):
     promoted()
     gateway.client.delete_model_version(LEDGER, "1")
     assert wrong(gateway, store) == {"ledger"}
-    reset(MODEL, "2", "cleaned up", gateway)
-    assert Ledger(gateway, MODEL).entries()[-1].content.note == "champion is 2"
+    reset_ledger(MODEL, "2", "cleaned up", gateway)
+    assert Ledger(gateway, MODEL).read_entries()[-1].content.note == "champion is 2"
     require_sound(Ledger(gateway, MODEL))
-    rewrite(gateway, Ledger(gateway, MODEL).entries()[0], reason="edited")
+    rewrite(gateway, Ledger(gateway, MODEL).read_entries()[0], reason="edited")
     with pytest.raises(InputError, match="an entry before the reset in entry 3 was changed"):
         require_sound(Ledger(gateway, MODEL))
 
@@ -584,7 +590,7 @@ def test_what_is_dated_when_its_key_was_revoked_does_not_hold_and_a_second_befor
     signed_at = datetime.fromisoformat(read_annotations(read_statement(envelope, "it")).signed_at)
     revoke(key, (signed_at + timedelta(seconds=later)).isoformat())
     verdict = documents.verdict
-    known = VouchedVerdicts(by_entry=frozenset({verdict_digest(verdict)}))
+    known = VouchedVerdicts(by_entry=frozenset({compute_verdict_digest(verdict)}))
     found, _ = check_run_attestation(verdict, digests, gateway, logged.run_id, "comments", known)
     assert {one.what: one.holds for one in found} == {"attestation": True, "signature": holds}
 
@@ -610,7 +616,7 @@ def test_a_stolen_revoked_key_cannot_forge_an_open_entry(
         stolen.setenv("BIASGATE_PRIVATE_KEY", str(tmp_path / "secret" / "key"))
         forge_open_entry(gateway, version.version, "2", verdict)
     gateway.set_alias(MODEL, "champion", version.version)
-    heal(Ledger(gateway, MODEL))
+    settle_stale_entries(Ledger(gateway, MODEL))
     assert entry(gateway, 3).state == "abandoned"
     assert "revoked since" in entry(gateway, 3).content.note
     assert first
@@ -630,7 +636,7 @@ def test_a_revoked_key_adds_nothing(gateway, promoted, key):
     promoted()
     revoke(key, "2026-01-01T00:00:00+00:00")
     with pytest.raises(InputError, match="must be trusted; it is revoked"):
-        reset(MODEL, None, "please", gateway)
+        reset_ledger(MODEL, None, "please", gateway)
 
 
 def test_a_revoked_or_missing_key_is_refused_before_anything_is_trained(key, monkeypatch, tmp_path):

@@ -9,7 +9,7 @@ from support.partial import partial
 from support.promoted import MODEL
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.promoting.rivals import champion_to_watch, decision_on_watched
+from biasgate.tasks.promoting.rivals import decide_watched_champion, find_watched_champion
 from biasgate.tasks.reading_evaluation import read_evaluation, with_found
 from biasgate.tasks.scoring.kinds.mlflow_model import MlflowModel
 
@@ -142,16 +142,16 @@ def mlflow(name, version):
 def test_the_champion_is_watched_unless_it_is_a_candidate():
     champion = mlflow("champion", 3)
     rivals = {"champion": champion}
-    assert champion_to_watch(rivals, [mlflow("new", 4)]) == [champion]
-    assert champion_to_watch(rivals, [mlflow("same", 3)]) == []
-    assert champion_to_watch({}, [mlflow("new", 4)]) == []
+    assert find_watched_champion(rivals, [mlflow("new", 4)]) == [champion]
+    assert find_watched_champion(rivals, [mlflow("same", 3)]) == []
+    assert find_watched_champion({}, [mlflow("new", 4)]) == []
 
 
 def test_a_watched_champion_has_a_name_of_its_own():
-    [one] = champion_to_watch({"champion": mlflow("champion", 3)}, [mlflow("champion", 4)])
+    [one] = find_watched_champion({"champion": mlflow("champion", 3)}, [mlflow("champion", 4)])
     assert (one.name, one.uri) == ("champion-1", "models:/toxicity/3")
     long = "c" * 100
-    [one] = champion_to_watch({"champion": mlflow(long, 3)}, [mlflow(long, 4)])
+    [one] = find_watched_champion({"champion": mlflow(long, 3)}, [mlflow(long, 4)])
     assert type(one).model_validate(one.model_dump()).name == f"{long[:90]}-1"
 
 
@@ -169,8 +169,8 @@ def test_nothing_is_decided_about_a_watched_champion(report_only, outcome):
             for name, found in (("a", "pass"), ("b", "fail"), ("extra", "error"))
         ]
     )
-    decision = decision_on_watched(verdicts)
+    decision = decide_watched_champion(verdicts)
     assert (decision.outcome, decision.promoted) == (outcome, False)
     assert "models:/toxicity/3 was champion" in decision.sentence
     assert "measured again (blocked). Its own verdict is unchanged" in decision.sentence
-    assert decision_on_watched(verdicts[:1]).outcome == "pass"
+    assert decide_watched_champion(verdicts[:1]).outcome == "pass"

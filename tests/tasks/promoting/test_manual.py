@@ -12,7 +12,7 @@ from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.promoting import by_hand
 from biasgate.tasks.promoting.decisions import promote_candidates
 from biasgate.tasks.promoting.succession import JudgedCandidate, SuccessionRule
-from biasgate.tasks.promoting.verify import verify
+from biasgate.tasks.promoting.verify import verify_model
 
 MANUAL = POLICY.model_copy(update={"promote": "manual"})
 
@@ -48,10 +48,10 @@ def test_an_approval_names_who_decided_and_why(gateway, store, proposed, capsys)
     done = by_hand.promote_version(MODEL, "1", "reads well", gateway, "Ann")
     assert done.promoted
     assert (find_alias(gateway, "challenger"), find_alias(gateway, "champion")) == (None, "1")
-    [entry] = by_hand.history(MODEL, gateway)
+    [entry] = by_hand.read_history(MODEL, gateway)
     assert (entry.action, entry.by) == ("promotion", "Ann")
     assert entry.reason.startswith("reads well")
-    assert all(finding.holds for finding in verify(MODEL, None, gateway, store))
+    assert all(finding.holds for finding in verify_model(MODEL, None, gateway, store))
     print_history(MODEL, [entry], everything=False)
     assert "by: Ann" in capsys.readouterr().out
 
@@ -67,7 +67,7 @@ def test_a_rejected_version_is_not_proposed_again(gateway, store, proposed, tmp_
     decision = promote_one([again], version, gateway, rule="manual")
     assert "version 1 was rejected by a person" in decision.sentence
     assert find_alias(gateway, "challenger") is None
-    print_history(MODEL, by_hand.history(MODEL, gateway), everything=False)
+    print_history(MODEL, by_hand.read_history(MODEL, gateway), everything=False)
     told = capsys.readouterr().out
     assert "rejection: version 1" in told
     assert "by: Bo" in told
@@ -123,6 +123,6 @@ def test_of_two_approvals_at_once_one_makes_the_champion(gateway, store, propose
         thread.join()
     promoted = [one for one in found if getattr(one, "promoted", False)]
     assert len(promoted) == 1
-    done = [item for item in by_hand.history(MODEL, gateway) if item.state == "done"]
+    done = [item for item in by_hand.read_history(MODEL, gateway) if item.state == "done"]
     assert [one.by for one in done if one.action == "promotion"] in (["Ann"], ["Bo"])
     assert find_alias(gateway, "champion") == done[0].version

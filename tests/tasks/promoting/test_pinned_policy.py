@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 from biasgate.cli import app
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.ledger.ledger import Ledger
-from biasgate.tasks.promoting.by_hand import history, promote_version, roll_back
-from biasgate.tasks.promoting.pinned import context_of, refuse_other_policy, register_policy
+from biasgate.tasks.promoting.by_hand import promote_version, read_history, roll_back
+from biasgate.tasks.promoting.pinned import read_context, refuse_other_policy, register_policy
 from biasgate.tasks.promoting.rivals import pin_rivals
 from biasgate.tasks.reading_evaluation import read_evaluation
 
@@ -41,7 +41,7 @@ def registered(gateway, file):
 
 def test_a_registered_policy_is_in_the_ledger_with_digest_time_and_person(gateway, registered):
     policy, _ = registered
-    [entry] = history(MODEL, gateway)
+    [entry] = read_history(MODEL, gateway)
     assert (entry.policy.name, entry.policy.digest) == ("p", policy.digest)
     assert entry.reason.startswith("registered by ")
     assert gateway.model_tags(MODEL)["biasgate.policy"] == f"p {policy.digest}"
@@ -56,13 +56,13 @@ def test_the_registered_policy_promotes_and_its_verdict_names_the_entry(gateway,
 
 
 def test_without_a_registered_policy_a_verdict_says_so(gateway):
-    assert context_of(MODEL, POLICY, [], gateway).registered_policy is None
+    assert read_context(MODEL, POLICY, [], gateway).registered_policy is None
 
 
 @pytest.mark.usefixtures("registered")
 def test_a_verdict_by_another_policy_does_not_name_the_registered_one(gateway):
-    assert context_of(MODEL, POLICY, [], gateway).registered_policy.entry == 1
-    assert context_of(MODEL, LENIENT, [], gateway).registered_policy is None
+    assert read_context(MODEL, POLICY, [], gateway).registered_policy.entry == 1
+    assert read_context(MODEL, LENIENT, [], gateway).registered_policy is None
 
 
 @pytest.mark.usefixtures("registered")
@@ -133,11 +133,11 @@ def test_a_rollback_to_a_version_from_before_the_policy_was_registered_holds(
 @pytest.mark.usefixtures("registered")
 def test_no_policy_is_registered_in_a_ledger_that_was_changed(gateway, file):
     register_policy(file, MODEL, gateway)
-    entries = Ledger(gateway, MODEL).entries()
+    entries = Ledger(gateway, MODEL).read_entries()
     rewrite(gateway, entries[0], policy={"name": "lenient", "digest": LENIENT.digest})
     with pytest.raises(InputError, match="entry 1"):
         register_policy(file, MODEL, gateway)
-    assert len(Ledger(gateway, MODEL).entries()) == len(entries) == 2
+    assert len(Ledger(gateway, MODEL).read_entries()) == len(entries) == 2
 
 
 def test_a_policy_that_only_reports_cannot_be_registered(gateway, tmp_path):
@@ -152,7 +152,7 @@ def test_a_policy_is_registered_for_a_model_and_not_for_a_ledger(gateway, file):
     ledger = Ledger(gateway, MODEL).name
     with pytest.raises(InputError, match="must not be the name of a ledger"):
         register_policy(file, ledger, gateway)
-    assert Ledger(gateway, ledger).entries() == []
+    assert Ledger(gateway, ledger).read_entries() == []
 
 
 def test_the_command_registers_an_included_policy_for_a_model_to_come(tmp_path, monkeypatch):

@@ -113,7 +113,7 @@ def test_of_two_that_could_be_the_first_champion_the_other_is_left_aside(gateway
         judged, first.name, gateway, SuccessionRule("newer", allow_first=True)
     )
     assert [one.promoted for one in told] == [False, True]
-    [entry] = Ledger(gateway, first.name).entries()
+    [entry] = Ledger(gateway, first.name).read_entries()
     assert (entry.content.version, entry.content.passed_over) == ("2", ["1"])
 
 
@@ -123,7 +123,7 @@ def test_a_pass_moves_the_alias_and_keeps_the_previous_champion(gateway, version
     decision = move(gateway, [make_verdict(champion=versions[0])], versions[1])
     assert decision.promoted
     assert (first.rule, decision.rule) == ("first", "newer")
-    entries = Ledger(gateway, versions[0].name).entries()
+    entries = Ledger(gateway, versions[0].name).read_entries()
     assert [one.content.rule for one in entries] == ["first", "newer"]
     assert "It replaced version 1" in decision.sentence
     assert champion(gateway, versions[0]) == "2"

@@ -21,7 +21,7 @@ from support.promoted import (
 
 from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.mlflow_server.runs import Gateway
-from biasgate.tasks.promoting.verify import verify
+from biasgate.tasks.promoting.verify import verify_model
 
 FORK = multiprocessing.get_context("fork")
 ROUNDS = 30
@@ -88,8 +88,8 @@ def test_of_two_promoters_at_once_one_moves_the_alias_and_the_other_is_to_judge_
         assert {winner, loser} == {"2", "3"}
         assert gateway.alias(MODEL, "champion").version == winner
         assert gateway.alias(MODEL, "previous_champion").version == "1"
-        assert "open" not in {item.state for item in Ledger(gateway, MODEL).entries()}
-        assert all(finding.holds for finding in verify(MODEL, None, gateway, folder))
+        assert "open" not in {item.state for item in Ledger(gateway, MODEL).read_entries()}
+        assert all(finding.holds for finding in verify_model(MODEL, None, gateway, folder))
         winners.append(winner)
     assert len(winners) == ROUNDS
 
@@ -134,7 +134,7 @@ def test_decisions_from_eight_processes_are_neither_lost_nor_doubled(server, tmp
     versions = gateway.versions(MODEL)
     assert len(versions) == len({version for _, version, *_ in decided}) == DECISIONS
     assert len({one.tags["biasgate.comments.run_id"] for one in versions}) == DECISIONS
-    entries = Ledger(gateway, MODEL).entries()
+    entries = Ledger(gateway, MODEL).read_entries()
     assert [one.number for one in entries] == list(range(1, len(entries) + 1))
     done = [one for one in entries if one.state == "done"]
     promoted = {version for _, version, _, decision in decided if decision.promoted}

@@ -25,5 +25,5 @@ def test_a_server_answers_the_doctor_and_takes_a_policy(mlflow_server, tmp_path,
     assert "ok MLflow: http" in said
     code, said = run("history", "toxicity", "--json")
     assert code == 0, said
-    [entry] = Ledger(Gateway(mlflow_server), "toxicity").entries()
+    [entry] = Ledger(Gateway(mlflow_server), "toxicity").read_entries()
     assert entry.content.action == "policy"

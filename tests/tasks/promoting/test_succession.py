@@ -26,8 +26,8 @@ from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.outcomes import word_of
 from biasgate.tasks.promoting import decisions as last_step
-from biasgate.tasks.promoting.by_hand import history, promote_version, roll_back
-from biasgate.tasks.promoting.decisions import promote_best, promote_candidates, tell
+from biasgate.tasks.promoting.by_hand import promote_version, read_history, roll_back
+from biasgate.tasks.promoting.decisions import make_decisions, promote_best, promote_candidates
 from biasgate.tasks.promoting.succession import JudgedCandidate, PromotionHistory, SuccessionRule
 from biasgate.tasks.records import Decision
 from biasgate.tasks.wording import word_of_verdict
@@ -240,7 +240,7 @@ def test_the_former_champion_is_not_said_to_be_champion_still():
     for one in passed:
         for verdict in one.verdicts:
             verdict.update(partial({"outcome": "pass", "policy": policy, **NOTHING_SAID}))
-    sentences = [one.sentence for one in tell(passed, MODEL, "2", [], NEWER)]
+    sentences = [one.sentence for one in make_decisions(passed, MODEL, "2", [], NEWER)]
     assert (
         sentences[0] == "models:/toxicity/2 passed, and was champion until version 3 replaced it."
     )
@@ -333,7 +333,7 @@ class Nights:
     @property
     def moves(self):
         """Versions that became champion, in order, with the rule."""
-        entries = [item.content for item in Ledger(self.gateway, MODEL).entries()]
+        entries = [item.content for item in Ledger(self.gateway, MODEL).read_entries()]
         return [(one.version, one.replaces, one.rule) for one in entries]
 
 
@@ -408,7 +408,7 @@ def test_of_two_new_versions_the_better_moves_once_and_the_other_is_left_aside(n
         decisions[2].sentence
     )
     assert "`promote: newer`" not in decisions[0].sentence
-    [last, _] = history(MODEL, nights.gateway)
+    [last, _] = read_history(MODEL, nights.gateway)
     assert (last.rule, last.passed_over) == ("newer", ["2", "4"])
     assert "final_score is higher by" in last.reason
     for _ in range(3):
@@ -474,7 +474,7 @@ def test_where_somebody_else_promotes_meanwhile_all_that_passed_are_judged_again
     monkeypatch.setattr(Ledger, "open", late)
     decisions = nights.night(second, third)
     assert [one.champion_moved for one in decisions] == [True, True]
-    states = [item.state for item in Ledger(nights.gateway, MODEL).entries()]
+    states = [item.state for item in Ledger(nights.gateway, MODEL).read_entries()]
     assert states == ["done", "done", "abandoned"]
     again = nights.night(second, third)
     assert not any(one.promoted or one.champion_moved for one in again)
@@ -522,7 +522,7 @@ def test_the_last_step_tags_versions_blocks_what_did_not_pass_and_moves_the_alia
     assert told[0].sentence == "Not a registered version: nothing to promote."
     for version, verdict in ((good, passed), (bad, failed)):
         assert tags_of(nights, version)["biasgate.comments.run_id"] == verdict.run_id
-    blocked, moved = [item.content for item in Ledger(nights.gateway, MODEL).entries()]
+    blocked, moved = [item.content for item in Ledger(nights.gateway, MODEL).read_entries()]
     assert (blocked.action, blocked.blocked) == ("blocked", [bad.version])
     assert [verdict.run_id for verdict in blocked.verdicts] == [failed.run_id]
     assert (moved.action, moved.version) == ("promotion", good.version)
@@ -531,7 +531,7 @@ def test_the_last_step_tags_versions_blocks_what_did_not_pass_and_moves_the_alia
 def test_where_all_passed_no_version_is_blocked(nights):
     good, passed = untagged(nights)
     run_last_step(nights, (good, passed))
-    assert [item.content.action for item in Ledger(nights.gateway, MODEL).entries()] == [
+    assert [item.content.action for item in Ledger(nights.gateway, MODEL).read_entries()] == [
         "promotion"
     ]
 
@@ -552,7 +552,7 @@ def test_an_evaluation_that_decides_nothing_about_a_version_writes_nothing_to_th
     assert not told.promoted
     assert ("biasgate.comments.run_id" in tags_of(nights, bad)) is tagged
     for name in (MODEL, "another"):
-        assert Ledger(nights.gateway, name).entries() == []
+        assert Ledger(nights.gateway, name).read_entries() == []
 
 
 def test_an_interrupted_evaluation_tells_the_same_as_one_that_was_not(nights):
@@ -562,6 +562,6 @@ def test_an_interrupted_evaluation_tells_the_same_as_one_that_was_not(nights):
     candidates = [
         JudgedCandidate(f"c{one.version}", [nights.verdict(one)], one) for one in versions
     ]
-    before = Ledger(nights.gateway, MODEL).entries()
+    before = Ledger(nights.gateway, MODEL).read_entries()
     decisions = promote_candidates(candidates, MODEL, nights.gateway, NEWER)
-    assert decisions == tell(candidates, MODEL, "1", before, NEWER)
+    assert decisions == make_decisions(candidates, MODEL, "1", before, NEWER)

@@ -43,15 +43,15 @@ from biasgate.tasks.ledger.entry import TAG, Move, PolicyReference
 from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.promoting.champion import record_move
-from biasgate.tasks.promoting.verify import NotVerifiedError, require_champion, verify
+from biasgate.tasks.promoting.verify import NotVerifiedError, require_champion, verify_model
 from biasgate.tasks.records import LoggedVerdict, Report, Verdict
 from biasgate.tasks.reporting.version_tags import tags_of
 from biasgate.tasks.signing.keys import PrivateKey
-from biasgate.tasks.signing.statement import attest, verdict_digest
+from biasgate.tasks.signing.statement import attest_verdict, compute_verdict_digest
 from biasgate.tasks.verifying.documents import Documents
 from biasgate.tasks.verifying.verdict import recompute_verdict
 
-KEY, OTHER_KEY = PrivateKey.new(), PrivateKey.new()
+KEY, OTHER_KEY = PrivateKey.generate(), PrivateKey.generate()
 VERDICT, ATTESTATION = "verdict.json", "attestation.json"
 
 
@@ -183,10 +183,10 @@ def replace_verdict(world, forged, forger=None):
     """Replace the champion's verdict, and all references to it, by a forged verdict."""
     version = world.champion
     write_json(world.file(VERDICT), forged)
-    attest(forged, world.file("."), forger)
+    attest_verdict(forged, world.file("."), forger)
     world.gateway.tag_version(version, tags_of([LoggedVerdict.logged(forged, version.run_id)]))
     last = Ledger(world.gateway, MODEL).chain.last_move
-    rests_on = replace(last.content.verdicts[0], digest=verdict_digest(forged))
+    rests_on = replace(last.content.verdicts[0], digest=compute_verdict_digest(forged))
     rewrite(world.gateway, last, verdicts=[rests_on.to_dict()])
 
 
@@ -462,7 +462,7 @@ def test_what_was_tampered_with_is_found(gateway, store, tmp_path, monkeypatch, 
         trust(monkeypatch, tmp_path / "trusted", evaluations=KEY)
     assert wrong(gateway, store) == set()
     attack.tamper(World(gateway, store, tmp_path))
-    findings = verify(MODEL, None, gateway, store)
+    findings = verify_model(MODEL, None, gateway, store)
     assert {finding.what for finding in findings if not finding.holds} == attack.finds
     assert attack.says in " ".join(finding.sentence for finding in findings)
     if attack.finds:

@@ -32,7 +32,7 @@ from biasgate.tasks.ledger.entry import TAG, Move
 from biasgate.tasks.ledger.ledger import Ledger, find_alias_mismatch
 from biasgate.tasks.promoting import by_hand, decisions, rivals
 from biasgate.tasks.promoting.attest import write_attestation
-from biasgate.tasks.promoting.by_hand import history, promote_version, reset, roll_back
+from biasgate.tasks.promoting.by_hand import promote_version, read_history, reset_ledger, roll_back
 from biasgate.tasks.promoting.champion import record_move
 from biasgate.tasks.promoting.pinned import register_policy
 from biasgate.tasks.promoting.succession import JudgedCandidate
@@ -40,7 +40,7 @@ from biasgate.tasks.promoting.verify import (
     NotVerifiedError,
     open_champion,
     require_champion,
-    verify,
+    verify_model,
 )
 from biasgate.tasks.signing.keys import PrivateKey
 from biasgate.tasks.verifying.verdict import compare_verdicts
@@ -64,7 +64,7 @@ def test_an_untouched_promotion_holds(gateway, store, champion):
     assert wrong(gateway, store) == set()
     told = [
         finding.sentence
-        for finding in verify(MODEL, None, gateway, store)
+        for finding in verify_model(MODEL, None, gateway, store)
         if finding.what == "alias"
     ]
     assert told == [
@@ -85,7 +85,7 @@ def test_no_row_is_read_of_evidence_that_is_not_the_judged_one(
 
 
 def test_no_row_is_read_of_a_verdict_that_is_not_signed(gateway, champion, tmp_path, monkeypatch):
-    trust(monkeypatch, tmp_path / "trusted", other=PrivateKey.new())
+    trust(monkeypatch, tmp_path / "trusted", other=PrivateKey.generate())
     monkeypatch.setattr(EvidenceFile, "_table", property(lambda _: pytest.fail("rows were read")))
     found = verify_version(champion[0], gateway)
     said = [one.sentence for one in found if one.what == "signature" and not one.holds]
@@ -101,7 +101,7 @@ def test_an_alias_that_no_promotion_set_is_found(gateway, store, tmp_path):
 def test_no_champion_is_said(gateway, store):
     gateway.client.create_registered_model(MODEL)
     with pytest.raises(InputError, match="must have a `champion`"):
-        verify(MODEL, None, gateway, store)
+        verify_model(MODEL, None, gateway, store)
 
 
 # ------------------------------------------------------------------ signing
@@ -109,7 +109,7 @@ def test_no_champion_is_said(gateway, store):
 
 def test_a_model_that_the_registry_lacks_is_refused_before_any_check(gateway, store, tmp_path):
     with pytest.raises(InputError, match="'toxicty' must be in the registry"):
-        verify("toxicty", "1", gateway, store)
+        verify_model("toxicty", "1", gateway, store)
     with pytest.raises(InputError, match="'toxicty' must be in the registry"):
         require_champion("toxicty", gateway)
     with pytest.raises(InputError, match="'toxicty' must be in the registry"):
@@ -159,7 +159,9 @@ def test_a_signature_that_nobody_checks_is_said_to_be_unchecked(
     promote_judged(gateway, store, tmp_path / "first")
     monkeypatch.delenv("BIASGATE_PRIVATE_KEY")
     told = [
-        finding.sentence for finding in verify(MODEL, None, gateway, store) if not finding.checked
+        finding.sentence
+        for finding in verify_model(MODEL, None, gateway, store)
+        if not finding.checked
     ]
     expected = "the verdict on comments is signed, not checked: no key is trusted here. Anyone"
     assert any(sentence.startswith(expected) for sentence in told), told
@@ -181,8 +183,10 @@ def test_a_verdict_whose_attestation_was_removed_does_not_hold(
 
         monkeypatch.setattr(type(gateway), "run_files", refused)
     assert wrong(gateway, store) == {"signature"}
-    assert "is not signed: its attestation is missing" in str(verify(MODEL, None, gateway, store))
-    trust(monkeypatch, tmp_path / "trusted", evaluations=PrivateKey.new())
+    assert "is not signed: its attestation is missing" in str(
+        verify_model(MODEL, None, gateway, store)
+    )
+    trust(monkeypatch, tmp_path / "trusted", evaluations=PrivateKey.generate())
     assert wrong(gateway, store) == {"signature"}
 
 
@@ -223,7 +227,7 @@ def test_a_version_is_promoted_by_hand_on_its_verdicts(gateway, store, tmp_path)
     version, _, _ = judged_version(gateway, store, tmp_path / "first")
     decision = promote_version(MODEL, version.version, "it is time", gateway)
     assert decision.promoted
-    [entry] = history(MODEL, gateway)
+    [entry] = read_history(MODEL, gateway)
     assert (entry.state, entry.version) == ("done", "1")
     assert entry.reason == (
         "it is time. Passed for no identity on its own. "
@@ -258,7 +262,7 @@ def test_an_alias_that_names_another_version_than_the_ledger_is_told_with_what_t
     assert find_alias_mismatch(ledger) is None
     rivals.pin_rivals.fn(*evaluated)
     assert told == [said]
-    reset(MODEL, None, "nobody", gateway)
+    reset_ledger(MODEL, None, "nobody", gateway)
     gateway.set_alias(MODEL, "champion", moved)
     assert "no version is champion, and candidates are compared with none" in find_alias_mismatch(
         ledger
@@ -304,7 +308,7 @@ def test_a_blocked_version_is_not_promoted_by_hand(gateway, store, tmp_path):
     with pytest.raises(NotVerifiedError, match="must not be deployed"):
         promote_version(MODEL, bad.version, "please", gateway)
     with pytest.raises(NotVerifiedError, match="must not be deployed"):
-        reset(MODEL, bad.version, "please", gateway)
+        reset_ledger(MODEL, bad.version, "please", gateway)
     assert gateway.alias(MODEL, "champion") is None
 
 
@@ -315,7 +319,7 @@ def test_a_rollback_restores_the_champion_before_and_is_in_the_history(
     assert roll_back(MODEL, "complaints", gateway).promoted
     assert gateway.alias(MODEL, "champion").version == "1"
     assert gateway.alias(MODEL, "previous_champion").version == "2"
-    last, before, _ = history(MODEL, gateway)
+    last, before, _ = read_history(MODEL, gateway)
     assert (last.action, last.reason, last.replaces) == ("rollback", "complaints", "2")
     assert before.action == "promotion"
     assert wrong(gateway, store) == set()
@@ -334,7 +338,7 @@ def test_a_rollback_that_is_repeated_changes_nothing_more(gateway, store, champi
     named = roll_back(MODEL, "once more", gateway, "1")
     assert named.sentence.endswith("which rolled back from version 2 (complaints).")
     assert gateway.alias(MODEL, "champion").version == "1"
-    assert len(history(MODEL, gateway)) == 3
+    assert len(read_history(MODEL, gateway)) == 3
 
 
 @pytest.mark.parametrize("step", ["find_champion", "require_verified", "move_champion"])
@@ -354,7 +358,7 @@ def test_a_rollback_of_another_process_meanwhile_is_not_undone(
     assert found.outcome == "pass"
     assert "(the other's)" in found.sentence
     assert gateway.alias(MODEL, "champion").version == "1"
-    assert [item.action for item in history(MODEL, gateway) if item.state == "done"] == [
+    assert [item.action for item in read_history(MODEL, gateway) if item.state == "done"] == [
         "rollback",
         "promotion",
         "promotion",
@@ -363,7 +367,7 @@ def test_a_rollback_of_another_process_meanwhile_is_not_undone(
 
 def read_sentences(gateway, store, version):
     """Return the sentences of `verify` on a version that verifies."""
-    findings = verify(MODEL, version, gateway, store)
+    findings = verify_model(MODEL, version, gateway, store)
     assert all(finding.holds for finding in findings)
     return " ".join(finding.sentence for finding in findings)
 
@@ -393,7 +397,7 @@ def test_a_version_that_was_rolled_away_is_never_the_default(gateway, store, cha
     promote_judged(gateway, store, tmp_path / "second", champion=champion, seed=1)
     roll_back(MODEL, "complaints", gateway)
     gateway.set_alias(MODEL, "champion", "2")  # by hand, past the ledger
-    reset(MODEL, "1", "the alias was moved by hand", gateway)
+    reset_ledger(MODEL, "1", "the alias was moved by hand", gateway)
     with pytest.raises(
         InputError, match=r"`--to 2` must be given .* entry 3 rolled back from it .complaints."
     ):
@@ -474,7 +478,7 @@ def test_a_version_that_is_blocked_meanwhile_is_not_promoted(
     assert (decision.outcome, decision.promoted) == ("insufficient", False)
     assert decision.champion_moved  # an evaluation judges again
     assert gateway.alias(MODEL, "champion").version == "1"
-    assert history(MODEL, gateway)[0].note == (
+    assert read_history(MODEL, gateway)[0].note == (
         "models:/toxicity/2 did not pass by entry 2 of the ledger, after its verdicts"
     )
 
@@ -501,7 +505,7 @@ def test_a_policy_that_is_registered_meanwhile_is_the_only_one_that_counts(
     decision = act(gateway, found)
     assert (decision.outcome, decision.promoted) == ("insufficient", False)
     assert gateway.alias(MODEL, "champion").version == "1"
-    assert "is registered for toxicity, and this is p" in history(MODEL, gateway)[0].note
+    assert "is registered for toxicity, and this is p" in read_history(MODEL, gateway)[0].note
 
 
 @pytest.mark.parametrize("file", ["verdict.json", "policy.json"])
@@ -547,7 +551,7 @@ def test_a_version_does_not_hold_where_the_entry_that_blocked_it_was_tampered_wi
         tag = {TAG: json.dumps({"payload": payload, "signatures": signatures})}
         gateway.tag_version(entry(gateway, 2).record, tag)
     assert "ledger" in {
-        finding.what for finding in verify(MODEL, number, gateway, store) if not finding.holds
+        finding.what for finding in verify_model(MODEL, number, gateway, store) if not finding.holds
     }
     with pytest.raises(InputError, match="must verify before it is attested; it does not: "):
         write_attestation(MODEL, number, tmp_path / "a.jsonl", gateway)
@@ -559,7 +563,7 @@ def test_a_version_does_not_hold_where_the_entry_that_blocked_it_was_tampered_wi
 def test_a_version_is_named_by_its_number_alone(gateway, store, champion, named):
     del champion
     for read in (
-        lambda: verify(MODEL, named, gateway, store),
+        lambda: verify_model(MODEL, named, gateway, store),
         lambda: promote_version(MODEL, named, "good", gateway),
     ):
         with pytest.raises(InputError, match=r"must be in the registry .*; a version must be a"):

@@ -28,14 +28,14 @@ from biasgate.tasks.ledger.entry import EntryContent, Move, PolicyReference
 from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.ledger.sound import read_last_heads, require_sound
 from biasgate.tasks.promoting import champion
-from biasgate.tasks.promoting.by_hand import history, promote_version, reset, roll_back
+from biasgate.tasks.promoting.by_hand import promote_version, read_history, reset_ledger, roll_back
 from biasgate.tasks.promoting.champion import record_move
 from biasgate.tasks.promoting.pinned import register_policy
 from biasgate.tasks.promoting.verify import (
     NotVerifiedError,
     open_champion,
     require_champion,
-    verify,
+    verify_model,
 )
 from biasgate.tasks.verifying.version import verify_version
 
@@ -144,7 +144,7 @@ def test_a_reset_refuses_to_accept_what_was_forged_after_it_was_shown(
     free, chain = abandon_entry(gateway), Ledger(gateway, MODEL).chain
     meanwhile(lambda: complete_forged(gateway, free, attacker, make_blocked_move("9"), chain))
     with pytest.raises(InputError, match="must stay as it was shown; it has changed since"):
-        reset(MODEL, "1", "please", gateway)
+        reset_ledger(MODEL, "1", "please", gateway)
     assert entry(gateway, 3).state == "abandoned"
 
 
@@ -154,12 +154,12 @@ def test_what_another_promoter_closed_while_it_waited_does_not_act(
 ):
     first, ledger = promoted(), Ledger(gateway, MODEL)
     found = judged_version(gateway, store, tmp_path / "next", champion=first, seed=2)
-    meanwhile(lambda: ledger.close(ledger.entries()[-1], "abandoned", "its lease had ended"))
-    acts = ACTS | {"reset": lambda gateway, _: reset(MODEL, None, "please", gateway)}
+    meanwhile(lambda: ledger.close(ledger.read_entries()[-1], "abandoned", "its lease had ended"))
+    acts = ACTS | {"reset": lambda gateway, _: reset_ledger(MODEL, None, "please", gateway)}
     with pytest.raises(RuntimeError, match="must still be queued; it is abandoned"):
         acts[act](gateway, found)
     assert gateway.alias(MODEL, "champion").version == "1"
-    assert [item.state for item in ledger.entries()] == ["done", "abandoned"]
+    assert [item.state for item in ledger.read_entries()] == ["done", "abandoned"]
 
 
 @pytest.mark.usefixtures("key")
@@ -229,7 +229,9 @@ def test_a_signed_entry_does_not_vouch_for_a_verdict_that_is_not_signed(gateway,
     version, _, _ = promoted()
     artifact(gateway, version, "attestation.json").unlink()
     refused = [
-        finding.sentence for finding in verify(MODEL, None, gateway, store) if not finding.holds
+        finding.sentence
+        for finding in verify_model(MODEL, None, gateway, store)
+        if not finding.holds
     ]
     assert any(one.startswith("the verdict on comments is not signed: ") for one in refused)
 
@@ -242,7 +244,7 @@ def test_a_verdict_of_an_unknown_key_counts_only_if_a_reset_accepted_it(
     trust(monkeypatch, tmp_path / "others", new=new)
     assert key
     assert "signature" in wrong(gateway, store)
-    reset(MODEL, "1", "the old key is lost", gateway)
+    reset_ledger(MODEL, "1", "the old key is lost", gateway)
     assert wrong(gateway, store) == set()
     promoted()
     assert wrong(gateway, store) == set()
@@ -253,7 +255,7 @@ def test_a_verdict_of_an_unknown_key_counts_only_if_a_reset_accepted_it(
 def test_a_reset_vouches_only_for_what_it_accepted(gateway, promoted, forge, key):
     promoted()
     forge()
-    reset(MODEL, "1", "seen", gateway)
+    reset_ledger(MODEL, "1", "seen", gateway)
     ledger = Ledger(gateway, MODEL)
     require_sound(ledger)
     assert key
@@ -272,7 +274,7 @@ def test_what_a_reset_accepted_stays_accepted_after_its_key_was_rotated_and_revo
     gateway, store, promoted, attacker, monkeypatch, tmp_path, key
 ):
     attacker(promoted)
-    reset(MODEL, "1", "signed from now on", gateway)
+    reset_ledger(MODEL, "1", "signed from now on", gateway)
     new = signing_key(monkeypatch, tmp_path / "secret", "new")
     trust(monkeypatch, tmp_path / "trusted", new=new)
     promoted()
@@ -283,19 +285,21 @@ def test_what_a_reset_accepted_stays_accepted_after_its_key_was_rotated_and_revo
 def test_an_unsigned_reset_accepts_nothing(gateway, store, promoted, attacker, key):
     promoted()
     attacker(promoted)
-    attacker(reset, MODEL, "2", "nothing to see", gateway)
+    attacker(reset_ledger, MODEL, "2", "nothing to see", gateway)
     assert key
     sentences = [
-        finding.sentence for finding in verify(MODEL, None, gateway, store) if not finding.holds
+        finding.sentence
+        for finding in verify_model(MODEL, None, gateway, store)
+        if not finding.holds
     ]
     assert any("entry 3 of toxicity-promotions is not signed" in one for one in sentences)
 
 
 def test_the_history_says_who_signed_each_entry(gateway, promoted, attacker, key):
     attacker(promoted)
-    reset(MODEL, "1", "signed from now on", gateway)
+    reset_ledger(MODEL, "1", "signed from now on", gateway)
     assert key
-    [accepted, before] = [entry.signed for entry in history(MODEL, gateway)]
+    [accepted, before] = [entry.signed for entry in read_history(MODEL, gateway)]
     assert accepted.startswith("signed with the trusted key 'evaluations'")
     assert before == "not signed, accepted by a reset"
 
@@ -317,7 +321,7 @@ def test_a_reset_shows_what_it_accepts_and_does_nothing_before_a_person_agrees(
     assert shown.exit_code != 0
     assert "accepts: entry 1 is not signed" in shown.output
     assert "accepts: the verdict on comments is not signed" in shown.output
-    assert len(Ledger(gateway, MODEL).entries()) == 1
+    assert len(Ledger(gateway, MODEL).read_entries()) == 1
     digest = shown.output.rpartition("--accept ")[2].split()[0]
     done = run_reset(store, "--accept", digest)
     assert done.exit_code == 0, done.output
@@ -329,7 +333,7 @@ def test_a_reset_refuses_another_digest_than_the_one_shown(gateway, store, promo
     assert key
     refused = run_reset(store, "--accept", "0123456789ab")
     assert "must be the digest of what is accepted" in refused.output
-    assert len(Ledger(gateway, MODEL).entries()) == 1
+    assert len(Ledger(gateway, MODEL).read_entries()) == 1
 
 
 def test_a_reset_of_a_sound_ledger_asks_nothing(store, promoted, key):
@@ -362,4 +366,4 @@ def test_a_person_at_a_terminal_is_asked(
     assert "accepts: entry 1 is not signed" in asked.stdout
     assert "Accept all of this? [y/N]" in asked.stdout
     assert (asked.returncode == 0) == (answer == "y"), asked.stderr
-    assert len(Ledger(gateway, MODEL).entries()) == n_entries
+    assert len(Ledger(gateway, MODEL).read_entries()) == n_entries

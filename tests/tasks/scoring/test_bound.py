@@ -67,7 +67,7 @@ def test_a_file_that_changes_while_it_is_scored_is_found_and_its_scores_are_remo
 def test_kept_scores_say_which_files_decided_them(rows, tmp_path):
     (tmp_path / "weights").write_text("1")
     kept = score_rows(FromFile(tmp_path / "weights"), rows, SETTINGS, str(tmp_path / "scores"))
-    manifest = Manifest.of(tmp_path / "weights")
+    manifest = Manifest.from_path(tmp_path / "weights")
     assert plain(ScoredSet.open(kept.url).record.bound) == {
         "what": "files",
         "digest": manifest.digest,

@@ -10,7 +10,7 @@ from biasgate.tasks.common.plain import plain
 from biasgate.tasks.signing.envelope import Envelope, decode_base64, pae
 from biasgate.tasks.signing.keys import PrivateKey, TrustedKey, TrustedKeys
 
-MINE, THEIRS = PrivateKey.new(), PrivateKey.new()
+MINE, THEIRS = PrivateKey.generate(), PrivateKey.generate()
 
 
 def make_trusted_keys(*keys, revoked=None):
@@ -102,9 +102,7 @@ def test_a_key_id_beside_a_signature_decides_nothing():
 def test_a_trusted_signature_beside_a_revoked_one_counts():
     one, other = (Envelope.sign(b"text", "kind", key) for key in (MINE, THEIRS))
     both = Envelope(b"text", "kind", [*one.signatures, *other.signatures])
-    keys = make_trusted_keys(MINE, revoked="2026-01-01").with_key(
-        TrustedKey(THEIRS.public, "k", "")
-    )
+    keys = make_trusted_keys(MINE, revoked="2026-01-01").add_key(TrustedKey(THEIRS.public, "k", ""))
     assert both.check_signatures(keys).status == "trusted"
 
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from biasgate.cli import app
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.signing.keys import PrivateKey, PublicKey, TrustedKeys, trusted_file
+from biasgate.tasks.signing.keys import PrivateKey, PublicKey, TrustedKeys, get_trust_file
 
 
 @pytest.fixture
@@ -48,8 +48,8 @@ def test_the_private_key_is_read_from_a_file_or_from_the_variable(keys, monkeypa
     keys("new", "ci.key")
     named = "ci.key" if how == "file" else Path("ci.key").read_text("utf-8")
     monkeypatch.setenv("BIASGATE_PRIVATE_KEY", named)
-    public = PublicKey.of_pem(Path("ci.key.pub").read_text("utf-8"), "it")
-    assert PrivateKey.here().public == public
+    public = PublicKey.from_pem(Path("ci.key.pub").read_text("utf-8"), "it")
+    assert PrivateKey.from_environment().public == public
     assert public.key_id == hashlib.sha256(public.raw).hexdigest()
 
 
@@ -61,7 +61,7 @@ def test_what_is_no_private_key_is_refused_without_its_text(keys, monkeypatch, t
     del keys
     monkeypatch.setenv("BIASGATE_PRIVATE_KEY", text)
     with pytest.raises(InputError, match="private key") as refused:
-        PrivateKey.here()
+        PrivateKey.from_environment()
     assert "c2VjcmV0" not in str(refused.value)
 
 
@@ -79,7 +79,7 @@ def test_a_key_is_not_revoked_from_a_later_time_on(keys):
     refused = keys("revoke", "ci", "--reason", "stolen", "--since", "2127-01-01")
     assert refused.exit_code == 2
     assert "must not be later than now" in refused.stderr
-    assert TrustedKeys.of_file(trusted_file()).find("ci").revoked_since is None
+    assert TrustedKeys.from_file(get_trust_file()).find_key("ci").revoked_since is None
 
 
 def test_a_revoked_key_cannot_be_trusted_again(keys):
@@ -88,32 +88,32 @@ def test_a_revoked_key_cannot_be_trusted_again(keys):
     keys("revoke", "ci.key", "--reason", "stolen")
     refused = keys("trust", "ci.key.pub")
     assert refused.exit_code == 2
-    assert TrustedKeys.of_file(trusted_file()).find("ci.key").revoked_since
+    assert TrustedKeys.from_file(get_trust_file()).find_key("ci.key").revoked_since
 
 
 def test_the_own_public_key_is_trusted_unless_it_is_revoked(keys, monkeypatch):
     keys("new", "ci.key")
     monkeypatch.setenv("BIASGATE_PRIVATE_KEY", "ci.key")
-    [own] = TrustedKeys.here().keys.values()
+    [own] = TrustedKeys.load().keys.values()
     assert own.revoked_since is None
     keys("trust", "ci.key.pub", "--name", "ci")
     keys("revoke", "ci", "--reason", "stolen")
-    [own] = TrustedKeys.here().keys.values()
+    [own] = TrustedKeys.load().keys.values()
     assert own.revoked_since
 
 
 def test_a_folder_of_trusted_keys_that_is_named_and_has_none_is_refused(keys):
     keys("list")
     with pytest.raises(InputError, match="BIASGATE_TRUSTED_KEYS must be a folder with"):
-        TrustedKeys.here()
+        TrustedKeys.load()
 
 
 def test_a_broken_file_of_trusted_keys_is_refused_not_taken_for_none(keys):
     keys("list")
-    trusted_file().parent.mkdir()
-    trusted_file().write_text(json.dumps({"keys": [{"name": "x"}]}), "utf-8")
+    get_trust_file().parent.mkdir()
+    get_trust_file().write_text(json.dumps({"keys": [{"name": "x"}]}), "utf-8")
     with pytest.raises(InputError, match="it cannot be read"):
-        TrustedKeys.here()
+        TrustedKeys.load()
 
 
 def test_a_key_must_be_named_so_that_one_is_meant(keys):

@@ -30,14 +30,14 @@ def model(tmp_path):
 
 
 def test_every_file_is_listed_with_its_size_and_digest(model):
-    files = Manifest.of(model).files
+    files = Manifest.from_path(model).files
     assert [one.path for one in files] == ["MLmodel", "weights/model.skops", "weights.txt"]
     assert files[1] == FileRecord(**WEIGHTS)
-    assert Manifest.of(model).size == 12 + 7 + 0
+    assert Manifest.from_path(model).size == 12 + 7 + 0
 
 
 def test_the_manifest_of_one_file_has_its_name_only(model):
-    assert Manifest.of(model / "weights" / "model.skops").files == (
+    assert Manifest.from_path(model / "weights" / "model.skops").files == (
         FileRecord(**WEIGHTS | {"path": "model.skops"}),
     )
 
@@ -47,34 +47,36 @@ def test_its_digest_is_the_one_that_kept_scores_are_named_by(model):
     (model / "a-b" / "c").write_text("1")
     (model / "a").mkdir()
     (model / "a" / "c").write_text("2")
-    assert Manifest.of(model).digest == folder_digest(model)
+    assert Manifest.from_path(model).digest == folder_digest(model)
 
 
 def test_the_same_files_elsewhere_have_the_same_manifest(model, tmp_path):
-    before = Manifest.of(model)
-    assert before == Manifest.of(model.rename(tmp_path / "elsewhere"))
+    before = Manifest.from_path(model)
+    assert before == Manifest.from_path(model.rename(tmp_path / "elsewhere"))
 
 
 def test_each_difference_is_named(model):
-    before = Manifest.of(model)
+    before = Manifest.from_path(model)
     (model / "weights" / "model.skops").write_bytes(b"Weights")
     (model / "weights.txt").unlink()
     (model / "weights" / "new\n").write_bytes(b"")
-    now = Manifest.of(model)
-    assert before.differences(now) == [
+    now = Manifest.from_path(model)
+    assert before.list_differences(now) == [
         "weights/model.skops: changed",
         "'weights/new\\n': added",
         "weights.txt: missing",
     ]
     assert before.digest != now.digest
-    assert before.differences(before) == []
+    assert before.list_differences(before) == []
 
 
 def test_a_file_that_is_left_out_may_be_there_or_not(model):
-    before = Manifest.of(model)
+    before = Manifest.from_path(model)
     (model / "note").write_text("by a program")
     (model / "weights" / "note").write_text("by a stranger")
-    assert before.differences(Manifest.of(model, leaving_out={"note"})) == ["weights/note: added"]
+    assert before.list_differences(Manifest.from_path(model, leaving_out={"note"})) == [
+        "weights/note: added"
+    ]
 
 
 def make_link(path):
@@ -94,33 +96,33 @@ def test_a_symbolic_link_is_refused_even_where_its_name_is_left_out(model, make)
     make(model / "weights" / "other")
     make(model / "note")
     with pytest.raises(InputError, match=r"^note must be a regular file; it is a symbolic link"):
-        Manifest.of(model, leaving_out={"note"})
+        Manifest.from_path(model, leaving_out={"note"})
     (model / "note").unlink()
     with pytest.raises(InputError, match=r"^weights/other must be a regular file; it is a symb"):
-        Manifest.of(model)
+        Manifest.from_path(model)
 
 
 def test_a_link_instead_of_the_folder_or_file_itself_is_refused(model, tmp_path):
     (tmp_path / "link").symlink_to(model)
     with pytest.raises(InputError, match=r"^link must be a regular file; it is a symbolic link"):
-        Manifest.of(tmp_path / "link")
+        Manifest.from_path(tmp_path / "link")
 
 
 def test_links_to_files_are_followed_on_request_and_keep_their_names(model, tmp_path):
     """The cache of the Hugging Face hub consists of such links."""
-    before = Manifest.of(model)
+    before = Manifest.from_path(model)
     (model / "weights" / "model.skops").rename(tmp_path / "blob")
     (model / "weights" / "model.skops").symlink_to(tmp_path / "blob")
     (tmp_path / "link").symlink_to(model)
-    assert Manifest.of(tmp_path / "link", follow_links=True) == before
+    assert Manifest.from_path(tmp_path / "link", follow_links=True) == before
     (tmp_path / "named").symlink_to(tmp_path / "blob")
-    assert Manifest.of(tmp_path / "named", follow_links=True).files[0].path == "named"
+    assert Manifest.from_path(tmp_path / "named", follow_links=True).files[0].path == "named"
 
 
 def test_a_named_pipe_is_refused_without_waiting_for_it(model):
     os.mkfifo(model / "pipe")
     with pytest.raises(InputError, match=r"^pipe must be a regular file; it is a device"):
-        Manifest.of(model)
+        Manifest.from_path(model)
 
 
 def test_a_file_that_changes_while_it_is_read_is_refused(model, monkeypatch):
@@ -134,21 +136,21 @@ def test_a_file_that_changes_while_it_is_read_is_refused(model, monkeypatch):
 
     monkeypatch.setattr(hashlib, "file_digest", slow)
     with pytest.raises(InputError, match=r"^MLmodel must not change while it is read; it did"):
-        Manifest.of(model)
+        Manifest.from_path(model)
 
 
 def test_what_is_missing_is_said(tmp_path):
     with pytest.raises(InputError, match="nowhere must be readable; got: No such file"):
-        Manifest.of(tmp_path / "nowhere")
+        Manifest.from_path(tmp_path / "nowhere")
 
 
 def read_files(content):
     """Read a list of files like the list in a verdict."""
-    return Manifest.of_records(check(content, list[FileRecord], "a manifest"))
+    return Manifest.from_records(check(content, list[FileRecord], "a manifest"))
 
 
 def test_a_manifest_survives_being_written(model):
-    found = Manifest.of(model)
+    found = Manifest.from_path(model)
     assert read_files(plain(found.files)) == found
     assert read_files(plain(found.files)[::-1]) == found
 

@@ -59,7 +59,7 @@ def vendor(tmp_path):
 
 def require_signature(vendor, key="vendor.pub", signature=None, model="model"):
     files = vendor / model
-    return require_model_signature(files, Manifest.of(files), vendor / key, signature, "it")
+    return require_model_signature(files, Manifest.from_path(files), vendor / key, signature, "it")
 
 
 @pytest.mark.parametrize("curve", [ec.SECP256R1(), ec.SECP384R1(), ec.SECP521R1()])
@@ -121,7 +121,7 @@ def edit_statement(vendor, change):
 def change_digest(vendor):
     """Change a byte, and the digest in the statement."""
     flip_byte(vendor)
-    [weights] = [o for o in Manifest.of(vendor / "model").files if o.path == "weights"]
+    [weights] = [o for o in Manifest.from_path(vendor / "model").files if o.path == "weights"]
     edit_statement(vendor, lambda one: one["resources"][1].update(digest=weights.sha256))
 
 

@@ -18,9 +18,9 @@ from biasgate.tasks.signing.statement import (
     PAYLOAD,
     VERDICT_FILES,
     build_statement,
+    compute_verdict_digest,
     read_annotations,
     read_statement,
-    verdict_digest,
 )
 
 WARNING = POLICY.model_copy(
@@ -60,7 +60,7 @@ def test_it_names_the_bytes_of_every_file_that_the_verdict_rests_on(signed, stat
 
 def test_it_says_what_decides_on_a_promotion(signed, statement):
     said = read_annotations(statement)
-    assert said.verdict_digest == verdict_digest(signed[2])
+    assert said.verdict_digest == compute_verdict_digest(signed[2])
     assert (said.model, said.evaluation_set, said.required) == (
         "models:/toxicity/1",
         "comments",
@@ -169,7 +169,7 @@ def test_the_reference_implementation_refuses_a_tampered_envelope(signed, change
         signature[0] ^= 1
     content["payload"] = base64.b64encode(payload).decode()
     content["signatures"][0]["sig"] = base64.b64encode(signature).decode()
-    other = PrivateKey.new() if change == "key" else key
+    other = PrivateKey.generate() if change == "key" else key
     envelope = dsse.Envelope.from_dict(content)
     with pytest.raises(exceptions.VerificationError):
         envelope.verify([their_key(other)], 1)

@@ -128,7 +128,7 @@ def test_another_file_is_found_and_named(world, change, told):
 
 
 def test_a_forged_attestation_is_found(world):
-    sign_changed(world, PrivateKey.new(), lambda one: one.update())
+    sign_changed(world, PrivateKey.generate(), lambda one: one.update())
     assert list_failures(world) == {"signature"}
 
 

@@ -25,7 +25,7 @@ from support.registry import Template
 import biasgate
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.promoting.by_hand import promote_version, roll_back
-from biasgate.tasks.promoting.verify import NotVerifiedError, require_champion, verify
+from biasgate.tasks.promoting.verify import NotVerifiedError, require_champion, verify_model
 from biasgate.tasks.records import Rival
 from biasgate.tasks.reporting.version_tags import FILES_DIGEST, tags_of
 from biasgate.tasks.signing.manifest import Manifest
@@ -63,7 +63,9 @@ def find_files(gateway, version):
 
 def list_failures(gateway, store):
     return [
-        finding.sentence for finding in verify(MODEL, None, gateway, store) if not finding.holds
+        finding.sentence
+        for finding in verify_model(MODEL, None, gateway, store)
+        if not finding.holds
     ]
 
 
@@ -146,7 +148,7 @@ def test_a_file_of_another_size_than_judged_is_refused_before_it_is_read(
     with (find_files(gateway, 2) / name).open("ab") as stream:
         stream.truncate(SPARSE)
     monkeypatch.setattr(shutil, "copyfile", lambda *_: pytest.fail("copied"))
-    monkeypatch.setattr(Manifest, "of", lambda *_, **__: pytest.fail("read"))
+    monkeypatch.setattr(Manifest, "from_path", lambda *_, **__: pytest.fail("read"))
     for refused in collect_refusals(gateway, store):
         assert said in refused
 
@@ -282,7 +284,9 @@ def test_a_verdict_that_does_not_say_which_files_were_judged_is_none(gateway, st
 def test_a_verdict_that_binds_no_file_is_told_and_cannot_be_opened(gateway, store):
     nothing = {"what": "nothing", "digest": None, "files": [], "not_bound": "It is elsewhere."}
     rewrite_verdict(gateway, lambda one: one["candidate"].update(bound=nothing))
-    told = [finding for finding in verify(MODEL, None, gateway, store) if finding.what == "model"]
+    told = [
+        finding for finding in verify_model(MODEL, None, gateway, store) if finding.what == "model"
+    ]
     text = "the files of models:/toxicity/2 were not recorded with the verdict on comments."
     assert [one.holds for one in told] == [True, True]
     assert told[0].sentence == f"{text} It is elsewhere. Not checked."

@@ -11,7 +11,7 @@ from support.promoted import (
     scores_of,
 )
 
-from biasgate.tasks.promoting.verify import verify
+from biasgate.tasks.promoting.verify import verify_model
 from biasgate.tasks.reporting.version_tags import tags_of
 from biasgate.tasks.verifying.version import verify_version
 
@@ -56,4 +56,4 @@ def test_an_edited_description_or_metric_is_no_evidence_and_is_not_found(gateway
     assert promote_one([verdict], version, gateway).promoted
     gateway.describe_version(version, "# Model card: without any bias")
     gateway.client.log_metric(verdict.run_id, "final_score", 1.0)
-    assert all(finding.holds for finding in verify(MODEL, None, gateway, store))
+    assert all(finding.holds for finding in verify_model(MODEL, None, gateway, store))

@@ -24,8 +24,8 @@ from biasgate.tasks.promoting.verify import (
     NotVerifiedError,
     open_champion,
     require_champion,
-    verify,
     verify_champion,
+    verify_model,
 )
 from biasgate.tasks.reporting.results import read_results
 from biasgate.tasks.reporting.version_tags import tags_of
@@ -141,7 +141,7 @@ def test_every_reader_accepts_what_holds(gateway, store, tmp_path, each):
 
 def edit_last_entry(gateway):
     """Change the last entry of the ledger, but not its signature."""
-    last = Ledger(gateway, MODEL).entries()[-1]
+    last = Ledger(gateway, MODEL).read_entries()[-1]
     tag = json.loads(last.record.tags[TAG])
     tag["payload"]["reason"] = "nothing to see"
     gateway.tag_version(last.record, {TAG: json.dumps(tag)})
@@ -164,7 +164,7 @@ def test_what_is_wrong_with_a_promotion_is_refused_by_whoever_reads_the_champion
     promoted()
     promoted()
     MOVED[case](gateway)
-    assert not all(finding.holds for finding in verify(MODEL, None, gateway, store))
+    assert not all(finding.holds for finding in verify_model(MODEL, None, gateway, store))
     with pytest.raises(NotVerifiedError):
         require_champion(MODEL, gateway)
     with pytest.raises(NotVerifiedError):

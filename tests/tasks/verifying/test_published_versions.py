@@ -10,20 +10,20 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.promoting.attest import write_attestation
 from biasgate.tasks.reporting.comparing import compare_published
 from biasgate.tasks.verifying.documents import read_run_policy
-from biasgate.tasks.verifying.own_verdicts import published_of
+from biasgate.tasks.verifying.own_verdicts import find_published
 
 
 def test_two_versions_are_compared_by_the_rows_of_their_verdicts(gateway, promoted):
     versions = [promoted()[0], promoted()[0]]
     names = tuple(one.uri for one in versions)
     with ExitStack() as kept:
-        sides = [published_of(name, gateway, kept) for name in names]
+        sides = [find_published(name, gateway, kept) for name in names]
         [found] = compare_published(*sides, names)
     assert (found.evaluation_set, found.paired) == ("comments", True)
     assert found.comparison.counts[None].n == 600
     alias = f"models:/{MODEL}@champion"
     with ExitStack() as kept:
-        [same] = compare_published(sides[1], published_of(alias, gateway, kept), names)
+        [same] = compare_published(sides[1], find_published(alias, gateway, kept), names)
     assert same.comparison.overall.auc.value == 0
 
 
@@ -40,7 +40,7 @@ def test_a_version_without_a_verdict_has_nothing_to_compare(gateway, tmp_path):
         ExitStack() as kept,
         pytest.raises(InputError, match=r"must have a verdict.* none of its verdicts co"),
     ):
-        published_of(version.uri, gateway, kept)
+        find_published(version.uri, gateway, kept)
 
 
 def test_a_policy_that_cannot_be_read_or_is_none_is_told_with_its_run():
@@ -56,8 +56,8 @@ def test_a_policy_that_cannot_be_read_or_is_none_is_told_with_its_run():
 def test_an_unknown_version_is_refused(gateway, promoted):
     none = r"must be in the registry .* \(known: none\)\. .* `registered_model: NAME` registers"
     with ExitStack() as kept, pytest.raises(InputError, match=none):
-        published_of("models:/toxic/1", gateway, kept)
+        find_published("models:/toxic/1", gateway, kept)
     promoted()
     other = rf"must be in the registry .* \(known: {MODEL}\)\. Did you mean '{MODEL}'\?$"
     with ExitStack() as kept, pytest.raises(InputError, match=other):
-        published_of("models:/toxic/1", gateway, kept)
+        find_published("models:/toxic/1", gateway, kept)

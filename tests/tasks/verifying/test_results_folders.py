@@ -12,7 +12,7 @@ from support.filed import comments, judge_site, verdict_of
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.records import Report, Verdict
 from biasgate.tasks.signing.keys import PrivateKey, TrustedKey, TrustedKeys
-from biasgate.tasks.signing.statement import attest
+from biasgate.tasks.signing.statement import attest_verdict
 
 FIRST = "sample/first"
 NOT_COMPARED = (
@@ -30,12 +30,12 @@ def results(tmp_path_factory):
 @pytest.fixture
 def key(monkeypatch, tmp_path):
     """A trusted key."""
-    found = PrivateKey.new()
+    found = PrivateKey.generate()
     trusted = tmp_path / "keys"
     trusted.mkdir()
     monkeypatch.setenv("BIASGATE_TRUSTED_KEYS", str(trusted))
-    keys = TrustedKeys.of_file(trusted / "trusted_keys.json")
-    keys.with_key(TrustedKey(found.public, "auditor", "2026-01-01T00:00:00+00:00")).write(
+    keys = TrustedKeys.from_file(trusted / "trusted_keys.json")
+    keys.add_key(TrustedKey(found.public, "auditor", "2026-01-01T00:00:00+00:00")).write(
         trusted / "trusted_keys.json"
     )
     return found
@@ -78,7 +78,7 @@ def write_verdict(folder, forged=None, key=None, **changed):
     content = json.loads((folder / "verdict.json").read_text("utf-8")) | changed
     content["results"][0] |= forged or {}
     (folder / "verdict.json").write_text(json.dumps(content), "utf-8")
-    attest(Verdict.from_dict(content), folder, key)
+    attest_verdict(Verdict.from_dict(content), folder, key)
 
 
 @pytest.mark.parametrize("place", ["", FIRST])
@@ -125,7 +125,9 @@ def test_where_a_key_is_trusted_an_unsigned_folder_does_not_hold(key, results, t
     shutil.copytree(results, tmp_path / "signed")
     for name in ("first", "second"):
         folder = tmp_path / "signed/sample" / name
-        attest(Verdict.from_dict(json.loads((folder / "verdict.json").read_text())), folder, key)
+        attest_verdict(
+            Verdict.from_dict(json.loads((folder / "verdict.json").read_text())), folder, key
+        )
     code, text = run("verify", tmp_path / "signed")
     assert (code, "no check detects" in text) == (0, False), text
 

@@ -11,7 +11,7 @@ from biasgate.tasks.verifying.files import Finding, VersionFiles
 def holds(tmp_path, judged, now, *, content="id,score", sizes=None):
     def manifest(name):
         (tmp_path / name).write_text(content, "utf-8")
-        found = Manifest.of(tmp_path / name)
+        found = Manifest.from_path(tmp_path / name)
         (tmp_path / name).unlink()
         return found
 

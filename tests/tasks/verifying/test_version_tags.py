@@ -7,7 +7,7 @@ from support.promoted import MODEL, judge_version, judged_version, promote_one, 
 
 from biasgate.tasks.promoting.attest import write_attestation
 from biasgate.tasks.promoting.by_hand import roll_back
-from biasgate.tasks.promoting.verify import require_champion, verify
+from biasgate.tasks.promoting.verify import require_champion, verify_model
 from biasgate.tasks.signing.statement import FILE
 from biasgate.tasks.verifying.documents import WRITING, write_verdict_tags
 
@@ -44,7 +44,7 @@ def kill_before_call(nth, monkeypatch, gateway):
 
 
 def list_failures(gateway, store):
-    found = verify(MODEL, None, gateway, store)
+    found = verify_model(MODEL, None, gateway, store)
     assert [one.sentence for one in found if not one.holds] == []
     return " ".join(one.sentence for one in found)
 
@@ -107,7 +107,9 @@ def test_verdicts_that_do_not_pass_count_as_soon_as_they_are_being_written(
         kill_before_call(2, patch, gateway)
         with pytest.raises(Killed):
             judge_version(gateway, store, tmp_path / "bad", version, scores * 0 + scores[::-1])
-    wrong = [finding.what for finding in verify(MODEL, None, gateway, store) if not finding.holds]
+    wrong = [
+        finding.what for finding in verify_model(MODEL, None, gateway, store) if not finding.holds
+    ]
     assert "verdict" in wrong
 
 
