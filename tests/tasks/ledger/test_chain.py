@@ -82,7 +82,7 @@ def make_trusted_keys(keys, *, revoked=None):
 
 def find_refused(links, trusted):
     return [
-        one.number for one, _, accepted in Chain(links).check_signatures(trusted) if not accepted
+        link.number for link, _, accepted in Chain(links).check_signatures(trusted) if not accepted
     ]
 
 
@@ -113,8 +113,8 @@ def test_what_a_key_signed_that_is_not_known_is_not_vouched_for_by_later_entries
 
 @pytest.mark.parametrize("number", [2, ROTATED, 364])
 def test_each_removed_entry_is_found_where_it_was(year, number):
-    [found] = Chain([one for one in year if one.number != number]).find_breaks("m")
-    assert found.startswith(f"entry {number + 1} was written after entry {number};")
+    [problem] = Chain([link for link in year if link.number != number]).find_breaks("m")
+    assert problem.startswith(f"entry {number + 1} was written after entry {number};")
 
 
 def test_entries_of_another_model_are_found(year):
@@ -143,17 +143,20 @@ def test_an_entry_that_replaces_another_version_than_the_champion_is_found(
 
 def make_chain(*actions):
     """Return a chain of completed entries, one per action."""
-    contents = [entry_content(action=one, state="done") for one in actions]
-    return Chain([Entry(at, one, None) for at, one in enumerate(contents, 1)])
+    contents = [entry_content(action=action, state="done") for action in actions]
+    return Chain([Entry(number, content, None) for number, content in enumerate(contents, 1)])
 
 
 def test_only_what_came_before_a_reset_need_not_be_there_any_more():
     chain = make_chain("blocked", "reset", "blocked")
-    assert all(chain.has_head(Head(number=at, digest=of)) for at, of in chain.digests.items())
+    assert all(
+        chain.has_head(Head(number=number, digest=digest))
+        for number, digest in chain.digests.items()
+    )
     found = [number for number in range(5) if chain.has_head(Head(number=number, digest="removed"))]
     assert found == [0, 1]
     unreset = make_chain("blocked", "blocked")
-    assert not any(unreset.has_head(Head(number=at, digest="removed")) for at in range(4))
+    assert not any(unreset.has_head(Head(number=number, digest="removed")) for number in range(4))
 
 
 def test_verdicts_are_vouched_for_as_far_as_entries_are_accepted(year, keys):

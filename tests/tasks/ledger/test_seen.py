@@ -134,8 +134,8 @@ def test_what_names_no_last_entry_is_left_aside(gateway, promoted, key, odd):
     assert key
     promoted()
     model, file = Ledger(gateway, MODEL), get_trust_folder() / SEEN_FILE
-    known = json.loads(file.read_text("utf-8"))
-    file.write_text(json.dumps(dict.fromkeys(known, json.loads(odd))), "utf-8")
+    content = json.loads(file.read_text("utf-8"))
+    file.write_text(json.dumps(dict.fromkeys(content, json.loads(odd))), "utf-8")
     assert read_last_heads(model, model.chain) == []
 
 
@@ -146,8 +146,8 @@ def test_of_much_that_is_wrong_with_a_ledger_three_are_named(gateway, attacker):
         attacker(record_move, model, blocked, "version 7 is blocked")
     with pytest.raises(InputError) as refused:
         require_sound(model)
-    named = "; ".join(f"entry {number} is not signed" for number in (4, 3, 2))
-    assert f"before anything is promoted; {named}. Look at" in str(refused.value)
+    expected = "; ".join(f"entry {number} is not signed" for number in (4, 3, 2))
+    assert f"before anything is promoted; {expected}. Look at" in str(refused.value)
 
 
 def test_an_entry_that_is_left_as_it_was_counts_as_ended(gateway):

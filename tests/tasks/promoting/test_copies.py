@@ -47,8 +47,8 @@ def list_failures(gateway, store, model=PROD, version=None):
 
 
 def find_prod_champion(gateway, model=PROD):
-    found = gateway.alias(model, "champion")
-    return None if found is None else found.version
+    version = gateway.alias(model, "champion")
+    return None if version is None else version.version
 
 
 @pytest.fixture
@@ -99,13 +99,13 @@ def test_a_copy_in_a_registry_of_mlflow_becomes_champion(gateway, store, source,
 
 
 def test_without_from_the_error_names_the_command(gateway, store, copy):
-    told = f"promote {PROD} 1 --from {MODEL}/1"
+    expected = f"promote {PROD} 1 --from {MODEL}/1"
     with pytest.raises(InputError) as error:
         by_hand.promote_version(PROD, "1", None, gateway)
-    assert told in str(error.value)
+    assert expected in str(error.value)
     assert "ledger" not in str(error.value)
     [sentence] = list_failures(gateway, store, version="1")
-    assert told in sentence
+    assert expected in sentence
     gateway.set_alias(PROD, "champion", copy.version)
     with pytest.raises(InputError, match="--from"):
         require_champion(PROD, gateway)
@@ -331,17 +331,19 @@ def test_signed_promotions_of_copies_verify_and_edited_ones_do_not(
 
 @pytest.mark.mlflow
 @pytest.mark.parametrize(
-    ("field", "value", "found"),
+    ("field", "value", "expected"),
     [
         ("judged", "models:/toxicity/7", "promote prod.toxicity 1 --from toxicity/1"),
         ("digest", "0" * 64, "has the files that were promoted as a copy"),
     ],
 )
-def test_an_edited_source_does_not_verify_without_keys(gateway, store, copy, field, value, found):
+def test_an_edited_source_does_not_verify_without_keys(
+    gateway, store, copy, field, value, expected
+):
     promote_copy(PROD, None, f"{MODEL}/1", gateway)
     [made] = Ledger(gateway, PROD).read_entries()
     rewrite(gateway, made, source=made.content.source.to_dict() | {field: value})
-    assert any(found in sentence for sentence in list_failures(gateway, store))
+    assert any(expected in sentence for sentence in list_failures(gateway, store))
     del copy
 
 
@@ -426,13 +428,13 @@ def test_a_manual_policy_needs_a_name_and_a_reason(gateway, store, tmp_path):
 def test_of_two_promotions_at_once_one_makes_the_champion(gateway, store, copy, promoted):
     promoted()
     second = copy_version(gateway, "2")
-    found = []
+    results = []
 
     def move(number):
         try:
-            found.append(promote_copy(PROD, None, f"{MODEL}/{number}", gateway))
+            results.append(promote_copy(PROD, None, f"{MODEL}/{number}", gateway))
         except InputError as error:
-            found.append(error)
+            results.append(error)
 
     threads = [threading.Thread(target=move, args=(number,)) for number in (1, 2)]
     for thread in threads:
@@ -440,8 +442,8 @@ def test_of_two_promotions_at_once_one_makes_the_champion(gateway, store, copy, 
     for thread in threads:
         thread.join()
     done = [item for item in by_hand.read_history(PROD, gateway) if item.state == "done"]
-    assert len(found) == 2
-    assert len(done) == sum(getattr(one, "promoted", False) for one in found)
+    assert len(results) == 2
+    assert len(done) == sum(getattr(one, "promoted", False) for one in results)
     assert find_prod_champion(gateway) == done[0].version
     assert done[0].version in {copy.version, second.version}
     assert list_failures(gateway, store) == []
@@ -478,7 +480,7 @@ def test_a_copy_judged_under_its_own_name_needs_no_source(gateway, store, copy, 
 
 
 @pytest.mark.parametrize(
-    ("named", "told"),
+    ("named", "expected"),
     [
         ("toxicity", "must be NAME/VERSION"),
         ("toxicity/0", "must be NAME/VERSION"),
@@ -492,8 +494,8 @@ def test_a_copy_judged_under_its_own_name_needs_no_source(gateway, store, copy, 
         ("prod.toxicity/1", "must name a version of another registered model"),
     ],
 )
-def test_a_source_that_is_no_version_of_another_model_is_refused(gateway, copy, named, told):
-    with pytest.raises(InputError, match=told):
+def test_a_source_that_is_no_version_of_another_model_is_refused(gateway, copy, named, expected):
+    with pytest.raises(InputError, match=expected):
         promote_copy(PROD, None, named, gateway)
     assert find_prod_champion(gateway) is None
     del copy

@@ -43,12 +43,12 @@ def list_failures(gateway, store):
 
 def run_verify(store, *, code=3):
     """Return the output of `verify`, which must not have control characters."""
-    found = CliRunner().invoke(app, ["verify", MODEL, "--store", str(store)])
-    assert found.exit_code == code, found.output
-    assert isinstance(found.exception, SystemExit | None)
-    assert "Traceback" not in found.output
-    assert found.output.replace("\n", "").isprintable()
-    return found.output
+    result = CliRunner().invoke(app, ["verify", MODEL, "--store", str(store)])
+    assert result.exit_code == code, result.output
+    assert isinstance(result.exception, SystemExit | None)
+    assert "Traceback" not in result.output
+    assert result.output.replace("\n", "").isprintable()
+    return result.output
 
 
 def edit_entry(gateway, change):
@@ -104,9 +104,9 @@ def test_an_entry_that_says_something_impossible_is_a_finding_that_names_it(gate
 )
 def test_an_entry_that_lacks_a_key_is_a_finding_that_names_both(gateway, store, key):
     edit_entry(gateway, lambda payload: payload.pop(key))
-    said = " ".join(run_verify(store).split())
-    assert f"ignored: version 1 of {LEDGER} must" in said
-    assert key in said
+    output = " ".join(run_verify(store).split())
+    assert f"ignored: version 1 of {LEDGER} must" in output
+    assert key in output
 
 
 @pytest.mark.parametrize(
@@ -156,8 +156,8 @@ def test_a_tag_that_names_no_entry_is_a_finding(gateway, store, value):
 def test_a_tag_that_has_the_digest_of_an_entry_and_not_its_number_names_none(gateway, store):
     digest = Ledger(gateway, MODEL).chain.head.digest
     gateway.client.set_model_version_tag(MODEL, "1", "biasgate.other.ledger", f"first {digest}")
-    said = " ".join(run_verify(store).split())
-    assert f"entry 'first {digest[:34]}', which a verdict on version 1 names" in said
+    output = " ".join(run_verify(store).split())
+    assert f"entry 'first {digest[:34]}', which a verdict on version 1 names" in output
 
 
 @pytest.mark.parametrize("name", ["run_id", "verdict", "set_digest", "policy"])

@@ -179,7 +179,7 @@ def test_a_promotion_that_was_killed_after_it_moved_the_alias_holds_and_is_compl
     else:
         assert roll_back(MODEL, "complaints", gateway).promoted
     assert entry(gateway, 2).state == "done"
-    champions = [gateway.alias(MODEL, of).version for of in ("champion", "previous_champion")]
+    champions = [gateway.alias(MODEL, name).version for name in ("champion", "previous_champion")]
     assert champions == (["1", "2"] if completed_by == "rollback" else ["2", "1"])
     assert wrong(gateway, store) == set()
 
@@ -315,9 +315,9 @@ def of_two_sets(gateway, store, tmp_path):
 def test_a_required_set_that_is_taken_from_the_tag_is_still_required(gateway, of_two_sets):
     gateway.tag_version(of_two_sets, {"biasgate.required_sets": "comments"})
     edited = gateway.resolve(of_two_sets.uri)
-    found = [finding for finding in verify_version(edited, gateway) if not finding.holds]
-    assert {"tags", "verdict"} <= {one.what for one in found}
-    assert any(" on other by policy p is not a pass" in one.sentence for one in found)
+    failures = [finding for finding in verify_version(edited, gateway) if not finding.holds]
+    assert {"tags", "verdict"} <= {failure.what for failure in failures}
+    assert any(" on other by policy p is not a pass" in failure.sentence for failure in failures)
     with pytest.raises(NotVerifiedError, match="require the same sets as its verdicts"):
         promote_version(MODEL, edited.version, "please", gateway)
 
@@ -330,7 +330,9 @@ def test_a_required_set_whose_tags_are_removed_is_still_required(gateway, of_two
     sentences = [
         finding.sentence for finding in verify_version(edited, gateway) if not finding.holds
     ]
-    assert any("the files of the verdict on other must be in run ?" in one for one in sentences)
+    assert any(
+        "the files of the verdict on other must be in run ?" in sentence for sentence in sentences
+    )
 
 
 @pytest.mark.usefixtures("key")
@@ -342,8 +344,10 @@ def test_a_failed_verdict_is_not_replaced_by_the_one_on_another_set(gateway, of_
     }
     gateway.tag_version(of_two_sets, tags)
     again = gateway.resolve(of_two_sets.uri)
-    found = [finding.sentence for finding in verify_version(again, gateway) if not finding.holds]
-    assert "the verdict in the tags for other is about that set. It is about comments." in found
+    sentences = [
+        finding.sentence for finding in verify_version(again, gateway) if not finding.holds
+    ]
+    assert "the verdict in the tags for other is about that set. It is about comments." in sentences
     with pytest.raises(NotVerifiedError, match="It is about comments"):
         promote_version(MODEL, again.version, "please", gateway)
 
@@ -362,10 +366,10 @@ def test_a_champion_that_was_weakened_while_it_was_compared_with_stops_the_promo
     )
     weights.write_text(kept, "utf-8")
     assert verdict.outcome == "pass"
-    said = "champion in the comparison on comments, .*weights: changed"
-    with pytest.raises(InputError, match=said):
+    expected = "champion in the comparison on comments, .*weights: changed"
+    with pytest.raises(InputError, match=expected):
         promote_one([verdict], version, gateway)
-    with pytest.raises(NotVerifiedError, match=said):
+    with pytest.raises(NotVerifiedError, match=expected):
         promote_version(MODEL, version.version, "please", gateway)
 
 
@@ -373,10 +377,10 @@ def test_a_champion_whose_own_verdict_is_missing_is_nothing_to_compare_with(
     gateway, store, promoted, tmp_path
 ):
     champion = promoted()
-    found = judged_version(gateway, store, tmp_path / "next", champion=champion, seed=1)
+    judged = judged_version(gateway, store, tmp_path / "next", champion=champion, seed=1)
     artifact(gateway, champion[0], "verdict.json").unlink()
     with pytest.raises(InputError, match="A verdict behind its promotion is missing or changed"):
-        promote_one([found[1]], found[0], gateway)
+        promote_one([judged[1]], judged[0], gateway)
 
 
 @pytest.mark.usefixtures("key")
@@ -443,8 +447,8 @@ def test_a_version_that_passes_after_it_was_blocked_counts(gateway, store, tmp_p
         [JudgedCandidate("c", [replace(verdict, outcome="fail")], version)], MODEL, gateway
     )
     judge_version(gateway, store, tmp_path / "again", version, scores)
-    found = verify_version(gateway.resolve(version.uri), gateway)
-    assert all(one.holds for one in found)
+    findings = verify_version(gateway.resolve(version.uri), gateway)
+    assert all(finding.holds for finding in findings)
 
 
 # ------------------------------------------------------------------ what the policy forbids
@@ -512,12 +516,12 @@ def test_after_a_reset_there_is_no_champion_and_the_history_says_why(
     assert (last.reason, last.replaces, last.version) == ("the labels were wrong", "2", "")
     assert entry(gateway, 3).content.note == "champion is no version"
     gateway.set_alias(MODEL, "champion", "2")  # past the ledger
-    told = [
+    sentences = [
         finding.sentence
         for finding in verify_model(MODEL, None, gateway, store)
         if not finding.holds
     ]
-    assert told == ["champion is version 2; last promoted: none."]
+    assert sentences == ["champion is version 2; last promoted: none."]
     gateway.delete_alias(MODEL, "champion")
     version, alone, _ = judged_version(gateway, store, tmp_path / "alone", seed=2)
     assert promote_one([alone], version, gateway).promoted
@@ -590,9 +594,14 @@ def test_what_is_dated_when_its_key_was_revoked_does_not_hold_and_a_second_befor
     signed_at = datetime.fromisoformat(read_annotations(read_statement(envelope, "it")).signed_at)
     revoke(key, (signed_at + timedelta(seconds=later)).isoformat())
     verdict = documents.verdict
-    known = VouchedVerdicts(by_entry=frozenset({compute_verdict_digest(verdict)}))
-    found, _ = check_run_attestation(verdict, digests, gateway, logged.run_id, "comments", known)
-    assert {one.what: one.holds for one in found} == {"attestation": True, "signature": holds}
+    vouched = VouchedVerdicts(by_entry=frozenset({compute_verdict_digest(verdict)}))
+    findings, _ = check_run_attestation(
+        verdict, digests, gateway, logged.run_id, "comments", vouched
+    )
+    assert {finding.what: finding.holds for finding in findings} == {
+        "attestation": True,
+        "signature": holds,
+    }
 
 
 @pytest.mark.mlflow

@@ -38,7 +38,7 @@ def tagged(gateway, **tags):
 
 def found(file, gateway, *, watch_champion=False):
     evaluation = with_found(read_evaluation(file), gateway, watch_champion=watch_champion)
-    return {one.name: one.uri for one in evaluation.candidates}
+    return {candidate.name: candidate.uri for candidate in evaluation.candidates}
 
 
 def test_versions_with_the_tag_and_under_the_alias_are_candidates(file, gateway):
@@ -76,16 +76,16 @@ def test_the_newest_versions_can_be_judged_alone(file, gateway):
 def test_a_version_that_the_file_names_is_judged_once(file, gateway):
     tagged(gateway, stage="candidate")
     gateway.set_alias(MODEL, "mine", "1")
-    named = "candidates: [{name: mine, kind: mlflow, model: models:/toxicity@mine}]\n"
-    change("file.yaml", "policy:", f"{named}policy:")
+    candidates = "candidates: [{name: mine, kind: mlflow, model: models:/toxicity@mine}]\n"
+    change("file.yaml", "policy:", f"{candidates}policy:")
     assert list(found(file, gateway)) == ["mine"]
 
 
 def test_two_candidates_of_one_name_are_refused(file, gateway):
     tagged(gateway, stage="candidate")
     pd.DataFrame({"id": np.arange(9), "prediction": 0.5}).to_csv("scores.csv", index=False)
-    named = "candidates: [{name: toxicity-1, kind: scores, path: scores.csv}]\n"
-    change("file.yaml", "policy:", f"{named}policy:")
+    candidates = "candidates: [{name: toxicity-1, kind: scores, path: scores.csv}]\n"
+    change("file.yaml", "policy:", f"{candidates}policy:")
     with pytest.raises(InputError, match="candidate toxicity-1 must have another name"):
         found(file, gateway)
 

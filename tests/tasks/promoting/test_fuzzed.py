@@ -60,11 +60,11 @@ VALUES = st.sampled_from(NASTY) | st.recursive(
 def list_places(content, above=()) -> Iterator[tuple]:
     """Yield the paths to all values of a document; of lists only the first two and the last."""
     yield above
-    known = content.items() if isinstance(content, dict) else ()
+    items = content.items() if isinstance(content, dict) else ()
     if isinstance(content, list):
         at_ends = [0, 1, len(content) - 1]
-        known = [(at, one) for at, one in enumerate(content) if at in at_ends]
-    for key, value in known:
+        items = [(index, item) for index, item in enumerate(content) if index in at_ends]
+    for key, value in items:
         yield from list_places(value, (*above, key))
 
 
@@ -88,7 +88,7 @@ class World:
         frozen_set(self.store)
         version, verdict, _ = judged_version(self.gateway, self.store, folder / "first")
         assert promote_one([verdict], version, self.gateway).promoted
-        self.paths = {one: artifact(self.gateway, version, one) for one in FILES}
+        self.paths = {file: artifact(self.gateway, version, file) for file in FILES}
         self.paths["record.json"] = set_folder(self.store) / "record.json"
         self.texts = {name: path.read_text("utf-8") for name, path in self.paths.items()}
         self.texts["entry"] = self.gateway.client.get_model_version(LEDGER, "1").tags[TAG]
@@ -143,12 +143,12 @@ def world(tmp_path_factory):
 
 
 def run_verify(world):
-    found = CliRunner().invoke(app, ["verify", MODEL, "--store", str(world.store)])
-    assert isinstance(found.exception, SystemExit | None), found.exception
-    assert found.exit_code in {0, 3}, found.output
-    assert "Traceback" not in found.output
-    assert found.output.replace("\n", "").isprintable()
-    return found.exit_code
+    result = CliRunner().invoke(app, ["verify", MODEL, "--store", str(world.store)])
+    assert isinstance(result.exception, SystemExit | None), result.exception
+    assert result.exit_code in {0, 3}, result.output
+    assert "Traceback" not in result.output
+    assert result.output.replace("\n", "").isprintable()
+    return result.exit_code
 
 
 def check_value(world, data):

@@ -18,8 +18,8 @@ MANUAL = POLICY.model_copy(update={"promote": "manual"})
 
 
 def find_alias(gateway, name):
-    found = gateway.alias(MODEL, name)
-    return None if found is None else found.version
+    version = gateway.alias(MODEL, name)
+    return None if version is None else version.version
 
 
 @pytest.fixture
@@ -68,9 +68,9 @@ def test_a_rejected_version_is_not_proposed_again(gateway, store, proposed, tmp_
     assert "version 1 was rejected by a person" in decision.sentence
     assert find_alias(gateway, "challenger") is None
     print_history(MODEL, by_hand.read_history(MODEL, gateway), everything=False)
-    told = capsys.readouterr().out
-    assert "rejection: version 1" in told
-    assert "by: Bo" in told
+    output = capsys.readouterr().out
+    assert "rejection: version 1" in output
+    assert "by: Bo" in output
 
 
 def test_the_best_of_several_is_proposed_and_a_later_failure_withdraws_it(
@@ -80,9 +80,9 @@ def test_the_best_of_several_is_proposed_and_a_later_failure_withdraws_it(
     better = judged_version(gateway, store, tmp_path / "v1", noise=1.2, seed=1, policy=MANUAL)
     both = [JudgedCandidate("a", [passed], first), JudgedCandidate("b", [better[1]], better[0])]
     manual = SuccessionRule("manual", allow_first=True)
-    told = [one.sentence for one in promote_candidates(both, MODEL, gateway, manual)]
+    sentences = [decision.sentence for decision in promote_candidates(both, MODEL, gateway, manual)]
     assert find_alias(gateway, "challenger") == "2"
-    assert "passed, but" in told[0]
+    assert "passed, but" in sentences[0]
     failed = [JudgedCandidate("b", [replace(better[1], outcome="fail")], better[0])]
     promote_candidates(failed, MODEL, gateway, manual)
     assert find_alias(gateway, "challenger") is None
@@ -124,5 +124,5 @@ def test_of_two_approvals_at_once_one_makes_the_champion(gateway, store, propose
     promoted = [one for one in found if getattr(one, "promoted", False)]
     assert len(promoted) == 1
     done = [item for item in by_hand.read_history(MODEL, gateway) if item.state == "done"]
-    assert [one.by for one in done if one.action == "promotion"] in (["Ann"], ["Bo"])
+    assert [item.by for item in done if item.action == "promotion"] in (["Ann"], ["Bo"])
     assert find_alias(gateway, "champion") == done[0].version

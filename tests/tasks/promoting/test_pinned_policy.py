@@ -181,9 +181,9 @@ def test_an_evaluation_file_that_could_not_promote_is_refused(tmp_path, changes,
 
 def write_evaluation_file(folder, **changes):
     """Write a file with one set and one file of scores."""
-    rows = [f"{one},{one % 2},{one % 3 % 2}" for one in range(40)]
+    rows = [f"{number},{number % 2},{number % 3 % 2}" for number in range(40)]
     (folder / "rows.csv").write_text("\n".join(["id,label,gay", *rows]), "utf-8")
-    scores = [f"{one},{one / 40}" for one in range(40)]
+    scores = [f"{number},{number / 40}" for number in range(40)]
     (folder / "scores.csv").write_text("\n".join(["id,prediction", *scores]), "utf-8")
     content = {
         "name": "small",

@@ -124,7 +124,7 @@ def test_a_pass_moves_the_alias_and_keeps_the_previous_champion(gateway, version
     assert decision.promoted
     assert (first.rule, decision.rule) == ("first", "newer")
     entries = Ledger(gateway, versions[0].name).read_entries()
-    assert [one.content.rule for one in entries] == ["first", "newer"]
+    assert [item.content.rule for item in entries] == ["first", "newer"]
     assert "It replaced version 1" in decision.sentence
     assert champion(gateway, versions[0]) == "2"
     assert gateway.alias(versions[0].name, "previous_champion").version == "1"

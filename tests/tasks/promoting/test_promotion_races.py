@@ -126,19 +126,19 @@ def test_decisions_from_eight_processes_are_neither_lost_nor_doubled(server, tmp
         futures = [
             workers.submit(judge_and_decide, *arguments, number) for number in range(DECISIONS)
         ]
-        decided = [one.result() for one in futures]
+        decided = [future.result() for future in futures]
     gateway = Gateway(server)
     good = {number for number, _, outcome, _ in decided if outcome == "pass"}
     assert good == set(range(0, DECISIONS, GOOD))
     assert sorted(number for number, *_ in decided) == list(range(DECISIONS))
     versions = gateway.versions(MODEL)
     assert len(versions) == len({version for _, version, *_ in decided}) == DECISIONS
-    assert len({one.tags["biasgate.comments.run_id"] for one in versions}) == DECISIONS
+    assert len({version.tags["biasgate.comments.run_id"] for version in versions}) == DECISIONS
     entries = Ledger(gateway, MODEL).read_entries()
-    assert [one.number for one in entries] == list(range(1, len(entries) + 1))
-    done = [one for one in entries if one.state == "done"]
+    assert [item.number for item in entries] == list(range(1, len(entries) + 1))
+    done = [item for item in entries if item.state == "done"]
     promoted = {version for _, version, _, decision in decided if decision.promoted}
-    assert len(done) == len(promoted) == len({one.content.version for one in done})
+    assert len(done) == len(promoted) == len({item.content.version for item in done})
     # Whoever passed was promoted, or told that a later version was champion or is better.
     stayed = {
         version: decision.sentence
@@ -150,10 +150,10 @@ def test_decisions_from_eight_processes_are_neither_lost_nor_doubled(server, tmp
     }
     assert all("passed, but champion of" in sentence for sentence in stayed.values())
     assert all("`promote: newer`: " in sentence for sentence in stayed.values())
-    order = [int(one.content.version) for one in done]
+    order = [int(item.content.version) for item in done]
     assert order == sorted(order)
     # Every promotion replaced the one before: none was lost.
-    replaced = ["", *(one.content.version for one in done)]
-    assert [one.content.replaces for one in done] == replaced[:-1]
+    replaced = ["", *(item.content.version for item in done)]
+    assert [item.content.replaces for item in done] == replaced[:-1]
     assert gateway.alias(MODEL, "champion").version == replaced[-1]
-    assert all(one.state != "open" for one in entries)
+    assert all(item.state != "open" for item in entries)

@@ -19,11 +19,11 @@ def run(*arguments):
 @pytest.mark.evaluates
 def test_a_server_answers_the_doctor_and_takes_a_policy(mlflow_server, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    code, said = run("policy", "register", "default", "--model", "toxicity")
-    assert code == 0, said
-    code, said = run("doctor")
-    assert "ok MLflow: http" in said
-    code, said = run("history", "toxicity", "--json")
-    assert code == 0, said
+    code, output = run("policy", "register", "default", "--model", "toxicity")
+    assert code == 0, output
+    code, output = run("doctor")
+    assert "ok MLflow: http" in output
+    code, output = run("history", "toxicity", "--json")
+    assert code == 0, output
     [entry] = Ledger(Gateway(mlflow_server), "toxicity").read_entries()
     assert entry.content.action == "policy"

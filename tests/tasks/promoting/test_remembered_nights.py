@@ -47,15 +47,15 @@ def memory(gateway):
 def test_the_nights_of_a_model_are_steps_of_one_run(memory):
     client = memory.gateway.client
     experiment = client.get_experiment_by_name("e").experiment_id
-    runs = {one.info.run_name: one for one in client.search_runs([experiment])}
+    runs = {run.info.run_name: run for run in client.search_runs([experiment])}
     assert runs.keys() == {"nights of e", *(f"nights of toxicity/{at} on news" for at in (0, 1))}
     history = client.get_metric_history(
         runs["nights of toxicity/0 on news"].info.run_id, "auc/overall"
     )
-    assert {one.step: one.value for one in history} == pytest.approx(
+    assert {item.step: item.value for item in history} == pytest.approx(
         {1: 0.6, 2: 0.7, 3: 0.8, 4: 0.9}
     )
-    assert {one.info.status for one in runs.values()} == {"FINISHED"}
+    assert {run.info.status for run in runs.values()} == {"FINISHED"}
 
 
 def test_the_last_nights_are_read_oldest_first(memory):

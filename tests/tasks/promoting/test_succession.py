@@ -33,7 +33,7 @@ from biasgate.tasks.records import Decision
 from biasgate.tasks.wording import word_of_verdict
 
 NEWER, BETTER, NEVER = (
-    SuccessionRule(one, allow_first=True) for one in ("newer", "better", "never")
+    SuccessionRule(rule, allow_first=True) for rule in ("newer", "better", "never")
 )
 WITHHELD = SuccessionRule("newer", allow_first=True, withheld="not tonight")
 NOTHING = PromotionHistory(frozenset({1}), {})
@@ -215,15 +215,15 @@ def test_the_rule_by_which_a_version_replaces_the_champion_is_told(rule, champio
 def test_what_limits_an_outcome_is_told_also_where_the_decision_is_not_of_the_verdict(
     outcome, report_only, has_word
 ):
-    said = {**NOTHING_SAID, "outcome": "pass", "reservations": ["Measured on 9 of 10 rows."]}
-    said |= {"evaluation_set": {"name": "comments"}, "policy": {"report_only": report_only}}
-    one = JudgedCandidate("c", partial([said]), None)
+    verdict = {**NOTHING_SAID, "outcome": "pass", "reservations": ["Measured on 9 of 10 rows."]}
+    verdict |= {"evaluation_set": {"name": "comments"}, "policy": {"report_only": report_only}}
+    candidate = JudgedCandidate("c", partial([verdict]), None)
     states = {"promoted": False, "champion_moved": False, "report_only": report_only}
-    told = one.complete_decision(
+    completed = candidate.complete_decision(
         Decision(outcome=outcome, rule=None, sentence="So it is.", **states)
     )
-    assert (told.word is not None) is has_word
-    assert told.exceptions == ["Measured on 9 of 10 rows."]
+    assert (completed.word is not None) is has_word
+    assert completed.exceptions == ["Measured on 9 of 10 rows."]
 
 
 def test_the_first_champion_is_the_best_where_the_policy_allows_one():
@@ -240,7 +240,7 @@ def test_the_former_champion_is_not_said_to_be_champion_still():
     for one in passed:
         for verdict in one.verdicts:
             verdict.update(partial({"outcome": "pass", "policy": policy, **NOTHING_SAID}))
-    sentences = [one.sentence for one in make_decisions(passed, MODEL, "2", [], NEWER)]
+    sentences = [decision.sentence for decision in make_decisions(passed, MODEL, "2", [], NEWER)]
     assert (
         sentences[0] == "models:/toxicity/2 passed, and was champion until version 3 replaced it."
     )
@@ -312,7 +312,8 @@ class Nights:
     def night(self, *versions, rule=NEWER):
         """Judge versions and promote the best; verdicts that cannot differ are made once."""
         candidates = [
-            JudgedCandidate(f"c{one.version}", [self.verdict(one)], one) for one in versions
+            JudgedCandidate(f"c{version.version}", [self.verdict(version)], version)
+            for version in versions
         ]
         return promote_candidates(candidates, MODEL, self.gateway, rule)
 
@@ -327,14 +328,14 @@ class Nights:
 
     @property
     def champion(self):
-        found = self.gateway.alias(MODEL, "champion")
-        return None if found is None else found.version
+        version = self.gateway.alias(MODEL, "champion")
+        return None if version is None else version.version
 
     @property
     def moves(self):
         """Versions that became champion, in order, with the rule."""
         entries = [item.content for item in Ledger(self.gateway, MODEL).read_entries()]
-        return [(one.version, one.replaces, one.rule) for one in entries]
+        return [(item.version, item.replaces, item.rule) for item in entries]
 
 
 @pytest.fixture
@@ -348,7 +349,7 @@ def nights(store, tmp_path, monkeypatch):
     return made
 
 
-@pytest.mark.parametrize("rule", [NEWER, BETTER], ids=lambda one: one.promote)
+@pytest.mark.parametrize("rule", [NEWER, BETTER], ids=lambda rule: rule.promote)
 @pytest.mark.slow
 def test_a_hundred_unchanged_nights_with_two_passing_versions_move_nothing(nights, rule):
     first, second = nights.register(), nights.register(noise=1.4)
@@ -357,10 +358,10 @@ def test_a_hundred_unchanged_nights_with_two_passing_versions_move_nothing(night
     moves, champion = nights.moves, nights.champion
     for _ in range(100):
         decisions = nights.night(first, second, rule=rule)
-        assert {one.outcome for one in decisions} == {"pass"}
-        assert not any(one.promoted or one.champion_moved for one in decisions)
+        assert {decision.outcome for decision in decisions} == {"pass"}
+        assert not any(decision.promoted or decision.champion_moved for decision in decisions)
     assert (nights.moves, nights.champion) == (moves, champion)
-    assert [one.sentence for one in decisions] == [
+    assert [decision.sentence for decision in decisions] == [
         (
             "models:/toxicity/1 passed, but champion of toxicity stays version 2: "
             "version 1 was champion before, and is not promoted automatically again."
@@ -378,11 +379,13 @@ def test_of_ten_nights_with_a_new_version_each_promotes_what_is_not_shown_to_be_
         if not decision.promoted:
             stayed[versions[-1].version] = decision.sentence
     champions = [version for version, _, _ in nights.moves]
-    assert champions == [str(one) for one in range(1, 11) if str(one) not in stayed]
+    assert champions == [str(number) for number in range(1, 11) if str(number) not in stayed]
     assert [before for _, before, _ in nights.moves] == ["", *champions[:-1]]
     assert {rule for _, _, rule in nights.moves[1:]} == {"newer"}
     assert len(champions) > 5
-    assert all(": significantly lower, final_score is lower by" in one for one in stayed.values())
+    assert all(
+        ": significantly lower, final_score is lower by" in sentence for sentence in stayed.values()
+    )
 
 
 @pytest.mark.slow
@@ -399,7 +402,7 @@ def test_of_two_new_versions_the_better_moves_once_and_the_other_is_left_aside(n
     nights.night(nights.register())
     worse, better, worst = (nights.register(noise=one) for one in (1.5, 1.4, 1.59))
     decisions = nights.night(worse, better, worst)
-    assert [one.promoted for one in decisions] == [False, True, False]
+    assert [decision.promoted for decision in decisions] == [False, True, False]
     assert decisions[1].sentence.startswith(
         "models:/toxicity/3 is champion now. It replaced version 1 (`promote: newer`: not "
         "significantly lower, final_score is higher by "
@@ -416,7 +419,7 @@ def test_of_two_new_versions_the_better_moves_once_and_the_other_is_left_aside(n
     assert len(nights.moves) == 2
 
 
-@pytest.mark.parametrize("rule", [NEWER, BETTER], ids=lambda one: one.promote)
+@pytest.mark.parametrize("rule", [NEWER, BETTER], ids=lambda rule: rule.promote)
 def test_after_a_rollback_unchanged_nights_move_nothing_and_a_new_version_does(nights, rule):
     first = nights.register()
     nights.night(first, rule=rule)
@@ -473,11 +476,11 @@ def test_where_somebody_else_promotes_meanwhile_all_that_passed_are_judged_again
 
     monkeypatch.setattr(Ledger, "open", late)
     decisions = nights.night(second, third)
-    assert [one.champion_moved for one in decisions] == [True, True]
+    assert [decision.champion_moved for decision in decisions] == [True, True]
     states = [item.state for item in Ledger(nights.gateway, MODEL).read_entries()]
     assert states == ["done", "done", "abandoned"]
     again = nights.night(second, third)
-    assert not any(one.promoted or one.champion_moved for one in again)
+    assert not any(decision.promoted or decision.champion_moved for decision in again)
     assert nights.champion == other.version
 
 
@@ -501,7 +504,9 @@ def run_last_step(nights, *found, model=MODEL, policy=POLICY):
     verdicts = [[verdict] for _, verdict in found]
     place = SimpleNamespace(gateway=nights.gateway)
     decisions = promote_best.fn(candidates, verdicts, model, policy, place)
-    assert nights.said == [(f"{one.candidate}: {one.sentence}", True) for one in decisions]
+    assert nights.said == [
+        (f"{decision.candidate}: {decision.sentence}", True) for decision in decisions
+    ]
     return decisions
 
 
@@ -512,14 +517,14 @@ def tags_of(nights, version):
 def test_the_last_step_tags_versions_blocks_what_did_not_pass_and_moves_the_alias(nights):
     (good, passed), (bad, failed) = untagged(nights), untagged(nights, noise=50)
     assert [passed.outcome, failed.outcome] == ["pass", "fail"]
-    told = run_last_step(nights, (None, failed), (good, passed), (bad, failed))
-    assert [(one.outcome, one.promoted) for one in told] == [
+    decisions = run_last_step(nights, (None, failed), (good, passed), (bad, failed))
+    assert [(decision.outcome, decision.promoted) for decision in decisions] == [
         ("fail", False),
         ("pass", True),
         ("fail", False),
     ]
-    assert not any(one.champion_moved or one.report_only for one in told)
-    assert told[0].sentence == "Not a registered version: nothing to promote."
+    assert not any(decision.champion_moved or decision.report_only for decision in decisions)
+    assert decisions[0].sentence == "Not a registered version: nothing to promote."
     for version, verdict in ((good, passed), (bad, failed)):
         assert tags_of(nights, version)["biasgate.comments.run_id"] == verdict.run_id
     blocked, moved = [item.content for item in Ledger(nights.gateway, MODEL).read_entries()]
@@ -560,7 +565,8 @@ def test_an_interrupted_evaluation_tells_the_same_as_one_that_was_not(nights):
     nights.night(first)
     versions = [nights.register(noise=one) for one in (1.4, 1.5)]
     candidates = [
-        JudgedCandidate(f"c{one.version}", [nights.verdict(one)], one) for one in versions
+        JudgedCandidate(f"c{version.version}", [nights.verdict(version)], version)
+        for version in versions
     ]
     before = Ledger(nights.gateway, MODEL).read_entries()
     decisions = promote_candidates(candidates, MODEL, nights.gateway, NEWER)

@@ -211,10 +211,10 @@ def rewrite_report(change):
     def rewrite_numbers(world):
         path = world.file("report.json")
         edit_json(path, lambda report: change(report["bias"]))
-        known = json.loads(path.read_text("utf-8"))
-        numbers = known["bias"]["numbers"]
-        known["bias"]["numbers"] = list({key_of(number): number for number in numbers}.values())
-        digest = json_digest(Report.from_dict(known))
+        report = json.loads(path.read_text("utf-8"))
+        numbers = report["bias"]["numbers"]
+        report["bias"]["numbers"] = list({key_of(number): number for number in numbers}.values())
+        digest = json_digest(Report.from_dict(report))
         verdict = Verdict.read(world.file(VERDICT).read_bytes())
         replace_verdict(world, replace(verdict, report_digest=digest))
 
@@ -605,24 +605,24 @@ def rows():
 def test_every_row_of_the_table_is_run_and_no_other():
     left = list(TESTS)
     for row in rows():
-        [named] = [one for one in left if row.startswith(one)]
-        left.remove(named)
+        [matches] = [beginning for beginning in left if row.startswith(beginning)]
+        left.remove(matches)
     assert left == []
 
 
 @functools.cache
 def collect_tests():
     """Return all tests, and whether they run on MLflow's own store at least in part."""
-    known = {row: attack.on_mlflow for row, attack in ATTACKS.items()}
+    tests = {row: attack.on_mlflow for row, attack in ATTACKS.items()}
     places = (TASKS / room for room in ROOMS)
     for file in (file for place in places for file in place.glob("test_*.py")):
         text = file.read_text("utf-8")
         whole = file.name == OF_FOLDERS or "\npytestmark = pytest.mark.mlflow\n" in text
-        for one in ast.walk(ast.parse(text)):
-            if isinstance(one, ast.FunctionDef):
-                marks = " ".join(map(ast.unparse, one.decorator_list))
-                known[one.name] = whole or "pytest.mark.mlflow" in marks
-    return known
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef):
+                marks = " ".join(map(ast.unparse, node.decorator_list))
+                tests[node.name] = whole or "pytest.mark.mlflow" in marks
+    return tests
 
 
 @pytest.mark.parametrize("row", [one for one, tests in TESTS.items() if tests])

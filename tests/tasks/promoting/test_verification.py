@@ -48,11 +48,11 @@ from biasgate.tasks.verifying.version import verify_version
 
 
 def promote_judged(gateway, store, folder, **options):
-    found = judged_version(gateway, store, folder, **options)
-    version, verdict, _ = found
+    judged = judged_version(gateway, store, folder, **options)
+    version, verdict, _ = judged
     assert verdict.outcome == "pass"
     assert promote_one([verdict], version, gateway).promoted
-    return found
+    return judged
 
 
 @pytest.fixture
@@ -62,12 +62,12 @@ def champion(gateway, store, tmp_path):
 
 def test_an_untouched_promotion_holds(gateway, store, champion):
     assert wrong(gateway, store) == set()
-    told = [
+    sentences = [
         finding.sentence
         for finding in verify_model(MODEL, None, gateway, store)
         if finding.what == "alias"
     ]
-    assert told == [
+    assert sentences == [
         "champion is version 1; last promoted: 1.",
         "previous_champion is version none; last replaced: none.",
     ]
@@ -87,9 +87,13 @@ def test_no_row_is_read_of_evidence_that_is_not_the_judged_one(
 def test_no_row_is_read_of_a_verdict_that_is_not_signed(gateway, champion, tmp_path, monkeypatch):
     trust(monkeypatch, tmp_path / "trusted", other=PrivateKey.generate())
     monkeypatch.setattr(EvidenceFile, "_table", property(lambda _: pytest.fail("rows were read")))
-    found = verify_version(champion[0], gateway)
-    said = [one.sentence for one in found if one.what == "signature" and not one.holds]
-    assert "is not recomputed: its signature did not hold" in " ".join(said)
+    findings = verify_version(champion[0], gateway)
+    sentences = [
+        finding.sentence
+        for finding in findings
+        if finding.what == "signature" and not finding.holds
+    ]
+    assert "is not recomputed: its signature did not hold" in " ".join(sentences)
 
 
 def test_an_alias_that_no_promotion_set_is_found(gateway, store, tmp_path):
@@ -135,15 +139,15 @@ def test_a_reservation_is_recomputed_whichever_code_a_verdict_names():
 
 
 def test_of_many_reworded_sentences_five_are_told_and_the_others_counted():
-    again = verdict_of(reservations=[f"It is {at}." for at in range(7)])
+    again = verdict_of(reservations=[f"It is {number}." for number in range(7)])
     other = replace(again, code=replace(again.code, version="0.0.1"))
     for n, end in ((5, ""), (7, "; and 2 more")):
-        said = ["all is well"] * n
-        written = replace(other, reservations=[*said, *again.reservations[n:]])
+        reworded = ["all is well"] * n
+        written = replace(other, reservations=[*reworded, *again.reservations[n:]])
         same, code = compare_verdicts(written, again, "comments")
-        told = "; ".join(f"reservations.{at}: It is {at}." for at in range(5))
+        expected = "; ".join(f"reservations.{number}: It is {number}." for number in range(5))
         assert (same.holds, code.holds) == (True, True)
-        assert code.sentence.endswith(f"not verified; this code has: {told}{end}")
+        assert code.sentence.endswith(f"not verified; this code has: {expected}{end}")
 
 
 @pytest.fixture
@@ -158,13 +162,13 @@ def test_a_signature_that_nobody_checks_is_said_to_be_unchecked(
 ):
     promote_judged(gateway, store, tmp_path / "first")
     monkeypatch.delenv("BIASGATE_PRIVATE_KEY")
-    told = [
+    sentences = [
         finding.sentence
         for finding in verify_model(MODEL, None, gateway, store)
         if not finding.checked
     ]
     expected = "the verdict on comments is signed, not checked: no key is trusted here. Anyone"
-    assert any(sentence.startswith(expected) for sentence in told), told
+    assert any(sentence.startswith(expected) for sentence in sentences), sentences
 
 
 @pytest.mark.parametrize("place", ["local store", "server"])
@@ -245,15 +249,15 @@ def test_an_alias_that_names_another_version_than_the_ledger_is_told_with_what_t
     moved, ledger = champion[0].version, Ledger(gateway, MODEL)
     assert find_alias_mismatch(ledger) is None
     gateway.delete_alias(MODEL, "champion")
-    said = find_alias_mismatch(ledger)
-    assert f"alias `champion` of {MODEL} names no version; by entry 1 of" in said
-    assert f"champion is version {moved}, and candidates are compared with it." in said
-    assert f"biasgate promote {MODEL} {moved}" in said
-    told = []
-    monkeypatch.setattr(rivals, "say", told.append)
+    warning = find_alias_mismatch(ledger)
+    assert f"alias `champion` of {MODEL} names no version; by entry 1 of" in warning
+    assert f"champion is version {moved}, and candidates are compared with it." in warning
+    assert f"biasgate promote {MODEL} {moved}" in warning
+    messages = []
+    monkeypatch.setattr(rivals, "say", messages.append)
     evaluated = None, None, MODEL, POLICY, [], partial({"gateway": gateway})
     assert rivals.pin_rivals.fn(*evaluated)["champion"].uri == champion[0].uri
-    assert told == [said]
+    assert messages == [warning]
     promote_version(MODEL, moved, "the alias was deleted", gateway)
     assert find_alias_mismatch(ledger) is None
     other = gateway.register(MODEL, champion[0].run_id, "model", {})
@@ -261,7 +265,7 @@ def test_an_alias_that_names_another_version_than_the_ledger_is_told_with_what_t
     promote_version(MODEL, moved, "the alias was moved", gateway)
     assert find_alias_mismatch(ledger) is None
     rivals.pin_rivals.fn(*evaluated)
-    assert told == [said]
+    assert messages == [warning]
     reset_ledger(MODEL, None, "nobody", gateway)
     gateway.set_alias(MODEL, "champion", moved)
     assert "no version is champion, and candidates are compared with none" in find_alias_mismatch(
@@ -335,8 +339,8 @@ def test_a_rollback_that_is_repeated_changes_nothing_more(gateway, store, champi
         "which rolled back from version 2 (complaints). To go back further, name a version: "
         "--to VERSION."
     )
-    named = roll_back(MODEL, "once more", gateway, "1")
-    assert named.sentence.endswith("which rolled back from version 2 (complaints).")
+    decision = roll_back(MODEL, "once more", gateway, "1")
+    assert decision.sentence.endswith("which rolled back from version 2 (complaints).")
     assert gateway.alias(MODEL, "champion").version == "1"
     assert len(read_history(MODEL, gateway)) == 3
 
@@ -346,17 +350,17 @@ def test_a_rollback_of_another_process_meanwhile_is_not_undone(
     gateway, store, champion, tmp_path, monkeypatch, step
 ):
     promote_judged(gateway, store, tmp_path / "second", champion=champion, seed=1)
-    found, others = getattr(by_hand, step), iter([True])
+    real, others = getattr(by_hand, step), iter([True])
 
     def after_another(*given):
         if next(others, False):
             roll_back(MODEL, "the other's", gateway)
-        return found(*given)
+        return real(*given)
 
     monkeypatch.setattr(by_hand, step, after_another)
-    found = roll_back(MODEL, "mine", gateway)
-    assert found.outcome == "pass"
-    assert "(the other's)" in found.sentence
+    decision = roll_back(MODEL, "mine", gateway)
+    assert decision.outcome == "pass"
+    assert "(the other's)" in decision.sentence
     assert gateway.alias(MODEL, "champion").version == "1"
     assert [item.action for item in read_history(MODEL, gateway) if item.state == "done"] == [
         "rollback",
@@ -377,14 +381,16 @@ def test_what_was_rolled_away_comes_back_only_by_name_and_with_the_reason_why_it
 ):
     promote_judged(gateway, store, tmp_path / "second", champion=champion, seed=1)
     roll_back(MODEL, "complaints", gateway)
-    told = "entry 3 of the ledger rolled back from models:/toxicity/2 (complaints): it is not"
-    said = {version: read_sentences(gateway, store, version) for version in ("1", "2")}
-    assert [told in sentences for sentences in said.values()] == [False, True]
-    found = roll_back(MODEL, "false alarm", gateway, "2")
-    assert told not in read_sentences(gateway, store, "2")
-    assert found.promoted
-    assert "It replaced version 1 (false alarm)" in found.sentence
-    assert "Entry 3 had rolled back from it (complaints)" in found.sentence
+    expected = "entry 3 of the ledger rolled back from models:/toxicity/2 (complaints): it is not"
+    sentences_by_version = {
+        version: read_sentences(gateway, store, version) for version in ("1", "2")
+    }
+    assert [expected in sentences for sentences in sentences_by_version.values()] == [False, True]
+    decision = roll_back(MODEL, "false alarm", gateway, "2")
+    assert expected not in read_sentences(gateway, store, "2")
+    assert decision.promoted
+    assert "It replaced version 1 (false alarm)" in decision.sentence
+    assert "Entry 3 had rolled back from it (complaints)" in decision.sentence
     assert gateway.alias(MODEL, "champion").version == "2"
     assert not roll_back(MODEL, "again", gateway, "2").promoted
     assert set(Ledger(gateway, MODEL).chain.rollbacks) == {"1"}
@@ -424,11 +430,11 @@ def test_scores_of_the_evidence_are_the_ones_that_were_judged(gateway, champion)
 
 
 def test_of_many_differences_the_first_few_are_named_and_how_many_more_there_are():
-    again = verdict_of(*(result(metric=f"m{at}") for at in range(6)))
-    forged = replace(again, results=[replace(one, metric="other") for one in again.results])
+    again = verdict_of(*(result(metric=f"m{number}") for number in range(6)))
+    forged = replace(again, results=[replace(row, metric="other") for row in again.results])
     [same] = compare_verdicts(forged, again, "comments")
-    named = "; ".join(f"results.{at}.metric" for at in range(5))
-    assert same.sentence.endswith(f"Different: {named}; and 1 more.")
+    expected = "; ".join(f"results.{number}.metric" for number in range(5))
+    assert same.sentence.endswith(f"Different: {expected}; and 1 more.")
 
 
 # ------------------------------------------------------------------ what happens in between
@@ -471,10 +477,10 @@ def block_again(gateway, store, folder, found, champion):
 def test_a_version_that_is_blocked_meanwhile_is_not_promoted(
     gateway, store, champion, tmp_path, before_the_move, act
 ):
-    found = judged_version(gateway, store, tmp_path / "second", champion=champion, seed=1)
+    judged = judged_version(gateway, store, tmp_path / "second", champion=champion, seed=1)
     again = tmp_path / "again"
-    before_the_move(lambda: block_again(gateway, store, again, found, champion))
-    decision = act(gateway, found)
+    before_the_move(lambda: block_again(gateway, store, again, judged, champion))
+    decision = act(gateway, judged)
     assert (decision.outcome, decision.promoted) == ("insufficient", False)
     assert decision.champion_moved  # an evaluation judges again
     assert gateway.alias(MODEL, "champion").version == "1"
@@ -500,9 +506,9 @@ def test_a_former_champion_that_is_blocked_meanwhile_does_not_come_back(
 def test_a_policy_that_is_registered_meanwhile_is_the_only_one_that_counts(
     gateway, store, champion, tmp_path, before_the_move, act
 ):
-    found = judged_version(gateway, store, tmp_path / "second", champion=champion, seed=1)
+    judged = judged_version(gateway, store, tmp_path / "second", champion=champion, seed=1)
     before_the_move(lambda: register_policy("strict", MODEL, gateway))
-    decision = act(gateway, found)
+    decision = act(gateway, judged)
     assert (decision.outcome, decision.promoted) == ("insufficient", False)
     assert gateway.alias(MODEL, "champion").version == "1"
     assert "is registered for toxicity, and this is p" in read_history(MODEL, gateway)[0].note
@@ -530,11 +536,11 @@ def test_what_a_promotion_rests_on_must_not_change_after_it_was_verified(
 
 def restore_pass(gateway, store, folder, champion):
     """Pass and block a version, then restore its passing tags."""
-    found = judged_version(gateway, store, folder / "second", champion=champion, seed=1)
-    tags = gateway.resolve(found[0].uri).tags
-    block_again(gateway, store, folder / "again", found, champion)
-    gateway.tag_version(found[0], tags)
-    return found[0].version
+    judged = judged_version(gateway, store, folder / "second", champion=champion, seed=1)
+    tags = gateway.resolve(judged[0].uri).tags
+    block_again(gateway, store, folder / "again", judged, champion)
+    gateway.tag_version(judged[0], tags)
+    return judged[0].version
 
 
 @pytest.mark.usefixtures("key")

@@ -46,9 +46,9 @@ def forge(gateway, store, promoted, attacker, tmp_path):
 
     def forged():
         last = promoted.made[-1] if promoted.made else None
-        found = judged_version(gateway, store, tmp_path / "forged", champion=last, seed=9)
-        assert promote_one([found[1]], found[0], gateway).promoted
-        return found
+        judged = judged_version(gateway, store, tmp_path / "forged", champion=last, seed=9)
+        assert promote_one([judged[1]], judged[0], gateway).promoted
+        return judged
 
     return lambda: attacker(forged)
 
@@ -128,10 +128,10 @@ def test_nothing_is_signed_on_top_of_what_was_forged_while_it_waited(
     promoted()
     second = promoted()
     free, chain = abandon_entry(gateway), Ledger(gateway, MODEL).chain
-    found = judged_version(gateway, store, tmp_path / "next", champion=second, seed=2)
+    judged = judged_version(gateway, store, tmp_path / "next", champion=second, seed=2)
     meanwhile(lambda: complete_forged(gateway, free, attacker, make_blocked_move("9"), chain))
     with pytest.raises(InputError, match=r"must be unchanged .* entry 3 is not signed"):
-        ACTS[act](gateway, found)
+        ACTS[act](gateway, judged)
     assert gateway.alias(MODEL, "champion").version == "2"
     assert entry(gateway, 4).state == "abandoned"
 
@@ -153,11 +153,11 @@ def test_what_another_promoter_closed_while_it_waited_does_not_act(
     gateway, store, promoted, meanwhile, tmp_path, act
 ):
     first, ledger = promoted(), Ledger(gateway, MODEL)
-    found = judged_version(gateway, store, tmp_path / "next", champion=first, seed=2)
+    judged = judged_version(gateway, store, tmp_path / "next", champion=first, seed=2)
     meanwhile(lambda: ledger.close(ledger.read_entries()[-1], "abandoned", "its lease had ended"))
     acts = ACTS | {"reset": lambda gateway, _: reset_ledger(MODEL, None, "please", gateway)}
     with pytest.raises(RuntimeError, match="must still be queued; it is abandoned"):
-        acts[act](gateway, found)
+        acts[act](gateway, judged)
     assert gateway.alias(MODEL, "champion").version == "1"
     assert [item.state for item in ledger.read_entries()] == ["done", "abandoned"]
 
@@ -201,7 +201,7 @@ def test_what_is_remembered_is_what_was_signed_and_not_what_came_after(
     monkeypatch.setattr(Ledger, "close", close)
     record_move(ledger, make_blocked_move("7"), "versions are blocked")
     assert len(ledger.chain.links) == 3
-    assert {one.number for one in read_last_heads(ledger, ledger.chain)} == {2}
+    assert {head.number for head in read_last_heads(ledger, ledger.chain)} == {2}
 
 
 # ------------------------------------------------------------------ what a signature vouches for
@@ -233,7 +233,9 @@ def test_a_signed_entry_does_not_vouch_for_a_verdict_that_is_not_signed(gateway,
         for finding in verify_model(MODEL, None, gateway, store)
         if not finding.holds
     ]
-    assert any(one.startswith("the verdict on comments is not signed: ") for one in refused)
+    assert any(
+        sentence.startswith("the verdict on comments is not signed: ") for sentence in refused
+    )
 
 
 def test_a_verdict_of_an_unknown_key_counts_only_if_a_reset_accepted_it(
@@ -292,7 +294,7 @@ def test_an_unsigned_reset_accepts_nothing(gateway, store, promoted, attacker, k
         for finding in verify_model(MODEL, None, gateway, store)
         if not finding.holds
     ]
-    assert any("entry 3 of toxicity-promotions is not signed" in one for one in sentences)
+    assert any("entry 3 of toxicity-promotions is not signed" in sentence for sentence in sentences)
 
 
 def test_the_history_says_who_signed_each_entry(gateway, promoted, attacker, key):

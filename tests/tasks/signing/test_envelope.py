@@ -15,7 +15,7 @@ MINE, THEIRS = PrivateKey.generate(), PrivateKey.generate()
 
 def make_trusted_keys(*keys, revoked=None):
     return TrustedKeys(
-        {one.public.key_id: TrustedKey(one.public, "k", "", revoked) for one in keys}
+        {key.public.key_id: TrustedKey(key.public, "k", "", revoked) for key in keys}
     )
 
 

@@ -31,7 +31,7 @@ def model(tmp_path):
 
 def test_every_file_is_listed_with_its_size_and_digest(model):
     files = Manifest.from_path(model).files
-    assert [one.path for one in files] == ["MLmodel", "weights/model.skops", "weights.txt"]
+    assert [file.path for file in files] == ["MLmodel", "weights/model.skops", "weights.txt"]
     assert files[1] == FileRecord(**WEIGHTS)
     assert Manifest.from_path(model).size == 12 + 7 + 0
 
@@ -150,9 +150,9 @@ def read_files(content):
 
 
 def test_a_manifest_survives_being_written(model):
-    found = Manifest.from_path(model)
-    assert read_files(plain(found.files)) == found
-    assert read_files(plain(found.files)[::-1]) == found
+    manifest = Manifest.from_path(model)
+    assert read_files(plain(manifest.files)) == manifest
+    assert read_files(plain(manifest.files)[::-1]) == manifest
 
 
 @pytest.mark.parametrize(

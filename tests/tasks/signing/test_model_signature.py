@@ -122,7 +122,7 @@ def change_digest(vendor):
     """Change a byte, and the digest in the statement."""
     flip_byte(vendor)
     [weights] = [o for o in Manifest.from_path(vendor / "model").files if o.path == "weights"]
-    edit_statement(vendor, lambda one: one["resources"][1].update(digest=weights.sha256))
+    edit_statement(vendor, lambda content: content["resources"][1].update(digest=weights.sha256))
 
 
 def drop_signatures(vendor):
@@ -150,17 +150,20 @@ REFUSED = "it must be signed with the key in .*; model-signing does not accept s
 ATTACKS = {
     "a byte is changed": (flip_byte, r"differ from the signed files: weights: changed \(signature"),
     "a file is added": (
-        lambda one: (one / "model" / "tokenizer").write_text("x", "utf-8"),
+        lambda folder: (folder / "model" / "tokenizer").write_text("x", "utf-8"),
         "tokenizer: added",
     ),
     "a file is added that git would leave out below the top": (
-        lambda one: (one / "model" / "parts" / ".gitignore").write_text("x", "utf-8"),
+        lambda folder: (folder / "model" / "parts" / ".gitignore").write_text("x", "utf-8"),
         r"parts/\.gitignore: added",
     ),
-    "a file is removed": (lambda one: (one / "model" / "weights").unlink(), "weights: missing"),
+    "a file is removed": (
+        lambda folder: (folder / "model" / "weights").unlink(),
+        "weights: missing",
+    ),
     "a file is renamed": (rename_file, "heights: added; weights: missing"),
     "the signature is missing": (
-        lambda one: (one / "model" / "model.sig").unlink(),
+        lambda folder: (folder / "model" / "model.sig").unlink(),
         r"signature .*model\.sig does not exist. Set `signature` to its file",
     ),
     "the signature is of another key": (exchange_keys, "Key mismatch"),
@@ -169,18 +172,18 @@ ATTACKS = {
     "the statement is unsigned": (drop_signatures, REFUSED),
     "the vendor left a file out": (ignore_file, "parts/words: added"),
     "the signature is a link": (
-        lambda one: (
-            (one / "model" / "model.sig").rename(one / "a")
-            and (one / "model" / "model.sig").symlink_to(one / "a")
+        lambda folder: (
+            (folder / "model" / "model.sig").rename(folder / "a")
+            and (folder / "model" / "model.sig").symlink_to(folder / "a")
         ),
         "must be a regular file",
     ),
     "the signature is no JSON": (
-        lambda one: (one / "model" / "model.sig").write_text("x", "utf-8"),
+        lambda folder: (folder / "model" / "model.sig").write_text("x", "utf-8"),
         "must be JSON",
     ),
     "the signature is other JSON": (
-        lambda one: (one / "model" / "model.sig").write_text("{}", "utf-8"),
+        lambda folder: (folder / "model" / "model.sig").write_text("{}", "utf-8"),
         REFUSED,
     ),
 }
@@ -246,7 +249,7 @@ def test_a_registered_version_that_its_vendor_signed_is_opened_and_its_verdict_s
 ):
     with opened(version) as scorer:
         assert scorer.bound.signed_by == require_signature(version)
-        assert "model.sig" in {one.path for one in scorer.bound.files}
+        assert "model.sig" in {file.path for file in scorer.bound.files}
 
 
 def test_where_no_signature_is_demanded_a_verdict_says_nothing_of_one(version):
@@ -308,10 +311,10 @@ def test_a_candidate_is_judged_only_if_the_signature_that_is_demanded_holds(sign
 
     with (signed_scores / "scores.csv").open("a") as file:
         file.write("\n")  # one byte, and the same numbers
-    code, said = evaluate("--store", "store", "--overwrite")
+    code, output = evaluate("--store", "store", "--overwrite")
     assert code == 2
-    assert "must be signed with the key in" in said
-    assert "scores.csv: changed" in said
+    assert "must be signed with the key in" in output
+    assert "scores.csv: changed" in output
 
 
 @pytest.mark.parametrize(

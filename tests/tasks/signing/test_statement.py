@@ -54,14 +54,14 @@ def statement(signed):
 
 
 def test_it_names_the_bytes_of_every_file_that_the_verdict_rests_on(signed, statement):
-    named = {one.name: one.digest["sha256"] for one in statement.predicate.configuration}
+    named = {file.name: file.digest["sha256"] for file in statement.predicate.configuration}
     assert named == {name: file_digest(signed[1] / name) for name in VERDICT_FILES}
 
 
 def test_it_says_what_decides_on_a_promotion(signed, statement):
-    said = read_annotations(statement)
-    assert said.verdict_digest == compute_verdict_digest(signed[2])
-    assert (said.model, said.evaluation_set, said.required) == (
+    annotations = read_annotations(statement)
+    assert annotations.verdict_digest == compute_verdict_digest(signed[2])
+    assert (annotations.model, annotations.evaluation_set, annotations.required) == (
         "models:/toxicity/1",
         "comments",
         True,
@@ -84,10 +84,12 @@ def test_it_says_for_whom_a_pass_is_proven_and_what_limits_it(signed):
         exceptions=[exception],
         reservations=["2 comments have no score."],
     )
-    said = read_annotations(build_statement(verdict, dict.fromkeys(VERDICT_FILES, "0" * 64), "now"))
-    assert said.holds_for == HoldsFor(identities=["muslim"], of=2)
-    assert said.exceptions == ["no blocking rule covers gay."]
-    assert said.reservations == ["2 comments have no score."]
+    annotations = read_annotations(
+        build_statement(verdict, dict.fromkeys(VERDICT_FILES, "0" * 64), "now")
+    )
+    assert annotations.holds_for == HoldsFor(identities=["muslim"], of=2)
+    assert annotations.exceptions == ["no blocking rule covers gay."]
+    assert annotations.reservations == ["2 comments have no score."]
 
 
 @pytest.mark.parametrize("outcome", ["fail", "insufficient", "error"])

@@ -65,8 +65,8 @@ def world(made, tmp_path, monkeypatch):
 
 
 def list_failures(world):
-    found = verify_attestation(world / FILE, world / "model")
-    return {one.what for one in found if not one.holds}
+    findings = verify_attestation(world / FILE, world / "model")
+    return {finding.what for finding in findings if not finding.holds}
 
 
 def sign_changed(world, key, change):
@@ -140,12 +140,15 @@ def test_where_no_key_is_trusted_nothing_holds(world, monkeypatch):
 @pytest.mark.parametrize(
     ("change", "what"),
     [
-        (lambda one: one["predicate"].update(result="FAILED"), {"verdict"}),
-        (lambda one: get_annotations(one).update(reportOnly=True), {"verdict"}),
-        (lambda one: get_annotations(one).update(requiredSets=["comments", "other"]), {"verdict"}),
-        (lambda one: get_annotations(one).update(requiredSets=[]), {"verdict"}),
-        (lambda one: get_annotations(one).update(bound="nothing"), {"model"}),
-        (lambda one: one["predicate"].update(configuration=[]), {"verdict", "model"}),
+        (lambda statement: statement["predicate"].update(result="FAILED"), {"verdict"}),
+        (lambda statement: get_annotations(statement).update(reportOnly=True), {"verdict"}),
+        (
+            lambda statement: get_annotations(statement).update(requiredSets=["comments", "other"]),
+            {"verdict"},
+        ),
+        (lambda statement: get_annotations(statement).update(requiredSets=[]), {"verdict"}),
+        (lambda statement: get_annotations(statement).update(bound="nothing"), {"model"}),
+        (lambda statement: statement["predicate"].update(configuration=[]), {"verdict", "model"}),
     ],
 )
 def test_what_is_signed_but_no_complete_pass_does_not_hold(world, made, change, what):
@@ -158,23 +161,30 @@ def test_what_is_signed_but_no_complete_pass_does_not_hold(world, made, change, 
     [
         (dict, "comments."),
         (
-            lambda one: get_annotations(one).update(requiredSets=["other", "comments"]),
+            lambda statement: get_annotations(statement).update(requiredSets=["other", "comments"]),
             "Missing: other.",
         ),
-        (lambda one: get_annotations(one).update(requiredSets=[]), "each required set: unknown."),
+        (
+            lambda statement: get_annotations(statement).update(requiredSets=[]),
+            "each required set: unknown.",
+        ),
     ],
 )
 def test_the_required_sets_are_named_and_those_that_are_missing(world, made, change, said_of_sets):
     sign_changed(world, made[1], change)
-    told = [finding.sentence for finding in verify_attestation(world / FILE, world / "model")]
-    [text] = [sentence for sentence in told if "each required set" in sentence]
+    sentences = [finding.sentence for finding in verify_attestation(world / FILE, world / "model")]
+    [text] = [sentence for sentence in sentences if "each required set" in sentence]
     assert text.endswith(said_of_sets)
 
 
 def test_an_attestation_without_what_biasgate_says_is_no_verdict(world, made):
-    sign_changed(world, made[1], lambda one: one["predicate"].update(configuration=[]))
-    found = verify_attestation(world / FILE, world / "model")
-    [silent] = [one for one in found if "lacks the fields that biasgate writes" in one.sentence]
+    sign_changed(world, made[1], lambda statement: statement["predicate"].update(configuration=[]))
+    findings = verify_attestation(world / FILE, world / "model")
+    [silent] = [
+        finding
+        for finding in findings
+        if "lacks the fields that biasgate writes" in finding.sentence
+    ]
     assert not silent.holds
 
 
@@ -182,8 +192,8 @@ def test_an_attestation_without_what_biasgate_says_is_no_verdict(world, made):
 
 
 def list_pin_failures(world, **pins):
-    found = verify_attestation(world / FILE, world / "model", Pins(**pins))
-    return {one.what for one in found if not one.holds}
+    findings = verify_attestation(world / FILE, world / "model", Pins(**pins))
+    return {finding.what for finding in findings if not finding.holds}
 
 
 SETS = {"comments": ""}
@@ -220,7 +230,9 @@ def test_an_attestation_of_something_else_than_what_is_pinned_does_not_hold(worl
 
 
 def test_another_model_that_the_same_key_attested_is_found_only_by_its_pin(world, made):
-    sign_changed(world, made[1], lambda one: get_annotations(one).update(model="models:/spam/1"))
+    sign_changed(
+        world, made[1], lambda statement: get_annotations(statement).update(model="models:/spam/1")
+    )
     assert list_failures(world) == set()
     assert list_pin_failures(world, model=MODEL) == {"model"}
 
@@ -229,24 +241,26 @@ def test_a_lenient_policy_that_the_same_key_attested_is_found_only_by_its_pin(wo
     sign_changed(
         world,
         made[1],
-        lambda one: get_annotations(one).update(policyDigest="1" * 64, policy="lenient"),
+        lambda statement: get_annotations(statement).update(
+            policyDigest="1" * 64, policy="lenient"
+        ),
     )
     assert list_failures(world) == set()
     assert list_pin_failures(world, policy_digest=POLICY.digest) == {"policy"}
 
 
 def test_a_pin_does_not_hold_where_nothing_is_said(world, made):
-    sign_changed(world, made[1], lambda one: one["predicate"].update(configuration=[]))
-    found = list_pin_failures(world, model=MODEL, policy_digest=POLICY.digest, sets=SETS)
-    assert {"model", "policy", "dataset"} <= found
+    sign_changed(world, made[1], lambda statement: statement["predicate"].update(configuration=[]))
+    findings = list_pin_failures(world, model=MODEL, policy_digest=POLICY.digest, sets=SETS)
+    assert {"model", "policy", "dataset"} <= findings
 
 
 def test_what_is_attested_is_said_and_that_it_is_not_pinned(world):
-    told = " ".join(
+    output = " ".join(
         finding.sentence for finding in verify_attestation(world / FILE, world / "model")
     )
     for part in (f"models:/{MODEL}/1", POLICY.digest, "comments", "would be accepted: give"):
-        assert part in told
+        assert part in output
 
 
 @pytest.mark.parametrize(

@@ -69,10 +69,10 @@ def check_exchange(gateway, store, uri, exchange, tmp_path, monkeypatch):
     assert (folder / "weights").read_text() == "judged"
     assert (folder / "tokenizer" / "vocabulary").read_text() == "a b c"
     exchange()
-    said = "toxicity/1 match the files judged .*: weights: changed"
-    with pytest.raises(NotVerifiedError, match=said):
+    expected = "toxicity/1 match the files judged .*: weights: changed"
+    with pytest.raises(NotVerifiedError, match=expected):
         require_champion(MODEL, gateway)
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=expected):
         biasgate.open_champion(MODEL, tracking_uri=uri)
     assert not list(temporary.iterdir())
 
@@ -115,7 +115,7 @@ def test_files_on_s3(model, store, tmp_path, monkeypatch):
 
         def exchange():
             listed = client.list_objects_v2(Bucket="models")["Contents"]
-            [key] = [one["Key"] for one in listed if one["Key"].endswith("/weights")]
+            [key] = [item["Key"] for item in listed if item["Key"].endswith("/weights")]
             client.put_object(Bucket="models", Key=key, Body=b"others")
 
         check_exchange(gateway, store, gateway.uri, exchange, tmp_path, monkeypatch)

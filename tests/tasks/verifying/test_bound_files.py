@@ -255,8 +255,8 @@ def test_a_version_whose_files_changed_since_they_were_scored_is_not_promoted(
 ):
     champion = gateway.resolve(f"models:/{MODEL}/2")
     version, verdict, _ = judged_version(gateway, store, tmp_path / "fourth", seed=4)
-    known = {"name": "champion", "kind": "mlflow", "model": champion.uri, "digest": "d"}
-    verdict = replace(verdict, champion=Rival(**known, bound=bound(gateway, champion)))
+    settings = {"name": "champion", "kind": "mlflow", "model": champion.uri, "digest": "d"}
+    verdict = replace(verdict, champion=Rival(**settings, bound=bound(gateway, champion)))
     flip_byte("weights")(find_files(gateway, version.version), None)
     with pytest.raises(InputError, match=r"toxicity/4 must not become champion: .*weights: chan"):
         promote_one([verdict], version, gateway)
@@ -274,7 +274,10 @@ def rewrite_verdict(gateway, change):
 
 def test_a_verdict_that_does_not_say_which_files_were_judged_is_none(gateway, store):
     version = gateway.resolve(f"models:/{MODEL}/2")
-    edit_json(artifact(gateway, version, "verdict.json"), lambda one: one["candidate"].pop("bound"))
+    edit_json(
+        artifact(gateway, version, "verdict.json"),
+        lambda content: content["candidate"].pop("bound"),
+    )
     assert any(
         "the verdict on comments must be as biasgate writes it; candidate.bound: Field" in sentence
         for sentence in list_failures(gateway, store)
@@ -283,25 +286,27 @@ def test_a_verdict_that_does_not_say_which_files_were_judged_is_none(gateway, st
 
 def test_a_verdict_that_binds_no_file_is_told_and_cannot_be_opened(gateway, store):
     nothing = {"what": "nothing", "digest": None, "files": [], "not_bound": "It is elsewhere."}
-    rewrite_verdict(gateway, lambda one: one["candidate"].update(bound=nothing))
-    told = [
+    rewrite_verdict(gateway, lambda content: content["candidate"].update(bound=nothing))
+    failures = [
         finding for finding in verify_model(MODEL, None, gateway, store) if finding.what == "model"
     ]
     text = "the files of models:/toxicity/2 were not recorded with the verdict on comments."
-    assert [one.holds for one in told] == [True, True]
-    assert told[0].sentence == f"{text} It is elsewhere. Not checked."
-    assert told[1].sentence.startswith("the champion in the comparison on comments")
+    assert [failure.holds for failure in failures] == [True, True]
+    assert failures[0].sentence == f"{text} It is elsewhere. Not checked."
+    assert failures[1].sentence.startswith("the champion in the comparison on comments")
     with pytest.raises(NotVerifiedError, match=r"model: .* It is elsewhere. Not checked"):
         biasgate.open_champion(MODEL, store)
 
 
 def test_a_list_of_files_that_was_edited_is_found(gateway, store):
-    rewrite_verdict(gateway, lambda one: one["candidate"]["bound"]["files"].pop())
+    rewrite_verdict(gateway, lambda content: content["candidate"]["bound"]["files"].pop())
     assert any(
         "does not have the digest that the verdict names" in sentence
         for sentence in list_failures(gateway, store)
     )
-    rewrite_verdict(gateway, lambda one: one["candidate"]["bound"]["files"][0].update(path="../x"))
+    rewrite_verdict(
+        gateway, lambda content: content["candidate"]["bound"]["files"][0].update(path="../x")
+    )
     assert any(
         "must differ and stay inside the folder" in sentence
         for sentence in list_failures(gateway, store)

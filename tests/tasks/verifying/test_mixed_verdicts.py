@@ -40,11 +40,11 @@ def test_verdicts_of_two_policies_are_found_where_both_are_required(
     ]
     assert {verdict.outcome for verdict in verdicts} == {"pass"}
     gateway.tag_version(version, tags_of(verdicts))
-    found = verify_version(gateway.resolve(version.uri), gateway)
-    wrong = [one.sentence for one in found if not one.holds]
+    findings = verify_version(gateway.resolve(version.uri), gateway)
+    wrong = [finding.sentence for finding in findings if not finding.holds]
     text = "the verdicts on c share their evaluation, policy and champion."
     assert wrong == ([text] if mixed else [])
-    of = [name for one in found for name in SETS if f"verdict on {name} " in one.sentence]
+    of = [name for one in findings for name in SETS if f"verdict on {name} " in one.sentence]
     assert set(of) == set(SETS)
     assert of == sorted(of)  # first all about the set that is named first
 

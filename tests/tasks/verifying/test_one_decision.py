@@ -69,9 +69,9 @@ def judge_sets(gateway, store, folder, each):
     version = registered_version(gateway, folder, "news")
     verdicts, lines = [], []
     for name, options in zip(SETS, each, strict=False):
-        known = {"required_sets": SETS[: len(each)]} | options
-        if "champion" in known:
-            known["champion"] = (old[0], old[2])
+        settings = {"required_sets": SETS[: len(each)]} | options
+        if "champion" in settings:
+            settings["champion"] = (old[0], old[2])
         verdict = judge_version(
             gateway,
             store,
@@ -80,7 +80,7 @@ def judge_sets(gateway, store, folder, each):
             scores_of(store, seed=0, noise=1.6),
             on=name,
             run_id=gateway.run(gateway.experiment("judged"), name, name),
-            **known,
+            **settings,
         )
         verdicts.append(verdict)
         lines.append((folder / name / FILE).read_text("utf-8").replace("\n", ""))
@@ -92,33 +92,37 @@ def judge_sets(gateway, store, folder, each):
 
 def collect_failures(gateway, version, folder, n_sets):
     """Return failed findings about verdicts by reader."""
-    found = {
+    findings = {
         "verify": verify_version(version, gateway),
         "deploy": verify_champion(version, gateway),
         "file": verify_attestation(folder / "a.jsonl", folder / "news"),
     }
     if n_sets == 1:
-        found["folder"] = verify_results(read_results(folder / SETS[0]))
+        findings["folder"] = verify_results(read_results(folder / SETS[0]))
     return {
-        reader: [one.sentence for one in of_reader if one.what == "verdict" and not one.holds]
-        for reader, of_reader in found.items()
+        reader: [
+            finding.sentence for finding in group if finding.what == "verdict" and not finding.holds
+        ]
+        for reader, group in findings.items()
     }
 
 
 @pytest.mark.usefixtures("key")
 @pytest.mark.parametrize(
     "case",
-    [pytest.param(one, marks=[pytest.mark.mlflow] * (one == "ended")) for one in REFUSED],
+    [pytest.param(case, marks=[pytest.mark.mlflow] * (case == "ended")) for case in REFUSED],
 )
 def test_every_reader_refuses_the_same_verdicts_for_the_same_reason(gateway, store, tmp_path, case):
     each, reason = REFUSED[case]
     version = judge_sets(gateway, store, tmp_path, each)
-    found = collect_failures(gateway, version, tmp_path, len(each))
+    failures = collect_failures(gateway, version, tmp_path, len(each))
     if case in {"blocked", "reported"}:  # a folder has any outcome
-        assert found.pop("folder") == []
-    told = {one for of_reader in found.values() for one in of_reader if reason in one}
-    assert len(told) == 1, found
-    assert all(told <= set(of_reader) for of_reader in found.values()), found
+        assert failures.pop("folder") == []
+    sentences = {
+        sentence for group in failures.values() for sentence in group if reason in sentence
+    }
+    assert len(sentences) == 1, failures
+    assert all(sentences <= set(group) for group in failures.values()), failures
     with pytest.raises(NotVerifiedError, match="must not be deployed"):
         open_champion(MODEL, tmp_path, gateway)
     if case != "blocked":  # a file may say that a version was
@@ -133,8 +137,8 @@ def test_every_reader_refuses_the_same_verdicts_for_the_same_reason(gateway, sto
 @pytest.mark.usefixtures("key")
 def test_every_reader_accepts_what_holds(gateway, store, tmp_path, each):
     version = judge_sets(gateway, store, tmp_path, each)
-    found = collect_failures(gateway, version, tmp_path, len(each))
-    assert not any(found.values()), found
+    failures = collect_failures(gateway, version, tmp_path, len(each))
+    assert not any(failures.values()), failures
     write_attestation(MODEL, version.version, tmp_path / "b.jsonl", gateway)
     assert len((tmp_path / "b.jsonl").read_text("utf-8").splitlines()) == len(each)
 

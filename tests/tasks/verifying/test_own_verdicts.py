@@ -44,9 +44,9 @@ def find_reference(gateway, **said):
 @pytest.fixture
 def promoted(gateway, store, tmp_path):
     """A champion that was judged with all its tokens."""
-    found = judged_version(gateway, store, tmp_path / "first", opened_as=LONG)
-    assert promote_one([found[1]], found[0], gateway).promoted
-    return found
+    judged = judged_version(gateway, store, tmp_path / "first", opened_as=LONG)
+    assert promote_one([judged[1]], judged[0], gateway).promoted
+    return judged
 
 
 @pytest.mark.parametrize(
@@ -59,9 +59,9 @@ def test_a_candidate_is_its_own_champion_only_if_it_is_opened_in_the_same_way(
     settings = {**options, "name": "again", "model": f"models:/{MODEL}/{promoted[0].version}"}
     candidate = CANDIDATES.validate_python(settings)
     policy = read_policy("default", Path())
-    found = find_rivals({}, MODEL, policy, [candidate], gateway)["champion"]
-    assert (found is candidate) == is_itself
-    assert found.max_tokens == 512
+    rival = find_rivals({}, MODEL, policy, [candidate], gateway)["champion"]
+    assert (rival is candidate) == is_itself
+    assert rival.max_tokens == 512
 
 
 @pytest.mark.parametrize(("own", "used"), [({"threshold": 0.6}, 0.6), ({}, 0.4)])
@@ -71,17 +71,17 @@ def test_a_rival_that_is_a_candidate_too_has_the_threshold_that_it_names(
     settings = {**LONG, "name": "again", "model": f"models:/{MODEL}/{promoted[0].version}"}
     candidate = CANDIDATES.validate_python(settings | {"threshold": 0.4})
     rivals = {"reference": CANDIDATES.validate_python(settings | own)}
-    found = find_rivals(rivals, None, read_policy("default", Path()), [candidate], gateway)
-    assert found["reference"].threshold == used
+    opened = find_rivals(rivals, None, read_policy("default", Path()), [candidate], gateway)
+    assert opened["reference"].threshold == used
 
 
 def test_a_rival_is_read_as_it_was_judged_unless_the_file_says_otherwise(gateway, store, tmp_path):
     judged = {"kind": "mlflow", "output": "toxicity", "label": "toxic"}
     judged_version(gateway, store, tmp_path / "first", opened_as=judged)
-    found = find_reference(gateway)
-    assert (found.output, found.label) == ("toxicity", "toxic")
-    found = find_reference(gateway, label="hateful")
-    assert (found.output, found.label) == ("toxicity", "hateful")
+    rival = find_reference(gateway)
+    assert (rival.output, rival.label) == ("toxicity", "toxic")
+    rival = find_reference(gateway, label="hateful")
+    assert (rival.output, rival.label) == ("toxicity", "hateful")
 
 
 @pytest.mark.mlflow
@@ -114,8 +114,8 @@ def test_a_bare_tag_is_refused_and_the_error_says_what_to_write(gateway, store, 
     gateway.set_alias(MODEL, "champion", version.version)
     with pytest.raises(InputError, match=r"Set it in the evaluation file, as in `champion: \{name"):
         find_champion(gateway)
-    named = {"name": "champion", "model": f"models:/{MODEL}@champion", **LONG}
-    rivals = {"champion": CANDIDATES.validate_python(named)}
+    settings = {"name": "champion", "model": f"models:/{MODEL}@champion", **LONG}
+    rivals = {"champion": CANDIDATES.validate_python(settings)}
     policy = read_policy("default", Path())
     assert find_rivals(rivals, MODEL, policy, [], gateway)["champion"].max_tokens == 512
 
@@ -151,8 +151,8 @@ def test_a_champion_whose_verdict_names_a_kind_that_is_not_here_is_refused_in_wo
         versions=lambda _: [],
         read_json=lambda *_: verdict,
     )
-    said = "on models:/m/3 must name a kind that runs no code of the model.*"
-    with pytest.raises(InputError, match=said + problem):
+    expected = "on models:/m/3 must name a kind that runs no code of the model.*"
+    with pytest.raises(InputError, match=expected + problem):
         find_rivals({}, "m", read_policy("default", Path()), [], registry)
 
 
@@ -185,8 +185,8 @@ def test_a_candidate_is_its_own_reference_where_no_verdict_says_how_it_was_opene
     candidate = CANDIDATES.validate_python(SHORT | {"model": version.uri, "name": "new"})
     plain = {"name": "reference", "kind": "mlflow", "model": version.uri}
     rivals = {"reference": CANDIDATES.validate_python(plain)}
-    found = find_rivals(rivals, None, read_policy("default", Path()), [candidate], gateway)
-    assert found["reference"] is candidate
+    opened = find_rivals(rivals, None, read_policy("default", Path()), [candidate], gateway)
+    assert opened["reference"] is candidate
 
 
 @pytest.mark.parametrize(("precision", "is_itself"), [("bfloat16", False), ("float32", True)])
@@ -201,6 +201,6 @@ def test_where_the_file_says_how_a_rival_is_opened_a_candidate_is_it_only_if_ope
     options = LONG | {"model": version.uri, "name": "served", "precision": precision}
     candidate = CANDIDATES.validate_python(options)
     policy = read_policy("no-worse", Path())
-    found = find_rivals(rivals, None, policy, [candidate], gateway)["champion"]
-    assert (found is candidate) == is_itself
-    assert found.precision == "float32"
+    rival = find_rivals(rivals, None, policy, [candidate], gateway)["champion"]
+    assert (rival is candidate) == is_itself
+    assert rival.precision == "float32"

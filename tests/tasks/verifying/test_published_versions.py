@@ -15,7 +15,7 @@ from biasgate.tasks.verifying.own_verdicts import find_published
 
 def test_two_versions_are_compared_by_the_rows_of_their_verdicts(gateway, promoted):
     versions = [promoted()[0], promoted()[0]]
-    names = tuple(one.uri for one in versions)
+    names = tuple(version.uri for version in versions)
     with ExitStack() as kept:
         sides = [find_published(name, gateway, kept) for name in names]
         [found] = compare_published(*sides, names)

@@ -11,9 +11,9 @@ from biasgate.tasks.verifying.files import Finding, VersionFiles
 def holds(tmp_path, judged, now, *, content="id,score", sizes=None):
     def manifest(name):
         (tmp_path / name).write_text(content, "utf-8")
-        found = Manifest.from_path(tmp_path / name)
+        manifest = Manifest.from_path(tmp_path / name)
         (tmp_path / name).unlink()
-        return found
+        return manifest
 
     before, found = manifest(judged), manifest(now)
     bound = {"what": "scores", "digest": before.digest, "files": [*before.files]}
@@ -38,6 +38,6 @@ def test_a_name_by_which_the_scores_are_read_otherwise_is_found(tmp_path, name):
 
 
 def test_what_others_wrote_cannot_rewrite_the_line_of_a_finding():
-    found = Finding("tags", holds=True, sentence="all holds\x1b[2K\r\u202e")
-    assert found.sentence.isprintable()
-    assert found.sentence.startswith("all holds")
+    finding = Finding("tags", holds=True, sentence="all holds\x1b[2K\r\u202e")
+    assert finding.sentence.isprintable()
+    assert finding.sentence.startswith("all holds")

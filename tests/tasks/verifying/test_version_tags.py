@@ -44,9 +44,9 @@ def kill_before_call(nth, monkeypatch, gateway):
 
 
 def list_failures(gateway, store):
-    found = verify_model(MODEL, None, gateway, store)
-    assert [one.sentence for one in found if not one.holds] == []
-    return " ".join(one.sentence for one in found)
+    findings = verify_model(MODEL, None, gateway, store)
+    assert [finding.sentence for finding in findings if not finding.holds] == []
+    return " ".join(finding.sentence for finding in findings)
 
 
 @pytest.mark.parametrize(
@@ -61,8 +61,8 @@ def test_a_champion_that_is_judged_again_verifies_wherever_that_is_killed(
         kill_before_call(nth, patch, gateway)
         with pytest.raises(Killed):
             judge_version(gateway, store, tmp_path / "again", version, scores, rival)
-    said = list_failures(gateway, store)
-    assert ("Run `biasgate evaluate` again to complete the tags" in said) == (nth > 1)
+    failures = list_failures(gateway, store)
+    assert ("Run `biasgate evaluate` again to complete the tags" in failures) == (nth > 1)
     assert require_champion(MODEL, gateway, store).version == "2"
     assert roll_back(MODEL, "try", gateway).promoted
 
