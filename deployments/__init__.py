@@ -1,1 +1,1 @@
-"""When and where flows run: schedules, evaluation files, policies."""
+"""Schedules and processes that run flows, and the included evaluation files."""

@@ -1,11 +1,11 @@
-"""Prefect's runner, which outlives its server, and ends cleanly and soon when it is stopped.
+"""A runner of Prefect that survives an unreachable server, and stops cleanly and soon.
 
-Prefect's own one ends with tracebacks after three requests that its server does not answer. At
-SIGTERM it leaves a coroutine that is never awaited, prints the traceback of every connection that
-is cut, and waits for the night that runs, for however long that takes.
+Prefect's own runner ends with tracebacks after three requests that its server does not answer. At
+SIGTERM it leaves a coroutine that is never awaited, prints the traceback of each lost connection,
+and waits for a running night without a timeout.
 """
 
-# ruff: noqa: SLF001 - Prefect offers no other way
+# ruff: noqa: SLF001 - Prefect has no public interface for this
 from __future__ import annotations
 
 import asyncio
@@ -24,7 +24,7 @@ from prefect.utilities.services import critical_service_loop
 from biasgate.tasks.common.prefect_task import say
 
 _SIGNALS = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
-# So long may Prefect's server take to pause the schedule of a command that is stopped.
+# Timeout for Prefect's server to pause the schedule of a stopped command.
 _PATIENCE_S = 15.0
 _SERVER_ERROR = 500
 _JITTER = 0.3
@@ -37,7 +37,7 @@ class NightRunner(Runner):
     """
 
     async def start(self, *arguments: Any, **options: Any) -> None:
-        """Run what falls due, until the process is stopped."""
+        """Run scheduled nights until the process is stopped."""
         if threading.current_thread() is threading.main_thread():
             self._before = {
                 number: found
@@ -49,7 +49,7 @@ class NightRunner(Runner):
         await super().start(*arguments, **options)
 
     async def __aenter__(self) -> Self:
-        """Ask for runs as Prefect does, and go on asking a server that does not answer."""
+        """Poll for runs as Prefect does, and continue if the server does not answer."""
         await super().__aenter__()
         server = _Server()
         poller: Any = self._scheduled_run_poller
@@ -58,7 +58,7 @@ class NightRunner(Runner):
         return self
 
     async def _pause_schedules(self) -> None:
-        """Pause the schedule; say so if the server does not answer within seconds."""
+        """Pause the schedule; report a server that does not answer within `_PATIENCE_S`."""
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 await super()._pause_schedules()  # type: ignore[no-untyped-call]
@@ -70,7 +70,7 @@ class NightRunner(Runner):
             )
 
     def handle_sigterm(self, number: int, *_: Any) -> None:
-        """Stop; Prefect calls this at SIGTERM."""
+        """Stop the runner; Prefect calls this at SIGTERM."""
         for one, handler in self._before.items():
             signal.signal(one, handler)
         if not self.started:
@@ -83,13 +83,13 @@ class NightRunner(Runner):
 
 
 class _Server:
-    """Prefect's server as two loops ask it: one says when it is gone, and one when it is back."""
+    """State of Prefect's server, shared by the polling loops: each change is reported once."""
 
     def __init__(self) -> None:
         self._is_gone = False
 
     def asked(self, ask: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
-        """Return the same request, which raises nothing if the server does not answer."""
+        """Wrap a request, so that it does not raise an error if the server does not answer."""
 
         async def request(*arguments: Any, **options: Any) -> None:
             try:
@@ -117,14 +117,15 @@ class _Server:
 
 
 def _calm(observer: Any, server: _Server) -> None:
-    """Let the observer of cancelled runs outlive the server.
+    """Let the observer of cancelled runs survive an unreachable server.
 
-    Prefect's own one falls back to asking when its connection is cut, and gives up after a while.
+    Prefect's observer falls back to polling when its connection is lost, and gives up after some
+    failed requests.
     """
     observer.logger.addFilter(_has_no_traceback)
     ended, asks = observer._handle_polling_task_done, observer._polling_task
     observer._check_for_cancelled_flow_runs = server.asked(observer._check_for_cancelled_flow_runs)
-    # Prefect's own one fails at a task that was cancelled.
+    # Prefect's callback raises an error for a cancelled task.
     observer._handle_polling_task_done = lambda task: task.cancelled() or ended(task)
     if asks is not None:  # it could not connect when it started
         asks.remove_done_callback(ended)
@@ -141,5 +142,5 @@ def _calm(observer: Any, server: _Server) -> None:
 
 
 def _has_no_traceback(record: logging.LogRecord) -> bool:
-    """Leave out what Prefect says of each connection that a server cuts by its end."""
+    """Filter out the tracebacks that Prefect logs when a server closes its connections."""
     return record.exc_info is None

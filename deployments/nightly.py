@@ -1,12 +1,12 @@
-"""The cron-scheduled nightly: `biasgate nightly CONFIG --output DIR --cron '0 2 * * *'`.
+"""The scheduled nightly evaluation: `biasgate nightly CONFIG --output DIR --cron '0 2 * * *'`.
 
-`serve` needs no work pool: the calling process keeps running, asks the Prefect API for scheduled
-runs, and starts each one in its own process. For a worker on another machine, use `prefect.yaml`
-beside this file.
+A work pool is not needed: the calling process keeps running, polls the Prefect API for scheduled
+runs, and starts each run in its own process. For a worker on another machine, use `prefect.yaml`
+in this folder.
 
 Each evaluation file has its own deployment. Prefect silently replaces a deployment of the same
-name, and ending either process pauses both, so a second process for the same file is refused
-while the first one runs.
+name, and the end of either process pauses both. A second process for the same file is therefore
+refused while the first process runs.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from biasgate.tasks.common.processes import has_ended, host_of, is_of_this_machi
 from biasgate.tasks.included import command_argument
 from biasgate.tasks.reading_evaluation import read_file
 
-# A serving process asks for runs every ten seconds; after this long without a request it counts
-# as dead.
+# A serving process polls for runs every ten seconds. After this time without a request it is
+# taken for dead.
 SILENCE = timedelta(seconds=60)
 _SERVED_BY = "Served by process "
 ONE_AT_A_TIME = ConcurrencyLimitConfig(
@@ -52,7 +52,7 @@ ONE_AT_A_TIME = ConcurrencyLimitConfig(
 def serve(
     config: str, output: Path, store: Path, cron: str, options: Mapping[str, Any] | None = None
 ) -> None:
-    """Register the evaluation's deployment with its schedule, and run it when due.
+    """Register the evaluation's deployment with its schedule, and run the scheduled nights.
 
     `store`: folder of sets, scores and, by default, the MLflow store. `options`: other parameters
     of the flow `nightly`, such as `fail_when_blocked`.
@@ -73,12 +73,12 @@ def serve(
         parameters=parameters | dict(options or {}),
         description=f"Evaluates {command_argument(config)}.\n\n{_SERVED_BY}{this_process()}",
         tags=["biasgate"],
-        # One evaluation at a time: another one that falls due meanwhile, or was missed, is skipped.
+        # One evaluation at a time: nights that are due meanwhile, or were missed, are skipped.
         concurrency_limit=ONE_AT_A_TIME,
-        # Found by module, because the package is installed.
+        # Import the flow by module, because the package is installed.
         entrypoint_type=EntrypointType.MODULE_PATH,
     )
-    assert isinstance(deployment, UUID)  # noqa: S101 - in no event loop, it is no coroutine
+    assert isinstance(deployment, UUID)  # noqa: S101 - a coroutine only within an event loop
     started = datetime.fromtimestamp(psutil.Process().create_time(), UTC)
     schedule_since(deployment, started)
     due = f"{next_night(cron, started):%Y-%m-%d %H:%M} UTC"
@@ -92,16 +92,16 @@ def serve(
 
 
 def next_night(cron: str, since: datetime) -> datetime:
-    """Return when a schedule, in UTC, is next due."""
+    """Return the first time after `since` at which a schedule, in UTC, is due."""
     [due] = asyncio.run(CronSchedule(cron=cron, timezone="UTC").get_dates(1, since))
     return due
 
 
 def schedule_since(deployment: UUID, since: datetime) -> None:
-    """Schedule the nights of a deployment that are due since a time.
+    """Schedule the nights of a deployment that are due after `since`.
 
-    Without, Prefect's server would begin some seconds after the deployment is registered, and a
-    night that falls due while the command starts would be left out.
+    Prefect's server itself would begin some seconds after the registration, and would skip a night
+    that is due while the command starts.
     """
     begin = {"start_time": since.isoformat()}
     with get_client(sync_client=True) as client:
@@ -113,8 +113,8 @@ def schedule_since(deployment: UUID, since: datetime) -> None:
 def deployment_name(config: str) -> str:
     """Return the evaluation's name in lower case with dashes, and a digest of the file's path.
 
-    Files with the same name in different folders are different evaluations; an included evaluation
-    is known by its name.
+    The digest distinguishes files with the same name in different folders. For an included
+    evaluation it is the digest of its name.
     """
     slug = re.sub(r"[^a-z0-9]+", "-", read_file(config).name.lower()).strip("-")
     return f"{slug}-{hashlib.sha256(command_argument(config).encode()).hexdigest()[:6]}"
@@ -123,9 +123,8 @@ def deployment_name(config: str) -> str:
 def refuse_second_server(name: str) -> None:
     """Raise an error if a running process already serves a deployment.
 
-    On this machine the process itself is looked up; for another machine, the last request to
-    Prefect's server counts. A killed process blocks nothing on the same machine, and on another
-    one only for a minute.
+    A process on this machine is looked up. A process on another machine is taken for running until
+    a minute after its last request to Prefect's server, also if it was killed.
     """
     url = PREFECT_API_URL.value()
     if not url:
@@ -160,7 +159,7 @@ def served_by(deployment: DeploymentResponse | Any, now: datetime) -> str | None
     if process and is_of_this_machine(process):
         return f"process {process.rsplit(' ', 2)[1]} on {host_of(process)}"
     heard = deployment.last_polled
-    # A process that is stopped pauses its deployment.
+    # A stopped process has paused its deployment.
     if deployment.paused or heard is None or now - heard > SILENCE:
         return None
     machine = host_of(process) or "an unknown machine"

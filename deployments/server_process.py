@@ -1,8 +1,8 @@
 """The process of Prefect's temporary server. It ends when its standard input is closed.
 
-It watches its input from the first moment: Prefect's import takes seconds, more on a busy machine,
-and the command that started it may be killed meanwhile. Its port, a free one, is open from then on:
-requests are answered once all is imported.
+It watches its input before it imports Prefect. The import takes seconds, and the command that
+started the process may be killed meanwhile. The port is also open from the start: it answers
+requests after the import.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def serve() -> None:
     sys.stdout.write(f"{listening.getsockname()[1]}\n")
     sys.stdout.flush()
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    import uvicorn  # noqa: PLC0415 - after the watch has begun
+    import uvicorn  # noqa: PLC0415 - the process must watch its input first
 
     _lock_before_reading()
     create = "prefect.server.api.server:create_app"
@@ -34,10 +34,10 @@ def serve() -> None:
 
 
 def _lock_before_reading() -> None:
-    """Let each transaction on SQLite begin with the lock for writing.
+    """Begin each transaction on SQLite with the write lock.
 
-    Prefect's begin by reading. SQLite refuses at once to let such a one write if another wrote
-    meanwhile, and Prefect's client asks again after 2, 4, 8, 16 and 32 seconds.
+    Prefect's transactions begin with a read. If another transaction wrote meanwhile, SQLite refuses
+    their write at once, and Prefect's client retries only after 2, 4, 8, 16 and 32 seconds.
     """
     from prefect.server.database import configurations  # noqa: PLC0415 - as above
 
@@ -56,7 +56,7 @@ def _end_with_parent() -> None:
 if __name__ == "__main__":
     try:
         serve()
-    except (Exception, SystemExit):  # noqa: BLE001 - whatever it is
+    except (Exception, SystemExit):  # noqa: BLE001 - any error ends the process
         if os.environ.get("PREFECT_SERVER_LOGGING_LEVEL") != "CRITICAL":
             traceback.print_exc()
-        os._exit(3)  # an exit in order is aborted, as the thread holds standard input
+        os._exit(3)  # a normal exit is aborted, because the thread holds standard input

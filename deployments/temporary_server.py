@@ -1,8 +1,8 @@
-"""Prefect's temporary server, which ends with the command that started it, however that ends.
+"""A temporary Prefect server that ends with the command that started it, even if that is killed.
 
-Without `PREFECT_API_URL` Prefect starts a server of its own for a flow. It runs on after a kill of
-the flow's process, for ever, a Ctrl-C in the terminal reaches it, too, so that the flow waits for
-it in vain, and it starts only when the flow does. This one is in a session of its own, ends when
+Without `PREFECT_API_URL`, Prefect starts a server for each flow. That server survives a kill of
+the flow's process. A Ctrl-C in the terminal also stops it, so that the flow waits for it in vain,
+and it starts no earlier than the flow. The server of this module has its own session, ends when
 its standard input is closed, and starts while the flow is imported.
 """
 
@@ -23,22 +23,22 @@ from biasgate.tasks.common.errors import ServerError
 from biasgate.tasks.common.files import require_writable
 from biasgate.tasks.common.prefect_artifacts import TEMPORARY
 
-# As Prefect starts its own.
+# The settings with which Prefect starts a server for a flow.
 _EPHEMERAL = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_FINAL": "1", TEMPORARY: "1"}
-# Prefect writes each change of a task's state by itself, which costs a temporary server a third of
-# its time. Written together each second, they cost little; what is left is written at the end.
+# Prefect writes each change of a task's state separately, which takes a third of a temporary
+# server's time. Writing them in batches each second costs little; the rest is written at the end.
 _TOGETHER = {
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "100",
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_FLUSH_INTERVAL": "1",
 }
 _PATIENCE_S = 5.0
-_SLOW_START_S = 120.0  # on a busy machine; one that ended is noticed at once
+_SLOW_START_S = 120.0  # on a busy machine; a server that ended is noticed at once
 
 
 def start_server() -> Callable[[], None]:
-    """Start a server for this process if no other is set; return what waits until it answers.
+    """Start a server if no address is set; return a function that waits until it answers.
 
-    Processes that this one starts use the same server.
+    Child processes use the same server.
     """
     settings = get_current_settings()
     if settings.api.url:
@@ -55,7 +55,7 @@ def start_server() -> Callable[[], None]:
             limit_s = max(settings.server.ephemeral.startup_timeout_seconds, _SLOW_START_S)
             httpx.get(f"{url}/health", timeout=limit_s, trust_env=False).raise_for_status()
         except httpx.HTTPError as error:
-            with suppress(subprocess.TimeoutExpired):  # its end may be what is told here
+            with suppress(subprocess.TimeoutExpired):  # the server may be about to end
                 server.wait(timeout=0.5)
             ended = server.poll()
             why = str(error) if ended is None else f"It ended with the code {ended}."
@@ -70,12 +70,12 @@ def start_server() -> Callable[[], None]:
 
 
 def launch() -> tuple[subprocess.Popen[bytes], str]:
-    """Start a server with the settings of here; return its process and the URL that it answers."""
+    """Start a server with the settings of this process; return its process and its API's URL."""
     given = get_current_settings().to_environment_variables(exclude_unset=True)
     server = subprocess.Popen(
         [sys.executable, "-P", "-m", "biasgate.deployments.server_process"],
         env=_TOGETHER | os.environ | given | _EPHEMERAL,
-        stdin=subprocess.PIPE,  # its other end is open for as long as this process lives
+        stdin=subprocess.PIPE,  # the end of this process closes it
         stdout=subprocess.PIPE,
         start_new_session=True,
     )
@@ -84,7 +84,7 @@ def launch() -> tuple[subprocess.Popen[bytes], str]:
 
 
 def stop(server: subprocess.Popen[bytes]) -> None:
-    """End the process of a server; kill it if it hangs."""
+    """Terminate the process of a server; kill it if it hangs."""
     server.terminate()
     try:
         server.wait(_PATIENCE_S)

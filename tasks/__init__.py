@@ -3,13 +3,13 @@
 1. Freeze: `data` reads evaluation sets and freezes them.
 2. Score: `scoring` trains, opens and scores candidates.
 3. Measure: `measuring` computes the bias metrics; `analysing` does further analyses.
-4. Report: `reporting` writes what people read.
+4. Report: `reporting` writes pages, cards and messages for people.
 5. Decide: `gating` judges candidates by the policy.
 6. Track: `tracking` logs MLflow runs.
 7. Promote: `promoting` moves `champion`, and verifies the evidence of its verdicts.
-8. Disclose: `disclosing` writes what is handed to others, from results that are there.
+8. Disclose: `disclosing` writes documents for third parties from existing results.
 
-`evaluation_file` has the settings of an evaluation file, `reading_evaluation` reads and checks one;
-`records` has the types of the files that steps write; `common`, `store` and `mlflow_server` serve
-all steps.
+`evaluation_file` has the settings of an evaluation file, which `reading_evaluation` reads and
+checks. `records` has the types of the files that steps write. `common`, `store` and
+`mlflow_server` serve all steps.
 """

@@ -1,6 +1,6 @@
-"""Messages on the results of a policy's checks: the words for each reason, and for its values.
+"""Messages about the results of a policy's checks: a template for each reason.
 
-Names of identities are in them: escape them where they are shown.
+They contain names of identities: escape them for the medium that shows them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _CLASSES = {"positive": "toxic", "negative": "harmless"}
 
 
 def check_message(result: RuleResult) -> str:
-    """Return the sentence for a result: what was measured, compared with what, and the outcome."""
+    """Return the sentence for a result: the measured value, the comparison and the outcome."""
     text = _TEMPLATES[result.reason](result)
     if result.dominated_by is None:
         return text
@@ -42,7 +42,7 @@ def least_loss(loss: Loss) -> str:
 
 
 def exception_message(exception: PassException) -> str:
-    """Return the sentence for what a pass does not cover."""
+    """Return the sentence for an exception: a limit of the evidence behind a pass."""
     n = exception.n_checks
     checks = "1 check was" if n == 1 else f"{n:,} checks were"
     if exception.why == "estimate":
@@ -68,7 +68,7 @@ def exception_message(exception: PassException) -> str:
 
 
 def bounds_message(bounds: BoundCounts) -> str:
-    """Return how many bounds were computed, and how many of them may be wrong."""
+    """Return the number of computed bounds, and how many to expect wrong by chance."""
     if not bounds.alpha:
         return "Values are exact for these rows: nothing is estimated."
     parts = []
@@ -91,13 +91,13 @@ def bounds_message(bounds: BoundCounts) -> str:
 
 
 def objective_name(objective: Objective) -> str:
-    """Return the number that ranks versions."""
+    """Return the name of the number that ranks versions."""
     means = AGGREGATE_METRICS[:-1]
     return f"power mean of {objective.metric}" if objective.metric in means else objective.metric
 
 
 def objective_message(objective: Objective) -> str:
-    """Return how the objective compares with the champion's.
+    """Return the change of the objective from the champion's, with its bounds.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def objective_message(objective: Objective) -> str:
 
 
 def _label(result: RuleResult) -> str:
-    """Name the number: `bpsn_auc of gay`, `overall auc`, with threshold, slice and rows."""
+    """Return the name of the number, such as `bpsn_auc of gay`, with threshold and slice."""
     group = result.group
     name = f"{result.metric} of {group}" if group else f"{result.scope} {result.metric}"
     if result.scope == "worst":
@@ -133,7 +133,7 @@ def _label(result: RuleResult) -> str:
 
 
 def _full_label(result: RuleResult) -> str:
-    """Name the number, what it covers, and which rows it is about."""
+    """Return the name of the number, with the identities and rows that it covers."""
     n, covered = result.n_categories, len(result.instead_of)
     over = ""
     if n:
@@ -152,7 +152,7 @@ def _signed(result: RuleResult, value: float | None) -> str:
 
 
 def _bounds(confidence: float) -> str:
-    """Name the bounds of rules; both of 95% are the ends of a 90% interval."""
+    """Return the name of the bounds. Two one-sided 95% bounds are the ends of a 90% interval."""
     return f"one-sided {100 * confidence:g}% bounds"
 
 
@@ -165,7 +165,7 @@ def _interval(result: RuleResult) -> str:
 
 
 def lack_message(lack: Lack) -> str:
-    """Return how many rows there are, and how many are needed."""
+    """Return the number of available rows or clusters, and the number that the rule needs."""
     side = f"{lack.side} " if lack.side else ""
     kind = "cluster" if lack.of == "cluster" else f"{_CLASSES[lack.of]} {side}comment"
     what = f"{'effective ' if lack.effective else ''}{kind}"
@@ -181,7 +181,7 @@ def lack_message(lack: Lack) -> str:
 
 def _judged(result: RuleResult) -> str:
     name, value = _full_label(result), result.value
-    assert value is not None  # noqa: S101 - it was judged
+    assert value is not None  # noqa: S101 - an undefined value is not judged
     if METRICS[result.metric].needs_rival:
         margin = _margin(result, "more than")
         text = f"{name}: {value:.4f} of the comments{_interval(result)}, {margin}."
@@ -207,7 +207,7 @@ def _judged(result: RuleResult) -> str:
 
 
 def _limit(result: RuleResult) -> str:
-    """Compare a number with its limit; a bound decides unless the rule reads the estimate."""
+    """Return the comparison with the limit, based on the bound unless the mode is `estimate`."""
     limit = f"the {result.kind} {result.limit:g}"
     if result.reason == "undecided":
         return f"too close to {limit} to tell"
@@ -231,7 +231,7 @@ def _change(result: RuleResult) -> str:
 
 
 def _margin(result: RuleResult, beyond: str) -> str:
-    """Compare a change with the margin."""
+    """Return the comparison of a change with the margin."""
     margin = f"the margin {result.limit:g}"
     if result.reason == "undecided":
         return f"too close to {margin} to tell"
@@ -266,7 +266,10 @@ def _no_rival(result: RuleResult) -> str:
 
 
 def _small_group(result: RuleResult) -> str:
-    """Return what is judged in place of a group with too few rows, and what its rows leave open."""
+    """Return the sentences for a group with too few rows.
+
+    They name the category that is judged instead, and the loss that its own rows do not exclude.
+    """
     assert result.lack is not None  # noqa: S101
     side = {"floor": "below", "ceiling": "above"}.get(result.kind, "")
     against = (
@@ -307,7 +310,7 @@ def _judged_in(result: RuleResult) -> str:
 
 
 def _left_open(result: RuleResult) -> str:
-    """Return what a group's own bound does not exclude, and what would be detected."""
+    """Return the bound from a group's own rows, and the loss that they could detect."""
     percent, bound, value = f"{100 * result.confidence:g}%", result.not_excluded, result.value
     assert value is not None  # noqa: S101
     assert bound is not None  # noqa: S101
@@ -332,7 +335,7 @@ def _open_loss(bound: float) -> str:
 
 
 def _detected(result: RuleResult) -> str:
-    """Return the value beyond a limit that would be detected; the metric may have no such value."""
+    """Return the value beyond a limit that is detected with 80% power, if the metric has it."""
     beyond = result.visible
     seen = (
         None if beyond is None else result.limit + (-beyond if result.kind == "floor" else beyond)
@@ -343,7 +346,7 @@ def _detected(result: RuleResult) -> str:
 
 
 def _small_exception(exception: PassException) -> str:
-    """Return what is judged in place of a group, and what its worst check leaves open."""
+    """Return the exception for a group with too few rows, from its least certain check."""
     check, n = exception.check, exception.n_checks
     assert check is not None  # noqa: S101
     checks = "1 check" if n == 1 else f"{n:,} checks"
@@ -362,7 +365,7 @@ def _small_exception(exception: PassException) -> str:
 
 
 def _own_number(check: RuleResult) -> str:
-    """Return a group's own number, and what its rows do not exclude."""
+    """Return the value from a group's own rows, its bound and the detectable loss."""
     among = "" if check.slice is None else f" in slice {check.slice}"
     value, open_loss = check.value, check.not_excluded
     if value is None or open_loss is None or check.visible is None:

@@ -1,4 +1,4 @@
-"""Removal of the parts of a store that were not used lately and can be made again.
+"""Removal of old items of a store that an evaluation can make again.
 
 Sets and scores of a verdict that moved `champion` are never removed.
 """
@@ -26,7 +26,7 @@ from biasgate.tasks.mlflow_server.runs import Gateway
 
 _AGE = re.compile(r"(\d+)([dw])")
 _DAYS = {"d": 1, "w": 7}
-# Kinds of items, and how deep below their folder in the store they are.
+# Depth of the items below the folder of their kind.
 PLACES = {
     "scores": 2,
     "sets": 1,
@@ -36,12 +36,15 @@ PLACES = {
     "logs": 1,
     "work": 1,
 }
-# The prefix of what a killed removal leaves behind.
+# The prefix of an item during its removal. It remains if the process is killed.
 LEFT = ".removed-"
 
 
 def read_age(text: str) -> timedelta:
-    """Read an age such as `30d`, of at least a day: an evaluation may still use newer items."""
+    """Read an age such as `30d`.
+
+    It must be at least a day, because a running evaluation may use newer items.
+    """
     found = _AGE.fullmatch(text)
     try:
         age = timedelta(days=int(found[1]) * _DAYS[found[2]]) if found else timedelta(0)
@@ -61,7 +64,7 @@ class StoreItem:
     """A part of a store that an evaluation can make again."""
 
     kind: str
-    """A folder of the store, as in `PLACES`; `work` for what a killed process left."""
+    """A folder of the store, as in `PLACES`; `work` for remains of a killed process."""
     path: Path
     """Its folder or file."""
     size: int
@@ -71,7 +74,7 @@ class StoreItem:
 
 
 def store_items(store: Path) -> Iterator[StoreItem]:
-    """Yield the items of a store, without links and what they lead to."""
+    """Yield the items of a store; links are not followed."""
     for kind, depth in PLACES.items():
         for path in _paths_below(store / kind, depth):
             inner = (path, *path.parents)
@@ -80,7 +83,7 @@ def store_items(store: Path) -> Iterator[StoreItem]:
 
 
 def _paths_below(folder: Path, depth: int) -> list[Path]:
-    """Return the paths at a depth, without hidden files such as locks."""
+    """Return the paths at a depth, except hidden files such as locks."""
     found = [folder] if folder.is_dir() else []
     for _ in range(depth):
         found = [path for each in found if each.is_dir() for path in sorted(each.iterdir())]
@@ -91,7 +94,7 @@ def _paths_below(folder: Path, depth: int) -> list[Path]:
 def _measure(kind: str, path: Path) -> StoreItem:
     try:
         used = path.stat().st_mtime
-        if kind == "work":  # a folder with a lock does not change while it is used
+        if kind == "work":  # use changes the files in it, not the folder itself
             used = max((one.stat().st_mtime for one in path.rglob("*")), default=used)
     except FileNotFoundError:  # removed meanwhile
         used = 0.0
@@ -111,7 +114,7 @@ class Referenced:
 
     @classmethod
     def here(cls, gateway: Gateway) -> Referenced:
-        """Read all ledgers of a registry; refuse one that is not whole and unchanged."""
+        """Read all ledgers of a registry; refuse an incomplete or changed ledger."""
         sets, names, scores = set[str](), set[str](), set[tuple[str, str]]()
         for run_id, name in _verdicts_of_moves(gateway):
             tags = gateway.run_tags(run_id) or {}
@@ -124,7 +127,7 @@ class Referenced:
         return cls(frozenset(sets), frozenset(names), frozenset(scores))
 
     def needs(self, item: StoreItem) -> bool:
-        """Whether a move of `champion` is based on an item."""
+        """Return whether a move of `champion` is based on an item."""
         if item.kind not in {"sets", "scores"}:
             return False
         try:
@@ -140,8 +143,8 @@ class Referenced:
 
 
 def _verdicts_of_moves(gateway: Gateway) -> Iterator[tuple[str, str]]:
-    """Yield run and set of each verdict on which `champion` moved."""
-    # A model's ledger may be missing as a whole: its verdicts name entries.
+    """Yield run and set of each verdict that moved `champion`."""
+    # Also for models without a ledger: their verdicts may name entries of a deleted ledger.
     for model in dict.fromkeys(name.removesuffix(LEDGER_SUFFIX) for name in gateway.models()):
         ledger = Ledger(gateway, model)
         problem = next(
@@ -161,7 +164,7 @@ def _verdicts_of_moves(gateway: Gateway) -> Iterator[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class Plan:
-    """The items of a store by what happens to them."""
+    """The items of a store that cleaning removes and keeps."""
 
     removed: tuple[StoreItem, ...]
     kept: tuple[StoreItem, ...]
@@ -172,7 +175,10 @@ class Plan:
 def plan_cleaning(
     store: Path, age: timedelta, referenced: Referenced, now: float | None = None
 ) -> Plan:
-    """Choose the items that were not used within an age; nothing is touched."""
+    """Choose the items to remove: those that were not used within an age.
+
+    `now` is in seconds since 1970. The store is only read.
+    """
     oldest = (time.time() if now is None else now) - age.total_seconds()
     removed, kept, needed = list[StoreItem](), list[StoreItem](), list[StoreItem]()
     for item in store_items(store):
@@ -182,7 +188,7 @@ def plan_cleaning(
 
 
 def remove(items: Sequence[StoreItem]) -> Iterator[StoreItem]:
-    """Remove items, and yield each that was removed; an item in use stays."""
+    """Remove items, except those in use; yield the removed items."""
     for item in items:
         try:
             if _remove_work(item.path) if item.kind == "work" else _remove_unused(item):
@@ -199,7 +205,7 @@ def _remove_unused(item: StoreItem) -> bool:
     with FileLock(lock, timeout=0):
         if item.path.stat().st_mtime > item.used:
             return False
-        # Renamed first, so that a killed removal leaves nothing that looks whole.
+        # Renamed first, so that a killed removal does not leave an item that looks complete.
         gone = item.path.with_name(f"{LEFT}{os.getpid()}-{item.path.name}")
         item.path.rename(gone)
         _delete(gone)
@@ -207,7 +213,7 @@ def _remove_unused(item: StoreItem) -> bool:
 
 
 def _remove_work(path: Path) -> bool:
-    """Remove what a killed process left: a folder whose lock is free."""
+    """Remove a file, or a folder whose lock is free, that a killed process left."""
     lock = path / ".lock"
     if path.is_dir() and lock.is_file():
         with FileLock(lock, timeout=0):

@@ -1,4 +1,4 @@
-"""Checks of this installation and its servers, in the order in which to solve problems."""
+"""Checks of this installation and its servers; problems are best solved in their order."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ GIB = 2**30
 _LEAST_GIB, _FEW_GIB, _LEAST_FILES = 1, 10, 1000
 _TIMEOUT_S = 10.0
 _SHOWN = ("mlflow", "prefect", "numpy", "pandas", "pyarrow", "scikit-learn")
-# The failures of versions outside the bounds that biasgate names.
+# Known failures with versions outside the required range.
 _BREAKS = {
     "fastapi": "Prefect 3.8 breaks, in part silently: flows die, reads answer 422",
     "sqlalchemy": "Prefect breaks, in part silently: its scheduler stops",
@@ -39,7 +39,7 @@ _BREAKS = {
     "mlflow": "stores and registries of another version may not open",
     "prefect": "flows and deployments of another version may not run",
 }
-# No package can require this: the second, if the first is installed.
+# Pairs (a, b): if a is installed, b is required. Package metadata cannot express this.
 _PAIRS = (("prefect<3.9", "sqlalchemy<2.1"),)
 
 
@@ -52,11 +52,11 @@ class Check:
     """`wrong`: evaluations or promotions fail. `warning`: they may."""
     found: str
     do: str = ""
-    """What to do; may be empty."""
+    """The remedy; may be empty."""
 
 
 def run_checks(store: Path) -> Iterator[Check]:
-    """Yield the result of every check, as soon as it is known."""
+    """Run every check, and yield each result as soon as it is available."""
     checks: dict[str, Callable[[], Iterable[Check]]] = {
         "versions": check_versions,
         "GPU": check_gpu,
@@ -70,7 +70,7 @@ def run_checks(store: Path) -> Iterator[Check]:
 
 
 def guarded(what: str, check: Callable[[], Iterable[Check]]) -> Iterator[Check]:
-    """Yield the results of a check; if it raises an error, that is one more result."""
+    """Yield the results of a check; an error that it raises becomes a result, `wrong`."""
     try:
         yield from check()
     except InputError as error:
@@ -81,7 +81,7 @@ def guarded(what: str, check: Callable[[], Iterable[Check]]) -> Iterator[Check]:
 
 
 def check_versions(named: Sequence[str] | None = None) -> Iterator[Check]:
-    """Compare installed packages with the versions that biasgate works with.
+    """Compare the versions of installed packages with the required versions.
 
     `named`: requirements, as in a package's metadata. Default: those of biasgate.
     """
@@ -149,7 +149,7 @@ def check_gpu() -> Iterator[Check]:
 
 
 def _gpus_of_driver() -> str:
-    """Return the GPUs that the driver lists; empty without a driver that answers."""
+    """Return the names of the GPUs that the driver lists; empty if no driver answers."""
     command = shutil.which("nvidia-smi")
     if command is None:
         return ""
@@ -162,9 +162,9 @@ def _gpus_of_driver() -> str:
 
 
 def check_disks(places: Mapping[str, Path]) -> Iterator[Check]:
-    """Check that folders are writable and have space; they need not exist.
+    """Check that folders are writable and have space. They need not exist.
 
-    `places`: folders by purpose; the folder of temporary files is added.
+    `places`: folders by purpose. The folder of temporary files is checked as well.
     """
     for purpose, place in {**places, "temporary files": Path(tempfile.gettempdir())}.items():
         folder = existing_above(place)
@@ -192,7 +192,7 @@ def check_disks(places: Mapping[str, Path]) -> Iterator[Check]:
 
 
 def check_mlflow(store: Path) -> Iterator[Check]:
-    """Check that MLflow and its registry answer; without a server, that the store's runs open."""
+    """Check that MLflow and its registry answer, or that a local store opens."""
     if not address_in(TRACKING) and not (store / DATABASE).exists():
         yield Check(
             "MLflow", "ok", f"{store} does not have runs yet; the first evaluation creates them"
@@ -214,7 +214,7 @@ def check_mlflow(store: Path) -> Iterator[Check]:
 
 
 def check_prefect() -> Iterator[Check]:
-    """Check that Prefect's server answers, if one is named."""
+    """Check that Prefect's server answers, if its address is set."""
     url = api_url()
     if url:
         place = f"{url.rstrip('/')}/admin/version"
@@ -227,7 +227,10 @@ def check_prefect() -> Iterator[Check]:
 def _check_server(
     what: str, url: str, variable: str, ours: str, auth: tuple[str, str] | None = None
 ) -> Check:
-    """Compare a server's version with ours; `variable` names its address."""
+    """Compare a server's version with `ours`.
+
+    `variable`: the environment variable that holds its address, for the message.
+    """
     try:
         found = httpx.get(url, timeout=_TIMEOUT_S, auth=auth)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -250,7 +253,7 @@ def _check_server(
 
 
 def check_keys() -> Iterator[Check]:
-    """Check the private key that signs, and the keys that are trusted."""
+    """Check the private key for signing, and the trusted keys."""
     own, trusted = PrivateKey.from_environment(), TrustedKeys.load()
     if own is None:
         text = "none: anyone with write access to the registry can forge verdicts"

@@ -1,7 +1,7 @@
-"""The end of a process that cannot wait for its own threads: after a signal, or a step that hangs.
+"""Immediate end of a process whose threads may hang: after a signal, or a step that times out.
 
-Threads and servers that wait for each other cannot hold it up. The work of a command is done in
-another thread, so that the main thread is free to answer Ctrl-C and SIGTERM.
+A normal exit would wait for threads, which may wait for servers. The work of a command therefore
+runs in another thread, and the main thread is free to handle Ctrl-C and SIGTERM.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ _to_end: list[Callable[[str], object]] = []
 
 
 def before_end(end: Callable[[str], object]) -> None:
-    """Let something be done, with the reason, before a stopped process ends."""
+    """Register a function to call before a stopped process ends; it gets the reason."""
     _to_end.append(end)
 
 
 def kept_in(store: Path) -> str:
-    """Return what is not lost, and how to go on."""
+    """Return the message that finished work is kept, and how to resume."""
     kept = f"finished scores, frozen sets and trained models are kept in {store}"
     return f"{kept}. Run it again to resume."
 
 
 def end_at_once(code: int, patience_s: float, *last: Callable[[], object]) -> NoReturn:
-    """End this process and all that it started.
+    """End this process and its child processes.
 
-    `patience_s`: how long to wait for `last`. `*last`: what to do before, all at the same time;
-    servers may not answer. Errors do not matter.
+    `patience_s`: seconds to wait for `last`, since servers may not answer. `*last`: functions to
+    call first, in parallel; their errors are ignored.
     """
     hold_steps()
     threads = [
@@ -64,7 +64,7 @@ def end_at_once(code: int, patience_s: float, *last: Callable[[], object]) -> No
 
 
 def exit_at_once(code: int) -> NoReturn:
-    """Kill the child processes, remove the own folders, and end."""
+    """Kill the child processes, remove the temporary folders of this process, and exit."""
     with suppress(psutil.Error):
         children = psutil.Process().children(recursive=True)
         for child in children:
@@ -81,7 +81,7 @@ def exit_at_once(code: int) -> NoReturn:
 
 def end_mlflow_runs(store: Path, status: str) -> None:
     """End the runs of this process in MLflow."""
-    if "mlflow" in sys.modules:  # otherwise it has no runs
+    if "mlflow" in sys.modules:  # otherwise this process did not start runs
         from biasgate.tasks.mlflow_server.runs import Gateway  # noqa: PLC0415
 
         Gateway.of_store(store).end_own_runs(status)
@@ -101,13 +101,13 @@ class StoppedError(BaseException):
 
 
 def until_stopped(work: Callable[[], Result], store: Path) -> Result:
-    """Return what `work` returns; if the process is stopped meanwhile, end it.
+    """Call `work` in another thread and return its result; end the process at a signal.
 
-    Ended are the runs of this process in MLflow and Prefect, its child processes and its temporary
-    folders. The exit code is 128 and the number of the signal, as is usual: 130 after Ctrl-C, 143
-    after SIGTERM.
+    A signal ends the runs of this process in MLflow and Prefect, kills its child processes and
+    removes its temporary folders. The exit code is the usual 128 plus the number of the signal:
+    130 after Ctrl-C, 143 after SIGTERM.
 
-    `work`: is called in another thread. `store`: where finished work is kept, for the message.
+    `store`: folder of finished work, for the message.
     """
     if threading.current_thread() is not threading.main_thread():
         return work()
@@ -125,7 +125,7 @@ def until_stopped(work: Callable[[], Result], store: Path) -> Result:
     try:
         with _raised():
             threading.Thread(target=run, name="work", daemon=True).start()
-            # A signal does not always wake a thread that waits without a limit.
+            # A signal does not always wake a thread that waits without a timeout.
             while not done.wait(_POLL_S):
                 pass
     except StoppedError as stopped:
@@ -141,11 +141,11 @@ def until_stopped(work: Callable[[], Result], store: Path) -> Result:
 
 @contextmanager
 def _raised() -> Iterator[None]:
-    """Raise the signals that stop a command, unless it was started to ignore them."""
+    """Raise `StoppedError` at Ctrl-C and SIGTERM, unless the process was started to ignore them."""
 
     def stop(number: int, _: Any) -> None:
         for one in before:
-            # A second one ends it at once.
+            # A second signal ends the process at once.
             signal.signal(one, lambda number, _: exit_at_once(128 + number))
         raise StoppedError(number)
 

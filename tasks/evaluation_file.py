@@ -1,4 +1,4 @@
-"""Evaluation files: which candidates are measured on which sets, and judged by which policy."""
+"""Evaluation files: the candidates, the sets that measure them and the policy that judges them."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class EvaluationFile(TextFormat):
     @model_validator(mode="before")
     @classmethod
     def _share_text_form(cls, value: Any) -> Any:
-        """Give the form of text files to each section that reads one and lacks it."""
+        """Give the file's form of text to each section that reads text and does not set a form."""
         if not isinstance(value, dict):
             return value
         form = {key: value[key] for key in TextFormat.model_fields if value.get(key) is not None}
@@ -159,12 +159,12 @@ class EvaluationFile(TextFormat):
         return self
 
     def analyses_of(self, evaluation_set: str) -> list[Analysis]:
-        """Return the analyses to do on one set."""
+        """Return the analyses of a set."""
         return [analysis for analysis in self.analyses if analysis.is_for(evaluation_set)]
 
     @property
     def required_sets(self) -> list[str]:
-        """The sets on which promotion requires a pass."""
+        """Names of the sets that promotion requires a pass on."""
         return [one.name for one in self.evaluation_sets if one.required]
 
     def _refuse_lists_alone(self) -> None:
@@ -209,7 +209,7 @@ class EvaluationFile(TextFormat):
 
 
 def _with_form(value: Any, form: Mapping[str, Any]) -> Any:
-    """Return a section with the form in all sections below it that read a file of text."""
+    """Return a section with the form added to all nested sections that read a text file."""
     if isinstance(value, list):
         return [_with_form(entry, form) for entry in value]
     if not isinstance(value, dict):
@@ -226,11 +226,11 @@ def _with_form(value: Any, form: Mapping[str, Any]) -> Any:
 class Evaluation(EvaluationFile):
     """A checked evaluation file, with its policy."""
 
-    policy: Policy  # type: ignore[assignment] # a name in the file, the policy itself here
+    policy: Policy  # type: ignore[assignment] # in the file: the policy's name
     """The policy that the file names."""
 
     def content(self) -> dict[str, JsonValue]:
-        """Return what results depend on, as JSON-ready values, with the digest of the policy."""
+        """Return the settings that results depend on, JSON-ready, with the policy's digest."""
         whole = self.model_dump(
             mode="json", by_alias=True, exclude={"mitigation", "step_retries", "step_timeout_s"}
         )
@@ -249,9 +249,9 @@ _VARIABLE = {"type": "string", "pattern": r"\$\{\w+(:-.*)?\}"}
 def evaluation_schema() -> dict[str, JsonValue]:
     """Return the JSON Schema of an evaluation file, draft 2020-12.
 
-    Where a section has a kind, its keys are those of the kind. A kind that another package adds
-    may have any keys: it may not be installed where the schema is read. `${VARIABLES}` are replaced
-    before a file is checked, so they may stand for numbers too.
+    The kind of a section decides its keys. A kind from another package may have any keys, because
+    the reader of the schema may not have that package. `${VARIABLES}` are replaced before a file
+    is checked, so the schema also allows them in place of numbers.
     """
     schema: JsonSchemaValue = json_schema(EvaluationFile)
     sections: JsonSchemaValue = schema["$defs"]
@@ -270,9 +270,9 @@ def evaluation_schema() -> dict[str, JsonValue]:
 
 
 def keys_of(section: JsonSchemaValue) -> Iterator[tuple[str, str, str]]:
-    """Yield key, value and meaning of each key of a section of the schema.
+    """Yield name, value and meaning of each key of a section of the schema.
 
-    The value is in words: what it must be, and its default.
+    The value is in words: its type and limits, and its default.
     """
     required = section.get("required", ())
     for key, of in section.get("properties", {}).items():
@@ -284,10 +284,10 @@ def keys_of(section: JsonSchemaValue) -> Iterator[tuple[str, str, str]]:
 
 
 def sections_of(schema: JsonSchemaValue) -> dict[str, JsonSchemaValue]:
-    """Return the whole file under `evaluation`, and the section of each kind under its name.
+    """Return the sections by name: `evaluation` for the whole file, then each kind's section.
 
-    Kinds of sets and candidates come before those of analyses and methods. A count file, which is
-    a file of its own, is under `count`.
+    Kinds of sets and candidates come before those of analyses and methods. `count` is the schema
+    of count files, which are separate files.
     """
     found: dict[str, JsonSchemaValue] = {"evaluation": schema}
     for catalogue in CATALOGUES.values():
@@ -315,10 +315,13 @@ def schema_of_file(name: str) -> dict[str, JsonValue]:
 
 
 def explained(section: str) -> Iterator[str]:
-    """Yield what each key of a section means, for a terminal; also of `policy` and its sections."""
+    """Yield an explanation of each key of a section, for a terminal.
+
+    The sections include `policy` and those within a policy.
+    """
     known = sections_of(evaluation_schema()) | sections_of_policy(policy_schema())
     for catalogue in CATALOGUES.values():
-        if section in catalogue.names() and section not in known:  # of another package
+        if section in catalogue.names() and section not in known:  # from another package
             known[section] = json_schema(catalogue.named(section))
     if section not in known:
         hint = did_you_mean(section, known)
@@ -344,7 +347,7 @@ _BASIC = {
 
 
 def explained_basics() -> Iterator[str]:
-    """Yield what the keys mean that most evaluation files need."""
+    """Yield an explanation of the keys that most evaluation files need."""
     known = sections_of(evaluation_schema())
     for section, keys in _BASIC.items():
         yield f"{section}:"
@@ -357,7 +360,7 @@ def explained_basics() -> Iterator[str]:
 
 
 def _in_words(of: JsonSchemaValue) -> str:
-    """Return what a value must be; as few words as an option table has."""
+    """Return the type and limits of a value, as briefly as in a table of options."""
     if "const" in of:
         return json.dumps(of["const"])
     if "enum" in of:
@@ -390,7 +393,10 @@ def _in_words(of: JsonSchemaValue) -> str:
 
 
 def _one_of(catalogue: Catalogue[Any], by_kind: Mapping[str, str]) -> JsonSchemaValue:
-    """Choose the section by its kind, so that an editor shows the keys and errors of this one."""
+    """Return the schema of a section that depends on its kind.
+
+    With `if` and `then`, instead of `oneOf`, an editor shows keys and errors of that kind only.
+    """
     chosen = [
         {
             "if": {"properties": {catalogue.key: {"const": kind}}, "required": [catalogue.key]},
@@ -410,7 +416,7 @@ def _one_of(catalogue: Catalogue[Any], by_kind: Mapping[str, str]) -> JsonSchema
 
 
 def _with_variables(schema: Any) -> Any:
-    """Allow `${VARIABLES}` for numbers, truth values and texts of a pattern."""
+    """Allow `${VARIABLES}` for numbers, booleans and texts with a pattern."""
     if isinstance(schema, list):
         return [_with_variables(one) for one in schema]
     if not isinstance(schema, dict):

@@ -10,7 +10,7 @@ from yaml import YAMLError
 from biasgate.tasks.common.command_lines import as_path, path_from_here
 from biasgate.tasks.common.errors import InputError
 
-# In a checkout and in the installed package alike.
+# The same place in a checkout and in the installed package.
 FOLDER = Path(__file__).parents[1] / "deployments" / "evaluations"
 
 
@@ -20,9 +20,9 @@ def included_names() -> list[str]:
 
 
 def find_evaluation_file(config: str | Path) -> Path:
-    """Return the path of an evaluation file, given as a path or as the name of an included one.
+    """Return the path of an evaluation file from its path, or from the name of an included file.
 
-    A file in the current folder with the name of an included evaluation is `./NAME`.
+    For a file in the current folder with the name of an included evaluation, give `./NAME`.
     """
     text = os.fspath(config)
     if text in included_names():
@@ -33,7 +33,7 @@ def find_evaluation_file(config: str | Path) -> Path:
 def is_count_file(config: str | Path) -> bool:
     """Return whether a file counts shards (`source: shards`) instead of measuring rows.
 
-    A file that cannot be read is not one: the reader of evaluation files says what is wrong.
+    False for a file that cannot be read: the reader of evaluation files reports the error.
     """
     from biasgate.tasks.common.yaml_files import load_yaml  # noqa: PLC0415 - it imports pydantic
 
@@ -45,7 +45,7 @@ def is_count_file(config: str | Path) -> bool:
 
 
 def command_argument(config: str | Path) -> str:
-    """Return what a command takes for an evaluation file: an included name, or the absolute path.
+    """Return a command's argument for an evaluation file: an included name or an absolute path.
 
     Unlike a relative path, both are valid in every folder.
     """
@@ -54,7 +54,7 @@ def command_argument(config: str | Path) -> str:
 
 
 def typed_argument(config: str) -> str:
-    """Return what is typed in the current folder for what `command_argument` returned."""
+    """Shorten an argument from `command_argument` for a command in the current folder."""
     text = path_from_here(config)
     return as_path(text) if text in included_names() and text != config else text
 
@@ -74,7 +74,7 @@ def save_included(name: str, target: Path) -> None:
 
 
 def write_new(target: Path, content: str) -> None:
-    """Write the file that `--save` names, which must not exist."""
+    """Write the file given by `--save`, which must not exist."""
     try:
         with target.open("x", encoding="utf-8") as stream:
             stream.write(content)

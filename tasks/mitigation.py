@@ -1,4 +1,4 @@
-"""What is refused before Prefect starts: wrong sets, candidates and results."""
+"""Checks of a mitigation before Prefect starts, and the evaluation file that it writes."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ from biasgate.tasks.scoring.candidate import CandidateSettings
 def check_mitigation(
     evaluation: Evaluation, candidate: str | None, store: Path, blocked: Blocked | None = None
 ) -> None:
-    """Refuse what a mitigation cannot work with. The sets are frozen, for the flow.
+    """Refuse a candidate, sets or results that a mitigation cannot work with.
 
-    A source that fails is left to the flow, which tries it again. `store`: where sets are frozen.
+    Freezes the sets in `store`, where the flow finds them. A source that fails is left to the
+    flow, which retries it.
     """
     chosen = candidate_of(evaluation, candidate, blocked)
     mitigation = evaluation.mitigation or Mitigation()
@@ -47,7 +48,10 @@ def check_mitigation(
 def candidate_of(
     evaluation: Evaluation, candidate: str | None, blocked: Blocked | None = None
 ) -> CandidateSettings:
-    """Return the candidate to train again: the named one, that of `blocked`, or the only one."""
+    """Return the candidate to train again.
+
+    It is the named candidate, else that of `blocked`, else the only candidate that is trained.
+    """
     if blocked is not None:
         trained = [
             candidate.name
@@ -70,7 +74,7 @@ _NOT_COPIED = {"candidates", "mitigation", "notifications", "outcome_of", "polic
 def write_evaluation_file(
     evaluation: Evaluation, candidates: Sequence[CandidateSettings], config: str, output: str
 ) -> str:
-    """Write an evaluation file of the mitigated candidates; return its path. Safe to retry."""
+    """Write an evaluation file for the mitigated candidates; return its path. Safe to retry."""
     content = evaluation.model_dump(
         mode="json", by_alias=True, exclude=_NOT_COPIED, exclude_defaults=True
     )

@@ -1,6 +1,6 @@
-"""The words for outcomes, in one place: checks pass or fail, a candidate is passed or blocked.
+"""The words for outcomes: checks pass or fail, candidates are passed or blocked.
 
-Files keep the short values (`pass`, `fail`, `insufficient`, `error`); people read these words.
+Files contain the short values (`pass`, `fail`, `insufficient`, `error`); people read these words.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ class Word:
     status: str
     """The short value, for colours; `reported` if the policy only reports."""
     text: str
-    """Shown to people."""
+    """The words for people."""
     state: str
     """Name of the flow's state in Prefect."""
     occasion: Occasion
-    """In `notifications` and in messages that programs read."""
+    """The value in `notifications`, and in messages for programs."""
     exit_code: int
-    """Of the command."""
+    """Exit code of the command."""
 
 
 WORDS = {
@@ -47,7 +47,7 @@ REPORTED = Word("reported", "Reported only", "Reported", "pass", 0)
 def word_of(decision: Decision | Summary) -> Word:
     """Return the words for the outcome of a candidate, or of a whole evaluation.
 
-    Where the policy only reports, a candidate that could not be scored is still an error.
+    A candidate that could not be scored is an error, even if the policy only reports.
     """
     reported = decision.report_only and decision.outcome != "error"
     if reported:

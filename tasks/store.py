@@ -1,4 +1,4 @@
-"""Where an evaluation keeps its data: the store's folder, the scores, MLflow."""
+"""Places of an evaluation's data: the store's folder, the scores and MLflow."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from biasgate.tasks.mlflow_server.runs import Gateway
 
 @dataclass(frozen=True)
 class Workplace:
-    """The places of an evaluation's data.
+    """The places of an evaluation's data, passed from step to step.
 
-    Steps pass it to each other. A worker on another machine gets only the folder, and connects
-    to MLflow itself.
+    A worker on another machine gets only the folder, and makes its own connection to MLflow.
     """
 
     store: Path
@@ -27,5 +26,5 @@ class Workplace:
 
     @property
     def scores(self) -> str:
-        """The place of kept scores: the URL in `BIASGATE_SCORES`, else a folder of the store."""
+        """The URL in `BIASGATE_SCORES`, else the folder of scores in the store."""
         return os.environ.get("BIASGATE_SCORES") or str(self.store / "scores")

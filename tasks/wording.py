@@ -1,6 +1,6 @@
 """Verdicts in a word, a line or a sentence.
 
-Names of identities, sets and candidates are in it: escape it where it is shown.
+The texts contain names of identities, sets and candidates: escape them for the medium.
 """
 
 from __future__ import annotations
@@ -26,11 +26,10 @@ IN_TITLE = 2  # most names in the words for an outcome
 
 
 def word_of_verdict(*verdicts: Verdict) -> Word:
-    """Return the words for the verdicts on a candidate on one set, or on several.
+    """Return the words for the verdicts on a candidate, from one set or from several.
 
-    A pass says for how many identities it is proven, and whether it has exceptions, or that it is
-    of the champion's own scores; a block by harm that is shown, for whom. Names of identities are
-    in it: escape it where it is shown.
+    A pass is qualified by the number of identities that it is proven for, by its exceptions, or as
+    a copy of the champion. A block for significant harm names the identities.
     """
     outcomes = {verdict.outcome for verdict in verdicts}
     outcome = next(name for name in ("error", "fail", "insufficient", "pass") if name in outcomes)
@@ -53,14 +52,14 @@ def word_of_verdict(*verdicts: Verdict) -> Word:
 
 
 def _blocked(verdicts: Sequence[Verdict]) -> str:
-    """Return the words for a block, with the identities that are worse off, the worst first."""
+    """Return the words for a block, with the significantly worse identities, the worst first."""
     shown = (
         str(result.group)
         for verdict in verdicts
         for result in verdict.results
         if result.rule == HARM and result.outcome == "fail" and result.action == "block"
     )
-    # An identity is left out if its loss is not shown without the comments of a worse one.
+    # Leave out an identity whose loss is not significant without a worse identity's comments.
     own = {cell.group for verdict in verdicts for cell in verdict.worsened if not cell.without}
     every = list(dict.fromkeys(shown))
     names = [name for name in every if name in own] or every
@@ -72,11 +71,11 @@ def _blocked(verdicts: Sequence[Verdict]) -> str:
 def exceptions_in_words(
     verdicts: Sequence[Verdict], most: int = MOST_EXCEPTIONS, *, name_sets: bool = False
 ) -> list[str]:
-    """Return the identities for which a pass is proven, and the limits of an outcome, by line.
+    """Return lines with the proven identities of a pass, its exceptions and all reservations.
 
     Only a pass has exceptions; any outcome may have reservations, which come last. Identities that
-    are not measured for one reason share a line. With several verdicts, or with `name_sets`, each
-    line names the set. After `most` exceptions a line says how many more there are.
+    are not measured for the same reason share a line. With several verdicts, or with `name_sets`,
+    each line names the set. After `most` exceptions, a line gives the number of the others.
     """
     reserved = reservations_in_words(verdicts, name_sets=name_sets)
     if any(verdict.outcome != "pass" or verdict.policy.report_only for verdict in verdicts):
@@ -90,7 +89,10 @@ def exceptions_in_words(
 
 
 def reservations_in_words(verdicts: Sequence[Verdict], *, name_sets: bool = False) -> list[str]:
-    """Return what limits the outcomes, line by line; of several sets, after their names."""
+    """Return the reservations of the verdicts as lines, which name the sets if there are several.
+
+    Sets with the same reservation share a line. `name_sets`: also name a single set.
+    """
     every = ((one.evaluation_set.name, text) for one in verdicts for text in one.reservations)
     alone = len(verdicts) == 1 and not name_sets
     return [
@@ -119,7 +121,7 @@ def _exceptions(verdict: Verdict, *, alone: bool) -> Iterator[str]:
 
 
 def in_short(decision: CandidateDecision, verdicts: Sequence[Verdict]) -> str:
-    """Return a candidate's outcome in a few words: the first check against it, what was decided."""
+    """Summarize a candidate's outcome: the first check against it, and the decision."""
     against = [
         check_message(result)
         for verdict in verdicts
@@ -134,9 +136,9 @@ def in_short(decision: CandidateDecision, verdicts: Sequence[Verdict]) -> str:
 
 
 def shown_worse(worsened: Sequence[Loss], rival: str = "the champion") -> str:
-    """Name the identities that are shown to be worse, and those that only share their comments.
+    """Name the significantly worse identities, and those that only share comments with them.
 
-    `worsened` has the largest loss first.
+    `worsened`: the losses, the largest first.
 
     Examples
     --------
@@ -177,7 +179,7 @@ _DIRECTIONS = {
 
 
 def changed_in_words(changed: Mapping[str, Mapping[str, CountedShare]]) -> str:
-    """Name the identities whose decisions change most, by the shares that are shown.
+    """Name the identities whose decisions change most, with the shares and their intervals.
 
     Examples
     --------
@@ -210,10 +212,10 @@ _WRONG = {
 
 
 def terms_in_words(found: ErrorsByTerm, at: str = "", identity: str | None = None) -> str:
-    """Name the terms, of one identity or of all, that are shown to be worse than all comments.
+    """Name the terms with significantly worse numbers than all comments.
 
-    By their error rates, then those with a significant mean score only. `at` says at which
-    threshold, if not at the one in use.
+    Terms with worse error rates come first, then those with only a worse mean score. `at`: words
+    for the threshold, if it is not the threshold in use. `identity`: only its terms.
 
     Examples
     --------
@@ -252,7 +254,7 @@ also "Bea"
 
 
 def name_worse_terms(found: ErrorsByTerm) -> str:
-    """Return the names of these terms, by identity.
+    """Return the names of the significantly worse terms, by identity.
 
     Examples
     --------
@@ -275,7 +277,7 @@ def _of_identity(terms: Iterable[TermErrors], identity: str | None) -> list[Term
 
 
 def _named_terms(terms: Sequence[TermErrors]) -> tuple[str, str]:
-    """Return the first term with its identity, and which others there are."""
+    """Return the first term with its identity, and a list of the other terms."""
     names = [printable(one.term) for one in terms]
     cut = [one if len(one) <= _MOST_LETTERS else f"{one[:_MOST_LETTERS]}..." for one in names]
     term, *more = dict.fromkeys(f'"{one}"' for one in cut)
@@ -288,13 +290,13 @@ def _percent(share: float | None) -> str:
 
 
 def first_names(names: Sequence[str], most: int = _NAMED) -> str:
-    """Return the first names, and how many more there are."""
+    """Return the first names, and the number of the others."""
     first, more = ", ".join(names[:most]), len(names) - most
     return first if more <= 0 else f"{first} and {more:,} more"
 
 
 def names_by(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    """Return the names that share a text, by the text, from pairs of name and text."""
+    """Group pairs of name and text by text, and return the names of each text."""
     found: dict[str, list[str]] = {}
     for name, text in pairs:
         found.setdefault(text, []).append(name)
@@ -302,7 +304,7 @@ def names_by(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 
 
 def joined(names: Iterable[str], word: str) -> str:
-    """Return the first names as an enumeration, with a word before the last one."""
+    """Return the first names as an enumeration, with a word before the last name."""
     every = list(map(printable, names))
     shown = every[:_NAMED]
     shown += [f"{len(every) - _NAMED:,} more"] if len(every) > _NAMED else []

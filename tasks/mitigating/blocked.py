@@ -1,4 +1,4 @@
-"""The candidate to mitigate: one that an earlier evaluation did not let pass."""
+"""Results of a blocked candidate as the input of a mitigation (`--from`)."""
 
 from __future__ import annotations
 
@@ -18,16 +18,14 @@ from biasgate.tasks.reporting.results import SUMMARY
 
 @dataclass(frozen=True, kw_only=True)
 class Blocked(Record):
-    """A candidate that an earlier evaluation did not let pass.
-
-    `folder` is that of its results on one set. `failed` are the identities for which a check
-    failed; empty if only overall numbers did.
-    """
+    """A candidate that did not pass an earlier evaluation."""
 
     folder: str
+    """Its results on one set."""
     candidate: str
     evaluation_set: str
     failed: tuple[str, ...]
+    """The identities with a failed check; empty if only checks of overall numbers failed."""
 
     @classmethod
     def of_results(cls, folder: Path) -> Blocked:
@@ -63,7 +61,7 @@ class Blocked(Record):
 
 
 def file_of(folder: Path | None) -> Path:
-    """Return the evaluation file that results of a candidate were made with."""
+    """Return the evaluation file that produced the results of a candidate."""
     if folder is None:
         msg = "give CONFIG, or `--from` with the results of a candidate that did not pass."
         raise InputError(msg)
@@ -85,12 +83,12 @@ def file_of(folder: Path | None) -> Path:
 
 @task(name="read verdict")
 def read_blocked(folder: str | None, output: str) -> Blocked | None:
-    """Read the verdict of a blocked candidate, if one is named. Only reads."""
+    """Read the verdict of a blocked candidate, if a folder is given. Safe to retry: only reads."""
     return blocked_of(None if folder is None else Path(folder), Path(output))
 
 
 def blocked_of(folder: Path | None, output: Path) -> Blocked | None:
-    """Return the blocked candidate, if a folder is named."""
+    """Return the blocked candidate of a folder, if it is given; refuse `output` around it."""
     if folder is None:
         return None
     found = Blocked.of_results(folder)
@@ -107,7 +105,7 @@ def blocked_of(folder: Path | None, output: Path) -> Blocked | None:
 def refuse_other_evaluation(
     blocked: Blocked, candidates: Collection[str], evaluation_sets: Collection[str]
 ) -> None:
-    """Refuse results of a candidate, or on a set, that the evaluation file does not have."""
+    """Refuse results whose candidate or set is not in the evaluation file."""
     for what, name, known in (
         ("a candidate with `train_on`", blocked.candidate, candidates),
         ("a set", blocked.evaluation_set, evaluation_sets),
@@ -122,7 +120,7 @@ def refuse_other_evaluation(
 
 
 def limited_to(blocked: Blocked | None, mitigation: Mitigation, sets: Sets) -> Mitigation:
-    """Return the settings, limited to the identities that failed, if the file names none."""
+    """Limit the settings to the identities that failed, unless the file sets `only`."""
     if blocked is None or mitigation.only is not None:
         return mitigation
     known = sets.training.load().identities

@@ -1,4 +1,4 @@
-"""From a blocked candidate to candidates that might pass: one for each method."""
+"""Mitigated candidates: a copy of the blocked candidate for each method, with changed training."""
 
 from __future__ import annotations
 
@@ -51,7 +51,13 @@ def training_source(candidate: CandidateSettings) -> SourceSettings:
 def propose_candidates(
     candidate: CandidateSettings, mitigation: Mitigation, training_rows: str
 ) -> list[CandidateSettings]:
-    """Return a candidate for each method that can do something; refuse if none can. Only reads."""
+    """Return a candidate for each method that can change the rows. Safe to retry: only reads.
+
+    Raises
+    ------
+    InputError
+        If no method can change them.
+    """
     base = training_source(candidate)
     rows = rows_of(SetFolder(base, training_rows), mitigation)
     found, left_out = [], []

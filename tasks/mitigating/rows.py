@@ -18,7 +18,7 @@ from biasgate.tasks.data.evaluation_set import IDENTITY, TERMS
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.data.terms import TermMatcher
 
-# Where buckets of length begin: Dixon et al. (2018), Figure 1.
+# Lower ends of the buckets of length, in characters: Dixon et al. (2018), Figure 1.
 EDGES = np.array([20, 60, 180, 540, 1620, 4860])
 Masks = dict[str, npt.NDArray[np.bool_]]
 
@@ -33,11 +33,11 @@ class TrainingRows:
     """The rows, in the columns of frozen sets."""
     label_threshold: float
     identity_threshold: float
-    """A row is toxic, or mentions an identity, if its fraction is at least this."""
+    """Least fraction at which a row mentions an identity; `label_threshold` is that of toxicity."""
     identities: tuple[str, ...]
-    """The identities to look at."""
+    """The identities to balance."""
     matcher: TermMatcher | None = None
-    """Finds the identities in texts; None if people labelled them."""
+    """Finds the identities in texts; None if annotators labelled them."""
 
     @classmethod
     def of(
@@ -46,7 +46,7 @@ class TrainingRows:
         table: pa.Table,
         identities: Sequence[str] | None = None,
     ) -> TrainingRows:
-        """Return the rows of a set."""
+        """Check the rows of a set, and choose its identities. Default: all of them."""
         known = [
             column_name.removeprefix(IDENTITY)
             for column_name in table.column_names
@@ -70,7 +70,7 @@ class TrainingRows:
         return cls(source.name, table, *thresholds, tuple(chosen), source.matcher())
 
     def of_part(self, rows: npt.NDArray[np.bool_]) -> TrainingRows:
-        """Return a part of the rows."""
+        """Return the rows for which `rows`, of shape (n,), is True."""
         return replace(self, table=self.table.filter(pa.array(rows)))
 
     @property
@@ -86,22 +86,22 @@ class TrainingRows:
 
     @cached_property
     def labels(self) -> npt.NDArray[np.bool_]:
-        """Whether each comment is toxic."""
+        """True for toxic comments; of shape (n,)."""
         return reaches_cut(self.table["label"].to_numpy(), self.label_threshold)
 
     @cached_property
     def lengths(self) -> npt.NDArray[np.int64]:
-        """Characters of each comment."""
+        """Length of each comment in characters."""
         return np.fromiter(map(len, self.texts), np.int64, self.n)
 
     @cached_property
     def buckets(self) -> npt.NDArray[np.intp]:
-        """Bucket of length of each comment."""
+        """Index of each comment's bucket of length."""
         return np.searchsorted(EDGES, self.lengths, side="right")
 
     @cached_property
     def masks(self) -> Masks:
-        """Which comments mention each of the chosen identities."""
+        """Masks of the comments that mention an identity, by chosen identity."""
         return {
             name: reaches_cut(self.table[IDENTITY + name].to_numpy(), self.identity_threshold)
             for name in self.identities
@@ -109,11 +109,11 @@ class TrainingRows:
 
     @cached_property
     def mentions(self) -> npt.NDArray[np.bool_]:
-        """The same as a matrix of shape (n, number of chosen identities)."""
+        """The masks as a matrix of shape (n, number of chosen identities)."""
         return np.stack(list(self.masks.values()), axis=1)
 
     def require_classes(self) -> None:
-        """Refuse a set with one class."""
+        """Refuse a set without toxic or without harmless comments."""
         if self.labels.all() or not self.labels.any():
             kind = "positive" if self.labels.any() else "negative"
             msg = (
@@ -122,7 +122,7 @@ class TrainingRows:
             raise InputError(msg)
 
     def require_mentions(self) -> None:
-        """Refuse a set in which none of the identities occurs."""
+        """Refuse a set that does not mention any of the identities."""
         if not self.mentions.any():
             msg = (
                 f"training set {self.name!r} must mention one of the identities; none of "
@@ -145,8 +145,14 @@ def added_rows(
 ) -> pa.Table:
     """Return new rows with the columns of a training set.
 
-    Their identities are found by the set's terms, or else given, in the order of its columns. Each
-    is a cluster of its own, with one rater, weight 1 and in no slice.
+    Each is a separate cluster, with a single rater, weight 1 and outside all slices.
+
+    Parameters
+    ----------
+    labels : array of shape (n,)
+    identities : bool array of shape (n, number of identity columns), optional
+        The mentions, in the order of the set's columns. Required if the set does not find them by
+        terms.
     """
     table = rows.table
     names = [column_name for column_name in table.column_names if column_name.startswith(IDENTITY)]
@@ -176,9 +182,9 @@ def added_rows(
 
 
 def fresh_ids(rows: TrainingRows, ids: Sequence[str], prefix: str) -> list[str]:
-    """Return ids that the set does not have: as they are, or with a prefix where they are taken.
+    """Return ids that are unique in the set, with a prefix for ids that are taken.
 
-    Ids that stay let an evaluation on the same rows be refused by id and text.
+    Other ids do not change, so that an evaluation on the same rows is refused by id and text.
     """
     taken = set(rows.table["id"].to_pylist())
     found = []

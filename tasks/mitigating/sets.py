@@ -18,7 +18,7 @@ from biasgate.tasks.mitigating.settings import Mitigation
 
 @dataclass(frozen=True)
 class SetFolder:
-    """A frozen set, and how it is measured."""
+    """A frozen set with its source, which has the thresholds of labels and identities."""
 
     source: SourceSettings
     folder: str
@@ -34,9 +34,9 @@ class Sets:
 
     training: SetFolder
     evaluated: tuple[SetFolder, ...]
-    """Sets with identities."""
+    """The evaluation sets."""
     pool: SetFolder | None = None
-    """As in `Mitigation`."""
+    """The pool of `Mitigation`."""
 
 
 def sets_of(
@@ -45,7 +45,10 @@ def sets_of(
     mitigation: Mitigation,
     freeze: Callable[[SourceSettings], str],
 ) -> Sets:
-    """Freeze all sets, so that a wrong one is refused before any training."""
+    """Freeze all sets, so that an invalid set is refused before any training.
+
+    `freeze`: freezes the set of a source, and returns its folder.
+    """
 
     def frozen(source: SourceSettings) -> SetFolder:
         return SetFolder(source, freeze(source))
@@ -59,16 +62,15 @@ def sets_of(
 
 @task(name="check sets")
 def check_sets(sets: Sets, mitigation: Mitigation) -> None:
-    """Refuse sets that nothing can be mitigated with, or judged on. Only reads.
+    """Refuse training rows and pools that the methods cannot work with. Safe to retry: only reads.
 
-    Rows of the training set and of the pool that are evaluated are refused when a trained model is
-    checked.
+    Training rows that are also evaluated are refused later, by the check of the trained model.
     """
     refuse_unfit(sets, mitigation)
 
 
 def refuse_unfit(sets: Sets, mitigation: Mitigation) -> None:
-    """Refuse sets that nothing can be mitigated with, or judged on."""
+    """Refuse training rows and pools that the methods cannot work with."""
     rows = rows_of(sets.training, mitigation)
     rows.require_classes()
     rows.require_mentions()
@@ -80,7 +82,11 @@ def refuse_unfit(sets: Sets, mitigation: Mitigation) -> None:
 
 
 def rows_of(folder: SetFolder, mitigation: Mitigation, *, whole: bool = True) -> TrainingRows:
-    """Return the rows of a set; only a training set is limited to some identities."""
+    """Return the rows of a set.
+
+    `whole`: True for a training set, which is limited to the identities in `only`. A pool has all
+    its identities.
+    """
     return TrainingRows.of(folder.source, table_of(folder), mitigation.only if whole else None)
 
 

@@ -16,7 +16,7 @@ _WITH_POOL = ("pool", "random")
 
 
 class Mitigation(Settings):
-    """How bias is mitigated; `biasgate mitigate` reads it."""
+    """Settings of `biasgate mitigate`."""
 
     methods: Annotated[tuple[AnyMethod, ...], Field(min_length=1)] | None = None
     """Default: `reweight` and `swap`; with a `pool` also `pool` and `random`."""
@@ -46,7 +46,7 @@ class Mitigation(Settings):
         return self
 
     def chosen(self) -> list[Method]:
-        """Return the methods."""
+        """Return the methods in the file, or the default methods."""
         if self.methods is not None:
             return list(self.methods)
         kinds = (*(_WITH_POOL if self.pool is not None else ()), *_ALWAYS)

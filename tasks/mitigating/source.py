@@ -1,4 +1,4 @@
-"""Source `mitigated`: a training set as a method changed it, frozen with a digest of its own."""
+"""Source `mitigated`: a training set as changed by a method, frozen with its own digest."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class MitigatedSource(SourceSettings):
 
     @property
     def has_text(self) -> bool:
-        """Whether the rows have text."""
+        """True if the rows have text."""
         return self.base.has_text
 
     def prepare(self, cache: Path) -> Self:
@@ -69,7 +69,7 @@ class MitigatedSource(SourceSettings):
         return [*self.base.files(), *(self.pool.files() if self.pool else [])]
 
     def check(self) -> None:
-        """Refuse files that are missing or lack columns."""
+        """Refuse missing files, and files without required columns."""
         self.base.check()
         if self.pool is not None:
             self.pool.check()
@@ -79,7 +79,7 @@ class MitigatedSource(SourceSettings):
         return self.base.split_name()
 
     def provenance(self) -> dict[str, JsonValue]:
-        """Return what the frozen rows depend on."""
+        """Return the settings, files and code that the frozen rows depend on."""
         options = super().provenance()
         options |= {"files": {}, "code": [*code_of_method(self.method)]}
         for key, source in (("base", self.base), ("pool", self.pool)):
@@ -92,7 +92,7 @@ class MitigatedSource(SourceSettings):
         return self.base.matcher()
 
     def chunks(self) -> Iterator[pa.Table]:
-        """Yield the rows of the training set, with weights if there are any, and the added ones."""
+        """Yield the training set as changed by the method, in a single chunk."""
         rows = TrainingRows.of(self.base, read_rows(self.base), self.only)
         pool = None
         if self.pool is not None:
@@ -101,7 +101,7 @@ class MitigatedSource(SourceSettings):
         yield table
 
     def notes(self) -> dict[str, JsonValue]:
-        """Return what the method did, in numbers and in words."""
+        """Return the report of the method's change, in numbers and in words."""
         if self._change is None:
             return {}
         return {
@@ -116,7 +116,7 @@ class MitigatedSource(SourceSettings):
 def changed(
     method: Method, rows: TrainingRows, pool: TrainingRows | None, seed: int
 ) -> tuple[pa.Table, Change]:
-    """Return the rows as a method changes them, and what it did."""
+    """Apply a method to rows; return the new rows and the change."""
     change = method.change(rows, pool, np.random.default_rng([seed, 17]))
     table = rows.table
     if change.added is not None:

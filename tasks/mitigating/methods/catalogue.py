@@ -1,4 +1,4 @@
-"""The methods that a configuration can name."""
+"""Catalogue of the methods in configurations: the kinds here and those of installed packages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ METHODS = Catalogue(
 
 
 def code_of_method(method: Method) -> list[str | None]:
-    """Return what changes when the code of a method does: releases, and digests of its files."""
+    """Return a fingerprint of a method's code: releases, and digests of its files."""
     return code_of(type(method), Method, METHODS.added_by(method.kind))
 
 

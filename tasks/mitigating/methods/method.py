@@ -1,8 +1,8 @@
-"""The base class of methods: what each kind gets and returns.
+"""The base class of methods: the interface of each kind.
 
-To add a kind, subclass `Method`. It is named in `METHODS` of
-`biasgate.tasks.mitigating.methods.catalogue`, or by an installed package in its entry point group
-`biasgate.mitigations`.
+To add a kind, subclass `Method`, and name it in `METHODS` of
+`biasgate.tasks.mitigating.methods.catalogue`, or in the entry point group `biasgate.mitigations`
+of a package.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ from biasgate.tasks.mitigating.rows import TrainingRows
 
 
 class MethodUndoneError(InputError):
-    """A method that cannot do anything with these rows."""
+    """A method cannot change these rows; the other methods are tried."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """What a method does to a training set."""
+    """The change of a training set by a method."""
 
     added: pa.Table | None = None
     """Rows to add."""
     weights: npt.NDArray[np.floating] | None = None
-    """The weight of each row."""
+    """Weights of the rows, of shape (n,)."""
     report: Mapping[str, Any] = field(default_factory=dict)
     """JSON-ready numbers."""
     sentences: tuple[str, ...] = ()
-    """The same in words; they never quote a comment."""
+    """The report in words. They never quote a comment."""
 
 
 class Method(Settings):
     """A method that changes the training set; each kind adds its own options."""
 
     needs_pool: ClassVar[bool] = False
-    """Whether it takes rows from a pool of comments that are assumed to be non-toxic."""
+    """True if it takes rows from a pool of comments that are assumed to be non-toxic."""
 
     kind: str
     """Name of the method."""
@@ -55,22 +55,22 @@ class Method(Settings):
         return self.name or self.kind
 
     def require(self, rows: TrainingRows) -> None:
-        """Refuse, before any training, rows with which the method can do nothing.
+        """Refuse rows that the method cannot change, before any training.
 
         Raises
         ------
         MethodUndoneError
-            The reason; the other methods are tried.
+            With the reason.
         """
 
     def change(
         self, rows: TrainingRows, pool: TrainingRows | None, rng: np.random.Generator
     ) -> Change:
-        """Return what to add, or how to weight. The same seed gives the same change.
+        """Return the rows to add, or the weights. The same seed gives the same change.
 
         Raises
         ------
         InputError
-            If the method cannot do anything with these rows.
+            If the method cannot change these rows.
         """
         raise NotImplementedError

@@ -1,8 +1,8 @@
-"""Methods that change what a model learns from: rows added, or weights.
+"""Methods that add or weight training rows.
 
-`pool` adds non-toxic comments of the affected terms, after Dixon et al. (2018), and `random` as
-many that are drawn at random, as a control. `reweight` weights rows, and `swap` adds comments with
-the terms of other identities.
+`pool` adds non-toxic comments with the affected terms, after Dixon et al. (2018). Its control,
+`random`, adds the same number of comments at random. `reweight` weights rows, and `swap` adds
+comments with the terms of other identities.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Pool(Method):
     def change(
         self, rows: TrainingRows, pool: TrainingRows | None, rng: np.random.Generator
     ) -> Change:
-        """Choose rows, and say how far the pool went."""
+        """Choose rows of the pool, and report the cells that it could not fill."""
         pool = required(pool, self.called)
         found = choose(rows, pool, rng)
         lacking = [
@@ -64,7 +64,7 @@ class Pool(Method):
 
 
 def required(pool: TrainingRows | None, called: str) -> TrainingRows:
-    """Return the pool; refuse its absence, and toxic rows in it."""
+    """Return the pool; refuse a missing pool, and a pool with toxic rows."""
     if pool is None:
         msg = f"method {called} must have a `pool` of non-toxic comments in `mitigation`."
         raise InputError(msg)
@@ -79,7 +79,7 @@ def required(pool: TrainingRows | None, called: str) -> TrainingRows:
 
 
 def require_identities(pool: TrainingRows, rows: TrainingRows) -> None:
-    """Refuse a pool without the training set's identities, where people labelled these."""
+    """Refuse a pool without the training set's identities, if annotators labelled them."""
     lacking = [identity for identity in rows.identities if identity not in pool.masks]
     if rows.matcher is None and lacking:
         msg = f"pool {pool.name!r} must have the identities of {rows.name!r}; lacks {lacking[0]}."
@@ -87,7 +87,7 @@ def require_identities(pool: TrainingRows, rows: TrainingRows) -> None:
 
 
 def choose(rows: TrainingRows, pool: TrainingRows, rng: np.random.Generator) -> PoolChoice:
-    """Choose the rows that balance the terms; texts of the training set are not added again."""
+    """Choose rows of a pool that balance the terms, without texts of the training set."""
     rows.require_classes()
     known = set(rows.texts)
     new = np.array([text not in known for text in pool.texts], dtype=bool)
@@ -104,13 +104,13 @@ def choose(rows: TrainingRows, pool: TrainingRows, rng: np.random.Generator) -> 
 
 
 def first_ones(texts: list[str]) -> np.ndarray:
-    """Return which texts occur for the first time."""
+    """Return a mask of the first occurrence of each text."""
     first: dict[str, int] = {}
     return np.array([first.setdefault(text, at) == at for at, text in enumerate(texts)], bool)
 
 
 def mentions_of(rows: TrainingRows, pool: TrainingRows) -> np.ndarray:
-    """Return which rows of the pool mention which of the training set's identities."""
+    """Return the mentions of the training set's identities in the pool, a column per identity."""
     require_identities(pool, rows)
     if rows.matcher is None:
         return np.stack([pool.masks[name] for name in rows.identities], axis=1)
@@ -152,7 +152,7 @@ class RandomRows(Method):
     def change(
         self, rows: TrainingRows, pool: TrainingRows | None, rng: np.random.Generator
     ) -> Change:
-        """Draw rows."""
+        """Draw as many rows as `pool` would add."""
         pool = required(pool, self.called)
         wanted = choose(rows, pool, rng).chosen.size
         known = set(rows.texts)
