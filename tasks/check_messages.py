@@ -23,10 +23,10 @@ def check_message(result: RuleResult) -> str:
         return text
     units = result.dominated_by
     kind = "harmless" if units.label == "negative" else "toxic"
-    whose = "" if units.subgroup is None else f" about {units.subgroup}"
+    subject = "" if units.subgroup is None else f" about {units.subgroup}"
     return (
         f"{text} Still undecided, because its bound is not reliable: of the {kind} "
-        f"comments{whose}, {units}."
+        f"comments{subject}, {units}."
     )
 
 
@@ -43,8 +43,8 @@ def least_loss(loss: Loss) -> str:
 
 def exception_message(exception: PassException) -> str:
     """Return the sentence for an exception: a limit of the evidence behind a pass."""
-    n = exception.n_checks
-    checks = "1 check was" if n == 1 else f"{n:,} checks were"
+    n_checks = exception.n_checks
+    checks = "1 check was" if n_checks == 1 else f"{n_checks:,} checks were"
     if exception.why == "estimate":
         return (
             f"{checks} decided by the point estimate, whatever its uncertainty (`mode: estimate`)."
@@ -55,14 +55,14 @@ def exception_message(exception: PassException) -> str:
         groups = "any identity" if exception.groups is None else ", ".join(exception.groups)
         return f"no blocking rule covers {groups}."
     if exception.loss is not None:
-        why = {
+        permission = {
             "warning": "the policy only warns",
             "no_rule": "no rule of the policy covers this",
         }.get(str(exception.allowed_by), f"the policy tolerates {exception.allowed_by}")
         doubt = _SHARED if exception.may_be_shared else ""
         return (
             f"{exception.group}: significantly worse than under the champion "
-            f"({loss_message(exception.loss)}); {why} (`{HARM}`).{doubt}"
+            f"({loss_message(exception.loss)}); {permission} (`{HARM}`).{doubt}"
         )
     return _small_exception(exception)
 
@@ -107,13 +107,13 @@ def objective_message(objective: Objective) -> str:
     name = objective_name(objective)
     if objective.change is None:
         return f"{name} has no difference: {objective.reason or 'it is undefined'}"
-    how = f"{'higher' if objective.change > 0 else 'lower'} by {abs(objective.change):.4f}"
+    change = f"{'higher' if objective.change > 0 else 'lower'} by {abs(objective.change):.4f}"
     if objective.change == 0:
-        how = "the same"
+        change = "the same"
     if objective.low is None or objective.high is None:
-        return f"{name} is {how}, without bounds ({objective.reason or 'no reason given'})"
-    ends = f"{objective.low:.4f} to {objective.high:.4f}"
-    return f"{name} is {how} ({_bounds(objective.confidence)} {ends})"
+        return f"{name} is {change}, without bounds ({objective.reason or 'no reason given'})"
+    bounds = f"{objective.low:.4f} to {objective.high:.4f}"
+    return f"{name} is {change} ({_bounds(objective.confidence)} {bounds})"
 
 
 # ---- Names of numbers
@@ -134,13 +134,17 @@ def _label(result: RuleResult) -> str:
 
 def _full_label(result: RuleResult) -> str:
     """Return the name of the number, with the identities and rows that it covers."""
-    n, covered = result.n_categories, len(result.instead_of)
-    over = ""
-    if n:
-        alone, joined = covered - n, "category" if n == 1 else "categories"
-        of = f"{alone} {'identity' if alone == 1 else 'identities'} and " if alone else ""
-        over = f" over {of}{n} {joined}"
-    return f"{_label(result)}{over}{' on these rows' if result.on_these_rows else ''}"
+    n_categories, n_covered = result.n_categories, len(result.instead_of)
+    coverage = ""
+    if n_categories:
+        n_identities = n_covered - n_categories
+        categories = "category" if n_categories == 1 else "categories"
+        identities = ""
+        if n_identities:
+            noun = "identity" if n_identities == 1 else "identities"
+            identities = f"{n_identities} {noun} and "
+        coverage = f" over {identities}{n_categories} {categories}"
+    return f"{_label(result)}{coverage}{' on these rows' if result.on_these_rows else ''}"
 
 
 def _is_gap(result: RuleResult) -> bool:
@@ -160,16 +164,16 @@ def _interval(result: RuleResult) -> str:
     if result.mode == "estimate" or result.low is None or result.high is None:
         return ""
     is_size = _is_gap(result) and not METRICS[result.metric].needs_rival
-    of = " of the size:" if is_size else ""
-    return f" ({_bounds(result.confidence)}{of} {result.low:.4f} to {result.high:.4f})"
+    quantity = " of the size:" if is_size else ""
+    return f" ({_bounds(result.confidence)}{quantity} {result.low:.4f} to {result.high:.4f})"
 
 
 def lack_message(lack: Lack) -> str:
     """Return the number of available rows or clusters, and the number that the rule needs."""
-    side = f"{lack.side} " if lack.side else ""
-    kind = "cluster" if lack.of == "cluster" else f"{_CLASSES[lack.of]} {side}comment"
-    what = f"{'effective ' if lack.effective else ''}{kind}"
-    text = f"{format_count(lack.n, what)}, {lack.needed:,} needed"
+    side_words = f"{lack.side} " if lack.side else ""
+    kind = "cluster" if lack.of == "cluster" else f"{_CLASSES[lack.of]} {side_words}comment"
+    unit = f"{'effective ' if lack.effective else ''}{kind}"
+    text = f"{format_count(lack.n, unit)}, {lack.needed:,} needed"
     text = text if lack.group is None else f"{lack.group} has {text}"
     if lack.categories:
         text += f" (its categories: {', '.join(map(lack_message, lack.categories))})"
@@ -220,14 +224,14 @@ def _limit(result: RuleResult) -> str:
 
 def _change(result: RuleResult) -> str:
     is_gap, value, rival = _is_gap(result), result.value or 0.0, result.rival or 0.0
-    worse = abs(value) - abs(rival) if is_gap else rival - value
-    noun = "the gap is" if is_gap else "it is"
-    how = f"{noun} {'wider' if is_gap else 'lower'} by {worse:.4f}"
-    if worse <= 0:
-        how = f"{noun} {'narrower' if is_gap else 'higher'} by {-worse:.4f}"
-    if worse == 0:
-        how = "no difference"
-    return f"{how}{_interval(result)}, {_margin(result, 'worse by more than')}"
+    loss = abs(value) - abs(rival) if is_gap else rival - value
+    subject = "the gap is" if is_gap else "it is"
+    change = f"{subject} {'wider' if is_gap else 'lower'} by {loss:.4f}"
+    if loss <= 0:
+        change = f"{subject} {'narrower' if is_gap else 'higher'} by {-loss:.4f}"
+    if loss == 0:
+        change = "no difference"
+    return f"{change}{_interval(result)}, {_margin(result, 'worse by more than')}"
 
 
 def _margin(result: RuleResult, beyond: str) -> str:
@@ -248,8 +252,8 @@ def _undefined(result: RuleResult) -> str:
 
 
 def _no_interval(result: RuleResult) -> str:
-    why = result.why or "it is not a finite number"
-    return f"{_full_label(result)} has no usable interval: {why}."
+    reason = result.why or "it is not a finite number"
+    return f"{_full_label(result)} has no usable interval: {reason}."
 
 
 def _not_finite(result: RuleResult) -> str:
@@ -272,27 +276,30 @@ def _small_group(result: RuleResult) -> str:
     """
     assert result.lack is not None  # noqa: S101
     side = {"floor": "below", "ceiling": "above"}.get(result.kind, "")
-    against = (
+    comparison = (
         f"{side} the {result.kind} {result.limit:g}" if side else f"worse than the {result.kind}'s"
     )
     parts = [f"{_full_label(result)}: {lack_message(result.lack)}, {_judged_in(result)}."]
-    own = "Own comments"
+    own_rows = "Own comments"
     if result.outcome == "fail":
-        own = f"Own comments, significantly {against}"
+        own_rows = f"Own comments, significantly {comparison}"
     if result.value is None or result.not_excluded is None:
-        parts.append(f"{own}: no bound.")
+        parts.append(f"{own_rows}: no bound.")
     else:
-        parts.append(f"{own}: {_left_open(result)}")
+        parts.append(f"{own_rows}: {_left_open(result)}")
         if result.outcome == "insufficient" and result.blind is not None:
             parts.append(
                 f"The policy requires a loss above {result.blind:g} to be excluded (`blind`)."
             )
-    more = [f"{n:,} more {_CLASSES[name]}" for name, n in result.rows_needed.items()]
-    if more:
-        rival = result.kind in RIVALS
-        what = f"the margin {result.limit:g}" if rival else f"the {result.kind} {result.limit:g}"
+    shortages = [f"{n:,} more {_CLASSES[name]}" for name, n in result.rows_needed.items()]
+    if shortages:
+        has_rival = result.kind in RIVALS
+        limit = (
+            f"the margin {result.limit:g}" if has_rival else f"the {result.kind} {result.limit:g}"
+        )
         parts.append(
-            f"To decide {what}, the rule needs about {' and '.join(more)} comments that mention it."
+            f"To decide {limit}, the rule needs about {' and '.join(shortages)} comments that "
+            "mention it."
         )
     return " ".join([*parts, *([result.hint] if result.hint else [])])
 
@@ -300,8 +307,8 @@ def _small_group(result: RuleResult) -> str:
 def _judged_in(result: RuleResult) -> str:
     unmeasured = f"the policy lists it as not measured ({result.not_measured})"
     if result.judged_in is not None:
-        also = f"; {unmeasured}" if result.not_measured else ""
-        return f"so it is judged in {result.judged_in}{also}"
+        addition = f"; {unmeasured}" if result.not_measured else ""
+        return f"so it is judged in {result.judged_in}{addition}"
     if result.not_measured is not None:
         return f"and {unmeasured}"
     if result.outcome == "skipped" and result.blind is not None:
@@ -315,15 +322,15 @@ def _left_open(result: RuleResult) -> str:
     assert value is not None  # noqa: S101
     assert bound is not None  # noqa: S101
     if result.kind not in RIVALS:
-        own = abs(value) if _is_gap(result) else value
-        end = "lower" if result.kind == "floor" else "upper"
+        size = abs(value) if _is_gap(result) else value
+        side = "lower" if result.kind == "floor" else "upper"
         power = _detected(result)
-        return f"{own:.4f}, {percent} {end} bound {bound:.4f}; {power}."
+        return f"{size:.4f}, {percent} {side} bound {bound:.4f}; {power}."
     rival = 0.0 if result.rival is None else result.rival
     change = abs(value) - abs(rival) if _is_gap(result) else value - rival
-    noun = "the gap changed" if _is_gap(result) else "changed"
+    subject = "the gap changed" if _is_gap(result) else "changed"
     return (
-        f"{noun} by {change:+.4f} from the {result.kind}'s {_signed(result, rival)}; "
+        f"{subject} by {change:+.4f} from the {result.kind}'s {_signed(result, rival)}; "
         f"{_open_loss(bound)} ({percent} bound); 80% power to detect a loss of "
         f"{result.visible:.2g}."
     )
@@ -336,50 +343,53 @@ def _open_loss(bound: float) -> str:
 
 def _detected(result: RuleResult) -> str:
     """Return the value beyond a limit that is detected with 80% power, if the metric has it."""
-    beyond = result.visible
-    seen = (
-        None if beyond is None else result.limit + (-beyond if result.kind == "floor" else beyond)
+    distance = result.visible
+    detectable = (
+        None
+        if distance is None
+        else result.limit + (-distance if result.kind == "floor" else distance)
     )
-    if seen is None or not 0 < seen < METRICS[result.metric].largest:
+    if detectable is None or not 0 < detectable < METRICS[result.metric].largest:
         return "no possible value can be detected with 80% power"
-    return f"80% power to detect {seen:.2f}"
+    return f"80% power to detect {detectable:.2f}"
 
 
 def _small_exception(exception: PassException) -> str:
     """Return the exception for a group with too few rows, from its least certain check."""
-    check, n = exception.check, exception.n_checks
+    check, n_checks = exception.check, exception.n_checks
     assert check is not None  # noqa: S101
-    checks = "1 check" if n == 1 else f"{n:,} checks"
-    stands = f"judged in the category {check.judged_in}"
+    checks = "1 check" if n_checks == 1 else f"{n_checks:,} checks"
+    basis = f"judged in the category {check.judged_in}"
     if check.not_measured is not None:
-        stands = f"not measured ({check.not_measured})"
+        basis = f"not measured ({check.not_measured})"
     elif check.judged_in is None:
-        stands = f"judged by its own comments, with the wider margin {check.blind:g}"
-    parts = [f"{check.group}: {stands} ({checks})", _own_number(check)]
+        basis = f"judged by its own comments, with the wider margin {check.blind:g}"
+    parts = [f"{check.group}: {basis} ({checks})", _own_number(check)]
     if exception.n_unbounded:
         parts.append(f"{exception.n_unbounded:,} of the checks without a bound")
-    more = [f"{n:,} more {_CLASSES[name]}" for name, n in check.rows_needed.items()]
-    if more:
-        parts.append(f"{' and '.join(more)} comments needed")
+    shortages = [f"{n:,} more {_CLASSES[name]}" for name, n in check.rows_needed.items()]
+    if shortages:
+        parts.append(f"{' and '.join(shortages)} comments needed")
     return f"{'; '.join(parts)}."
 
 
 def _own_number(check: RuleResult) -> str:
     """Return the value from a group's own rows, its bound and the detectable loss."""
-    among = "" if check.slice is None else f" in slice {check.slice}"
+    slice_words = "" if check.slice is None else f" in slice {check.slice}"
     value, open_loss = check.value, check.not_excluded
     if value is None or open_loss is None or check.visible is None:
-        return f"no bound of {check.metric}{among}"
+        return f"no bound of {check.metric}{slice_words}"
     if check.kind not in RIVALS:
         size = abs(value) if check.kind == "ceiling" else value
-        own = f"own {check.metric}{among} {size:.3f}"
-        end = "lower" if check.kind == "floor" else "upper"
-        return f"{own}, {end} bound {open_loss:.2f}; {_detected(check)}"
-    signed = "+" if _is_gap(check) else ""
+        number = f"own {check.metric}{slice_words} {size:.3f}"
+        side = "lower" if check.kind == "floor" else "upper"
+        return f"{number}, {side} bound {open_loss:.2f}; {_detected(check)}"
+    sign = "+" if _is_gap(check) else ""
     rival = value if check.rival is None else check.rival
-    own = f"own {check.metric}{among} {value:{signed}.3f}, the {check.kind}'s {rival:{signed}.3f}"
+    number = f"own {check.metric}{slice_words} {value:{sign}.3f}"
+    number += f", the {check.kind}'s {rival:{sign}.3f}"
     power = f"; 80% power to detect a loss of {check.visible:.2g}" if check.visible else ""
-    return f"{own}; {_open_loss(open_loss)}{power}"
+    return f"{number}; {_open_loss(open_loss)}{power}"
 
 
 # ---- Losses
@@ -396,9 +406,10 @@ def _family(result: RuleResult) -> str:
 
 def _no_loss(result: RuleResult) -> str:
     worse = "worse" if result.on_these_rows else "significantly worse"
-    limits = f"{result.limit:g}, or {2 * result.limit:g} for a gap"
-    more = f" by more than {limits}" if result.limit else ""
-    return f"No identity is {worse} than under the {result.kind}{more} ({_family(result)})."
+    rival = result.kind
+    if result.limit:
+        rival += f" by more than {result.limit:g}, or {2 * result.limit:g} for a gap"
+    return f"No identity is {worse} than under the {rival} ({_family(result)})."
 
 
 def _loss(result: RuleResult) -> str:
@@ -406,15 +417,16 @@ def _loss(result: RuleResult) -> str:
     assert value is not None  # noqa: S101
     assert rival is not None  # noqa: S101
     assert bound is not None  # noqa: S101
-    by = abs(value) - abs(rival) if is_gap else rival - value
+    loss = abs(value) - abs(rival) if is_gap else rival - value
     at_least = bound if is_gap else -bound
-    at = "" if result.threshold is None else f" at {THRESHOLDS[result.threshold]}"
-    noun = "the gap is wider by" if is_gap else "it is lower by"
-    how = "worse by" if result.on_these_rows else "significantly worse, by at least"
-    of = f"{result.metric} of {result.group}{at}{' on these rows' if result.on_these_rows else ''}"
+    at_threshold = "" if result.threshold is None else f" at {THRESHOLDS[result.threshold]}"
+    subject = "the gap is wider by" if is_gap else "it is lower by"
+    significance = "worse by" if result.on_these_rows else "significantly worse, by at least"
+    rows = " on these rows" if result.on_these_rows else ""
     text = (
-        f"{of} is {_signed(result, value)}, the {result.kind}'s {_signed(result, rival)}: {noun} "
-        f"{by:.4f}, {how} {at_least:.4f} ({_family(result)})."
+        f"{result.metric} of {result.group}{at_threshold}{rows} is {_signed(result, value)}, "
+        f"the {result.kind}'s {_signed(result, rival)}: {subject} {loss:.4f}, {significance} "
+        f"{at_least:.4f} ({_family(result)})."
     )
     if result.without:
         names = " or ".join(result.without)
@@ -436,9 +448,9 @@ def _no_better_than_chance(result: RuleResult) -> str:
 
 
 def _useless_threshold(result: RuleResult) -> str:
-    which = "hardly any" if result.reason == "flags_nothing" else "nearly every"
+    amount = "hardly any" if result.reason == "flags_nothing" else "nearly every"
     return (
-        f"At its threshold {result.at:g} the model flags {which} comment: "
+        f"At its threshold {result.at:g} the model flags {amount} comment: "
         f"{result.positives_flagged:.2%} of toxic and {result.value:.2%} of harmless comments. "
         "Error rates are meaningless there. Check that the threshold is on the scale of the scores."
     )
@@ -450,27 +462,27 @@ def _truncated_unknown(result: RuleResult) -> str:
 
 def _share(result: RuleResult) -> str:
     name = f"{result.metric} of {result.group}" if result.group else f"overall {result.metric}"
-    are = _MARKED[result.rule][result.n_marked != 1]
-    told = f"{result.n_marked:,} of {result.n_rows:,} comments {are}"
+    predicate = _MARKED[result.rule][result.n_marked != 1]
+    counts = f"{result.n_marked:,} of {result.n_rows:,} comments {predicate}"
     if result.reason == "missing_not_ruled":
-        whose = "" if result.role == "candidate" else f" from the {result.role}"
-        return f"{told}{whose}, and the policy sets no limit for that (`{MISSING}`)."
+        source = "" if result.role == "candidate" else f" from the {result.role}"
+        return f"{counts}{source}, and the policy sets no limit for that (`{MISSING}`)."
     if result.reason == "share_undefined":
         return f"{name} is undefined: {result.why}."
     if result.reason == "share_zero":
         return f"{name}: {_UNMARKED[result.rule].format(n=result.n_rows)}."
     if result.outcome == "insufficient":
-        against = f"too close to the limit {result.limit:g} to tell"
+        comparison = f"too close to the limit {result.limit:g} to tell"
     elif result.mode == "proven":
         side = "below" if result.outcome == "pass" else "above"
-        against = f"significantly {side} the limit {result.limit:g}"
+        comparison = f"significantly {side} the limit {result.limit:g}"
     else:
         side = "at most" if result.outcome == "pass" else "above"
-        against = f"{side} the limit {result.limit:g}"
-    ends = ""
+        comparison = f"{side} the limit {result.limit:g}"
+    bounds = ""
     if result.mode == "proven" and result.low is not None and result.high is not None:
-        ends = f" ({_bounds(result.confidence)} {result.low:.4f} to {result.high:.4f})"
-    return f"{name} is {result.value:.4f}{ends}, {against}: {told}."
+        bounds = f" ({_bounds(result.confidence)} {result.low:.4f} to {result.high:.4f})"
+    return f"{name} is {result.value:.4f}{bounds}, {comparison}: {counts}."
 
 
 # For one comment, and for several.

@@ -45,9 +45,9 @@ def read_age(text: str) -> timedelta:
 
     It must be at least a day, because a running evaluation may use newer items.
     """
-    found = _AGE.fullmatch(text)
+    match = _AGE.fullmatch(text)
     try:
-        age = timedelta(days=int(found[1]) * _DAYS[found[2]]) if found else timedelta(0)
+        age = timedelta(days=int(match[1]) * _DAYS[match[2]]) if match else timedelta(0)
     except OverflowError:
         age = timedelta(0)
     if age < timedelta(days=1):
@@ -77,25 +77,25 @@ def store_items(store: Path) -> Iterator[StoreItem]:
     """Yield the items of a store; links are not followed."""
     for kind, depth in PLACES.items():
         for path in _paths_below(store / kind, depth):
-            inner = (path, *path.parents)
-            if not any(one.is_symlink() for one in inner[: inner.index(store)]):
+            chain = (path, *path.parents)
+            if not any(folder.is_symlink() for folder in chain[: chain.index(store)]):
                 yield _measure("work" if path.name.startswith(LEFT) else kind, path)
 
 
 def _paths_below(folder: Path, depth: int) -> list[Path]:
     """Return the paths at a depth, except hidden files such as locks."""
-    found = [folder] if folder.is_dir() else []
+    paths = [folder] if folder.is_dir() else []
     for _ in range(depth):
-        found = [path for each in found if each.is_dir() for path in sorted(each.iterdir())]
-        found = [one for one in found if one.name.startswith(LEFT) or one.name[0] != "."]
-    return found
+        paths = [path for parent in paths if parent.is_dir() for path in sorted(parent.iterdir())]
+        paths = [path for path in paths if path.name.startswith(LEFT) or path.name[0] != "."]
+    return paths
 
 
 def _measure(kind: str, path: Path) -> StoreItem:
     try:
         used = path.stat().st_mtime
         if kind == "work":  # use changes the files in it, not the folder itself
-            used = max((one.stat().st_mtime for one in path.rglob("*")), default=used)
+            used = max((file.stat().st_mtime for file in path.rglob("*")), default=used)
     except FileNotFoundError:  # removed meanwhile
         used = 0.0
     return StoreItem(kind, path, size_of(path), used)
@@ -118,12 +118,13 @@ class Referenced:
         sets, names, scores = set[str](), set[str](), set[tuple[str, str]]()
         for run_id, name in _verdicts_of_moves(gateway):
             tags = gateway.run_tags(run_id) or {}
-            of_set, candidate = (tags.get(f"biasgate.{of}_digest") for of in ("set", "candidate"))
-            if of_set is None or candidate is None:
+            set_digest = tags.get("biasgate.set_digest")
+            candidate_digest = tags.get("biasgate.candidate_digest")
+            if set_digest is None or candidate_digest is None:
                 names.add(name)
             else:
-                sets.add(of_set)
-                scores.add((of_set, candidate))
+                sets.add(set_digest)
+                scores.add((set_digest, candidate_digest))
         return cls(frozenset(sets), frozenset(names), frozenset(scores))
 
     def needs(self, item: StoreItem) -> bool:
@@ -138,8 +139,8 @@ class Referenced:
             return False
         if item.kind == "sets":
             return str(record.get("name")) in self.names or str(record.get("digest")) in self.sets
-        found = str(record.get("set_digest")), str(record.get("candidate_digest"))
-        return found in self.scores
+        digests = str(record.get("set_digest")), str(record.get("candidate_digest"))
+        return digests in self.scores
 
 
 def _verdicts_of_moves(gateway: Gateway) -> Iterator[tuple[str, str]]:
@@ -182,8 +183,8 @@ def plan_cleaning(
     oldest = (time.time() if now is None else now) - age.total_seconds()
     removed, kept, needed = list[StoreItem](), list[StoreItem](), list[StoreItem]()
     for item in store_items(store):
-        chosen = removed if item.used < oldest else kept
-        (needed if referenced.needs(item) else chosen).append(item)
+        destination = removed if item.used < oldest else kept
+        (needed if referenced.needs(item) else destination).append(item)
     return Plan(tuple(removed), tuple(kept), tuple(needed))
 
 
@@ -206,9 +207,9 @@ def _remove_unused(item: StoreItem) -> bool:
         if item.path.stat().st_mtime > item.used:
             return False
         # Renamed first, so that a killed removal does not leave an item that looks complete.
-        gone = item.path.with_name(f"{LEFT}{os.getpid()}-{item.path.name}")
-        item.path.rename(gone)
-        _delete(gone)
+        renamed = item.path.with_name(f"{LEFT}{os.getpid()}-{item.path.name}")
+        item.path.rename(renamed)
+        _delete(renamed)
     return True
 
 

@@ -65,19 +65,19 @@ def run_checks(store: Path) -> Iterator[Check]:
         "Prefect": check_prefect,
         "signing key": check_keys,
     }
-    for what, check in checks.items():
-        yield from guarded(what, check)
+    for name, check in checks.items():
+        yield from guarded(name, check)
 
 
-def guarded(what: str, check: Callable[[], Iterable[Check]]) -> Iterator[Check]:
+def guarded(name: str, check: Callable[[], Iterable[Check]]) -> Iterator[Check]:
     """Yield the results of a check; an error that it raises becomes a result, `wrong`."""
     try:
         yield from check()
     except InputError as error:
-        yield Check(what, "wrong", masked(str(error)), "See the message above.")
+        yield Check(name, "wrong", masked(str(error)), "See the message above.")
     except Exception as error:  # noqa: BLE001 - libraries raise anything; other checks go on
         text = lacking_module(error) or f"{type(error).__name__}: {error}".splitlines()[0]
-        yield Check(what, "wrong", masked(text), "See the message above.")
+        yield Check(name, "wrong", masked(text), "See the message above.")
 
 
 def check_versions(named: Sequence[str] | None = None) -> Iterator[Check]:
@@ -85,26 +85,31 @@ def check_versions(named: Sequence[str] | None = None) -> Iterator[Check]:
 
     `named`: requirements, as in a package's metadata. Default: those of biasgate.
     """
-    wrong = False
+    has_errors = False
     named = (requires("biasgate") or []) if named is None else named
     paired = [second for first, second in _PAIRS if _is_met(Requirement(first))]
-    for require in map(Requirement, (*named, *paired)):
-        extra = "text" if _is_of(require, "text") else "app"
-        if require.name == "biasgate" or not (_is_of(require, "") or _is_of(require, extra)):
+    for requirement in map(Requirement, (*named, *paired)):
+        extra = "text" if _is_of(requirement, "text") else "app"
+        if requirement.name == "biasgate" or not (
+            _is_of(requirement, "") or _is_of(requirement, extra)
+        ):
             continue
-        found = _version(require.name)
-        if found is None and extra == "text":
+        installed = _version(requirement.name)
+        if installed is None and extra == "text":
             continue  # the check of the GPU reports it
-        if _is_met(require):
+        if _is_met(requirement):
             continue
-        wrong = True
-        why = _BREAKS.get(require.name.lower(), "biasgate was not tried with other versions")
-        said = f"{require.name} must be {require.specifier or 'installed'}; "
-        said += "it is missing" if found is None else f"{found} is installed ({why})"
-        yield Check("versions", "wrong", said, f'pip install "{require.name}{require.specifier}"')
-    if not wrong:
-        shown = ", ".join(f"{one} {_version(one) or 'missing'}" for one in ("biasgate", *_SHOWN))
-        yield Check("versions", "ok", f"Python {platform.python_version()}, {shown}")
+        has_errors = True
+        reason = _BREAKS.get(requirement.name.lower(), "biasgate was not tried with other versions")
+        text = f"{requirement.name} must be {requirement.specifier or 'installed'}; "
+        text += "it is missing" if installed is None else f"{installed} is installed ({reason})"
+        remedy = f'pip install "{requirement.name}{requirement.specifier}"'
+        yield Check("versions", "wrong", text, remedy)
+    if not has_errors:
+        packages = ", ".join(
+            f"{name} {_version(name) or 'missing'}" for name in ("biasgate", *_SHOWN)
+        )
+        yield Check("versions", "ok", f"Python {platform.python_version()}, {packages}")
 
 
 def _is_of(requirement: Requirement, extra: str) -> bool:
@@ -112,8 +117,8 @@ def _is_of(requirement: Requirement, extra: str) -> bool:
 
 
 def _is_met(requirement: Requirement) -> bool:
-    found = _version(requirement.name)
-    return found is not None and requirement.specifier.contains(found, prereleases=True)
+    installed = _version(requirement.name)
+    return installed is not None and requirement.specifier.contains(installed, prereleases=True)
 
 
 def _version(name: str) -> str | None:
@@ -128,8 +133,8 @@ def check_gpu() -> Iterator[Check]:
     driver = _gpus_of_driver()
     if importlib.util.find_spec("torch") is None:
         if driver:
-            do = f"For candidates of kind `transformer`: {to_install('text')}"
-            yield Check("GPU", "warning", f"{driver}; torch is not installed", do)
+            remedy = f"For candidates of kind `transformer`: {to_install('text')}"
+            yield Check("GPU", "warning", f"{driver}; torch is not installed", remedy)
         else:
             text = "torch is not installed; only candidates of kind `transformer` need it"
             yield Check("GPU", "ok", text)
@@ -139,11 +144,11 @@ def check_gpu() -> Iterator[Check]:
     if torch.cuda.is_available():
         free, total = torch.cuda.mem_get_info()
         name = torch.cuda.get_device_name()
-        found = f"{name}, {free / GIB:.1f} of {total / GIB:.1f} GiB free, torch {torch.__version__}"
-        yield Check("GPU", "ok", found)
+        text = f"{name}, {free / GIB:.1f} of {total / GIB:.1f} GiB free, torch {torch.__version__}"
+        yield Check("GPU", "ok", text)
     elif driver:
-        found = f"{driver}; torch {torch.__version__} cannot use it"
-        yield Check("GPU", "wrong", found, "Install the build of torch for this driver's CUDA.")
+        text = f"{driver}; torch {torch.__version__} cannot use it"
+        yield Check("GPU", "wrong", text, "Install the build of torch for this driver's CUDA.")
     else:
         yield Check("GPU", "ok", "none; candidates of kind `transformer` are scored on the CPU")
 
@@ -155,10 +160,10 @@ def _gpus_of_driver() -> str:
         return ""
     query = [command, "--query-gpu=name", "--format=csv,noheader"]
     try:
-        found = subprocess.run(query, capture_output=True, text=True, timeout=20, check=False)  # noqa: S603
+        result = subprocess.run(query, capture_output=True, text=True, timeout=20, check=False)  # noqa: S603
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    return ", ".join(found.stdout.split("\n")).strip(", ") if found.returncode == 0 else ""
+    return ", ".join(result.stdout.split("\n")).strip(", ") if result.returncode == 0 else ""
 
 
 def check_disks(places: Mapping[str, Path]) -> Iterator[Check]:
@@ -168,27 +173,27 @@ def check_disks(places: Mapping[str, Path]) -> Iterator[Check]:
     """
     for purpose, place in {**places, "temporary files": Path(tempfile.gettempdir())}.items():
         folder = existing_above(place)
-        what = f"disk of the {purpose}"
+        name = f"disk of the {purpose}"
         try:
             with tempfile.TemporaryFile(dir=folder) as file:
                 file.write(b"x")
         except OSError as error:
-            found = f"{folder} cannot be written to: {error.strerror}"
-            yield Check(what, "wrong", found, "Make it writable, or name another place.")
+            text = f"{folder} cannot be written to: {error.strerror}"
+            yield Check(name, "wrong", text, "Make it writable, or name another place.")
             continue
         free = shutil.disk_usage(folder).free / GIB
-        files = os.statvfs(folder).f_favail if hasattr(os, "statvfs") else _LEAST_FILES
-        found, do = (
+        n_files = os.statvfs(folder).f_favail if hasattr(os, "statvfs") else _LEAST_FILES
+        text, remedy = (
             f"{free:.1f} GiB free at {folder}",
             "Free space, for example with `biasgate clean`.",
         )
-        if 0 < files < _LEAST_FILES:
-            found, do = f"{found}, and room for only {files} more files", "Remove some files."
-            yield Check(what, "wrong", found, do)
+        if 0 < n_files < _LEAST_FILES:
+            text, remedy = f"{text}, and room for only {n_files} more files", "Remove some files."
+            yield Check(name, "wrong", text, remedy)
         elif free < _FEW_GIB:
-            yield Check(what, "wrong" if free < _LEAST_GIB else "warning", found, do)
+            yield Check(name, "wrong" if free < _LEAST_GIB else "warning", text, remedy)
         else:
-            yield Check(what, "ok", found)
+            yield Check(name, "ok", text)
 
 
 def check_mlflow(store: Path) -> Iterator[Check]:
@@ -201,13 +206,13 @@ def check_mlflow(store: Path) -> Iterator[Check]:
     gateway = Gateway.of_store(store)
     user = os.environ.get("MLFLOW_TRACKING_USERNAME")
     auth = (user, os.environ.get("MLFLOW_TRACKING_PASSWORD", "")) if user else None
-    for what, variable, uri in (
+    for name, variable, uri in (
         ("MLflow", TRACKING, gateway.uri),
         ("MLflow's registry", REGISTRY, gateway.registry or ""),
     ):
         if uri.startswith("http"):
-            place = f"{uri.rstrip('/')}/version"
-            yield _check_server(what, place, variable, version("mlflow"), auth)
+            url = f"{uri.rstrip('/')}/version"
+            yield _check_server(name, url, variable, version("mlflow"), auth)
         elif uri == gateway.uri:
             gateway.models()
             yield Check("MLflow", "ok", f"{masked(uri)} answers; MLflow {version('mlflow')}")
@@ -215,64 +220,69 @@ def check_mlflow(store: Path) -> Iterator[Check]:
 
 def check_prefect() -> Iterator[Check]:
     """Check that Prefect's server answers, if its address is set."""
-    url = api_url()
-    if url:
-        place = f"{url.rstrip('/')}/admin/version"
-        yield _check_server("Prefect", place, "PREFECT_API_URL", version("prefect"))
+    address = api_url()
+    if address:
+        url = f"{address.rstrip('/')}/admin/version"
+        yield _check_server("Prefect", url, "PREFECT_API_URL", version("prefect"))
     else:
         text = "no server is set, so each command starts its own"
         yield Check("Prefect", "ok", text, "For schedules, set PREFECT_API_URL to a server.")
 
 
 def _check_server(
-    what: str, url: str, variable: str, ours: str, auth: tuple[str, str] | None = None
+    name: str, url: str, variable: str, installed: str, auth: tuple[str, str] | None = None
 ) -> Check:
     """Compare a server's version with `ours`.
 
     `variable`: the environment variable that holds its address, for the message.
     """
     try:
-        found = httpx.get(url, timeout=_TIMEOUT_S, auth=auth)
+        response = httpx.get(url, timeout=_TIMEOUT_S, auth=auth)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         text = f"{masked(url)} does not answer ({type(error).__name__})"
-        return Check(what, "wrong", text, f"Start the server, or set {variable} to another.")
-    if found.status_code in {401, 403}:
-        text = f"{masked(url)} refuses this user ({found.status_code})"
+        return Check(name, "wrong", text, f"Start the server, or set {variable} to another.")
+    if response.status_code in {401, 403}:
+        text = f"{masked(url)} refuses this user ({response.status_code})"
         return Check(
-            what, "wrong", text, "Set user and password, or ask the server's administrator."
+            name, "wrong", text, "Set user and password, or ask the server's administrator."
         )
-    if found.is_error or "<html" in found.text[:500].lower():
-        text = f"{masked(url)} answers {found.status_code}, but not like {what}"
-        return Check(what, "wrong", text, "Check the address, and the server's log.")
-    theirs = found.text.strip('"\n ')[:20]
-    text = f"{masked(url)} answers version {theirs}; {ours} is installed here"
-    minor, own = (".".join(one.split(".")[:2]) for one in (theirs, ours))
-    if minor == own:
-        return Check(what, "ok", text)
-    return Check(what, "warning", text, f"Run version {own} on the server.")
+    if response.is_error or "<html" in response.text[:500].lower():
+        text = f"{masked(url)} answers {response.status_code}, but not like {name}"
+        return Check(name, "wrong", text, "Check the address, and the server's log.")
+    server_version = response.text.strip('"\n ')[:20]
+    text = f"{masked(url)} answers version {server_version}; {installed} is installed here"
+    server_minor, own_minor = (
+        ".".join(number.split(".")[:2]) for number in (server_version, installed)
+    )
+    if server_minor == own_minor:
+        return Check(name, "ok", text)
+    return Check(name, "warning", text, f"Run version {own_minor} on the server.")
 
 
 def check_keys() -> Iterator[Check]:
     """Check the private key for signing, and the trusted keys."""
-    own, trusted = PrivateKey.from_environment(), TrustedKeys.load()
-    if own is None:
+    private_key, trusted = PrivateKey.from_environment(), TrustedKeys.load()
+    if private_key is None:
         text = "none: anyone with write access to the registry can forge verdicts"
-        do = f"Run `biasgate keys new`, and set {PRIVATE_KEY}."
+        remedy = f"Run `biasgate keys new`, and set {PRIVATE_KEY}."
         if trusted:
             text = f"none, but {len(trusted.keys)} keys are trusted: this machine can only verify"
-            do = f"Set {PRIVATE_KEY} on machines that run evaluations."
-        yield Check("signing key", "warning", text, do)
+            remedy = f"Set {PRIVATE_KEY} on machines that run evaluations."
+        yield Check("signing key", "warning", text, remedy)
         return
-    key_id = own.public.key_id
-    named = os.environ[PRIVATE_KEY]
-    path = Path(named).expanduser() if len(named) < 1024 and "\n" not in named else None
+    key_id = private_key.public.key_id
+    setting = os.environ[PRIVATE_KEY]
+    path = Path(setting).expanduser() if len(setting) < 1024 and "\n" not in setting else None
     if trusted.keys[key_id].revoked_since:
-        do = "Run `biasgate keys new`, and trust the new key."
-        yield Check("signing key", "wrong", f"{key_id[:SHORT_ID_LENGTH]} is revoked", do)
+        remedy = "Run `biasgate keys new`, and trust the new key."
+        yield Check("signing key", "wrong", f"{key_id[:SHORT_ID_LENGTH]} is revoked", remedy)
     elif path is not None and path.is_file() and path.stat().st_mode & 0o077:
-        do = "Let only its owner read it: chmod 600 FILE"
+        remedy = "Let only its owner read it: chmod 600 FILE"
         yield Check(
-            "signing key", "warning", f"others can read the file of {key_id[:SHORT_ID_LENGTH]}", do
+            "signing key",
+            "warning",
+            f"others can read the file of {key_id[:SHORT_ID_LENGTH]}",
+            remedy,
         )
     else:
         text = f"{key_id[:SHORT_ID_LENGTH]} signs; {len(trusted.keys)} keys are trusted"

@@ -40,8 +40,8 @@ def before_end(end: Callable[[str], object]) -> None:
 
 def kept_in(store: Path) -> str:
     """Return the message that finished work is kept, and how to resume."""
-    kept = f"finished scores, frozen sets and trained models are kept in {store}"
-    return f"{kept}. Run it again to resume."
+    text = f"finished scores, frozen sets and trained models are kept in {store}"
+    return f"{text}. Run it again to resume."
 
 
 def end_at_once(code: int, patience_s: float, *last: Callable[[], object]) -> NoReturn:
@@ -52,8 +52,8 @@ def end_at_once(code: int, patience_s: float, *last: Callable[[], object]) -> No
     """
     hold_steps()
     threads = [
-        threading.Thread(target=copy_context().run, args=(_attempt, one), daemon=True)
-        for one in last
+        threading.Thread(target=copy_context().run, args=(_attempt, function), daemon=True)
+        for function in last
     ]
     until = time.monotonic() + patience_s
     for thread in threads:
@@ -87,9 +87,9 @@ def end_mlflow_runs(store: Path, status: str) -> None:
         Gateway.of_store(store).end_own_runs(status)
 
 
-def _attempt(what: Callable[[], object]) -> None:
+def _attempt(function: Callable[[], object]) -> None:
     with suppress(Exception):
-        what()
+        function()
 
 
 class StoppedError(BaseException):
@@ -129,11 +129,11 @@ def until_stopped(work: Callable[[], Result], store: Path) -> Result:
             while not done.wait(_POLL_S):
                 pass
     except StoppedError as stopped:
-        by = _SIGNALS[signal.Signals(stopped.number)]
-        say(f"stopped by {by}; {kept_in(store)}", is_error=True)
-        ends = [partial(end, f"Stopped by {by}.") for end in _to_end]
-        mlflow = partial(end_mlflow_runs, store, "KILLED")
-        end_at_once(128 + stopped.number, _PATIENCE_S, mlflow, *ends)
+        signal_name = _SIGNALS[signal.Signals(stopped.number)]
+        say(f"stopped by {signal_name}; {kept_in(store)}", is_error=True)
+        end_calls = [partial(end, f"Stopped by {signal_name}.") for end in _to_end]
+        end_mlflow = partial(end_mlflow_runs, store, "KILLED")
+        end_at_once(128 + stopped.number, _PATIENCE_S, end_mlflow, *end_calls)
     if errors:
         raise errors[0]
     return results[0]
@@ -144,21 +144,21 @@ def _raised() -> Iterator[None]:
     """Raise `StoppedError` at Ctrl-C and SIGTERM, unless the process was started to ignore them."""
 
     def stop(number: int, _: Any) -> None:
-        for one in before:
+        for handled in handlers:
             # A second signal ends the process at once.
-            signal.signal(one, lambda number, _: exit_at_once(128 + number))
+            signal.signal(handled, lambda number, _: exit_at_once(128 + number))
         raise StoppedError(number)
 
-    before = {
-        signals: found
-        for signals in _SIGNALS
-        if (found := signal.getsignal(signals)) != signal.SIG_IGN
+    handlers = {
+        number: handler
+        for number in _SIGNALS
+        if (handler := signal.getsignal(number)) != signal.SIG_IGN
     }
-    for one in before:
-        signal.signal(one, stop)
+    for number in handlers:
+        signal.signal(number, stop)
     try:
         yield
     finally:
         if sys.exc_info()[0] is not StoppedError:
-            for one, found in before.items():
-                signal.signal(one, found)
+            for number, handler in handlers.items():
+                signal.signal(number, handler)

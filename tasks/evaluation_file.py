@@ -112,24 +112,24 @@ class EvaluationFile(TextFormat):
             raise ValueError(msg)
         refuse_none(self.candidates, self.registered_candidates, self.registered_model)
         for key in ("evaluation_sets", "candidates"):
-            names = [one.name for one in getattr(self, key)]
-            twice = sorted({name for name in names if names.count(name) > 1})
-            if twice:
-                msg = f"names in `{key}` must differ; {', '.join(twice)} is given twice"
+            names = [section.name for section in getattr(self, key)]
+            duplicates = sorted({name for name in names if names.count(name) > 1})
+            if duplicates:
+                msg = f"names in `{key}` must differ; {', '.join(duplicates)} is given twice"
                 raise ValueError(msg)
         self._refuse_unclear_analyses()
         self._refuse_lists_alone()
         unknown = sorted(set(self.outcome_of) - {candidate.name for candidate in self.candidates})
         if unknown:
-            known = ", ".join(candidate.name for candidate in self.candidates)
-            msg = f"`outcome_of` must name candidates; got {unknown[0]} (known: {known})"
+            candidate_names = ", ".join(candidate.name for candidate in self.candidates)
+            msg = f"`outcome_of` must name candidates; got {unknown[0]} (known: {candidate_names})"
             raise ValueError(msg)
-        untrained = [
+        trained = [
             candidate.name for candidate in self.candidates if candidate.training() is not None
         ]
-        if untrained and self.registered_model is None:
+        if trained and self.registered_model is None:
             msg = (
-                f"candidate {untrained[0]} is trained here, so set `registered_model` to the model "
+                f"candidate {trained[0]} is trained here, so set `registered_model` to the model "
                 "that its version is registered under"
             )
             raise ValueError(msg)
@@ -152,7 +152,7 @@ class EvaluationFile(TextFormat):
                 f"promotion moves that alias; got {champion.uri or champion.name}"
             )
             raise ValueError(msg)
-        rivals = [one for one in (self.champion, self.reference) if one is not None]
+        rivals = [rival for rival in (self.champion, self.reference) if rival is not None]
         if any(rival.training() is not None for rival in rivals):
             msg = "`champion` and `reference` must be existing models; got a model to train"
             raise ValueError(msg)
@@ -165,25 +165,25 @@ class EvaluationFile(TextFormat):
     @property
     def required_sets(self) -> list[str]:
         """Names of the sets that promotion requires a pass on."""
-        return [one.name for one in self.evaluation_sets if one.required]
+        return [source.name for source in self.evaluation_sets if source.required]
 
     def _refuse_lists_alone(self) -> None:
-        required = [one for one in self.evaluation_sets if one.required]
-        listed = [one.name for one in required if one.population == "these_rows"]
-        if self.registered_model and listed and len(listed) == len(required):
+        required = [source for source in self.evaluation_sets if source.required]
+        names = [source.name for source in required if source.population == "these_rows"]
+        if self.registered_model and names and len(names) == len(required):
             msg = (
-                f"set {listed[0]} has `population: these_rows`, so it is not a sample of comments; "
+                f"set {names[0]} has `population: these_rows`, so it is not a sample of comments; "
                 "promotion needs another required set that is"
             )
             raise ValueError(msg)
 
     def _refuse_unclear_analyses(self) -> None:
         kinds = [analysis.kind for analysis in self.analyses]
-        twice = sorted({kind for kind in kinds if kinds.count(kind) > 1})
-        if twice:
-            msg = f"kinds in `analyses` must differ; {', '.join(twice)} is given twice"
+        duplicates = sorted({kind for kind in kinds if kinds.count(kind) > 1})
+        if duplicates:
+            msg = f"kinds in `analyses` must differ; {', '.join(duplicates)} is given twice"
             raise ValueError(msg)
-        known = [evaluation_set.name for evaluation_set in self.evaluation_sets]
+        names = [evaluation_set.name for evaluation_set in self.evaluation_sets]
         for analysis in self.analyses:
             if analysis.needs_champion and self.champion is None and self.registered_model is None:
                 msg = (
@@ -191,19 +191,19 @@ class EvaluationFile(TextFormat):
                     "file as its `path`, or the model as `champion` of the evaluation"
                 )
                 raise ValueError(msg)
-            unknown = [name for name in analysis.sets or () if name not in known]
+            unknown = [name for name in analysis.sets or () if name not in names]
             if unknown:
                 msg = (
                     f"`sets` of analysis {analysis.kind} must name evaluation sets; got "
-                    f"{unknown[0]} (known: {', '.join(known)}).{did_you_mean(unknown[0], known)}"
+                    f"{unknown[0]} (known: {', '.join(names)}).{did_you_mean(unknown[0], names)}"
                 )
                 raise ValueError(msg)
             for source in self.evaluation_sets:
-                lacks = analysis.objection(source) if analysis.is_for(source.name) else None
-                if lacks is not None:
+                missing = analysis.objection(source) if analysis.is_for(source.name) else None
+                if missing is not None:
                     msg = (
                         f"analysis {analysis.kind}: evaluation set {source.name!r} must have "
-                        f"{lacks}. Remove the analysis, or name suitable sets with `sets`"
+                        f"{missing}. Remove the analysis, or name suitable sets with `sets`"
                     )
                     raise ValueError(msg)
 
@@ -214,13 +214,13 @@ def _with_form(value: Any, form: Mapping[str, Any]) -> Any:
         return [_with_form(entry, form) for entry in value]
     if not isinstance(value, dict):
         return value
-    below = {key: _with_form(entry, form) for key, entry in value.items()}
+    section = {key: _with_form(entry, form) for key, entry in value.items()}
     for catalogue in (SOURCE_KINDS, CANDIDATES):
         name = value.get(catalogue.key)
-        known = name in catalogue.own and catalogue.named(str(name))
-        if known and issubclass(known, TextFormat):
-            below = {**form, **below}
-    return below
+        section_class = name in catalogue.own and catalogue.named(str(name))
+        if section_class and issubclass(section_class, TextFormat):
+            section = {**form, **section}
+    return section
 
 
 class Evaluation(EvaluationFile):
@@ -258,12 +258,12 @@ def evaluation_schema() -> dict[str, JsonValue]:
     for catalogue in CATALOGUES.values():
         by_kind = {kind: f"{catalogue.base.__name__}.{kind}" for kind in catalogue.own}
         for kind, name in by_kind.items():
-            found: JsonSchemaValue = json_schema(catalogue.named(kind))
-            del found["$schema"]
-            sections |= found.pop("$defs", {}) | sections
-            found["properties"][catalogue.key] = {"const": kind}
-            found["required"] = sorted({*found.get("required", ()), catalogue.key})
-            sections[name] = found
+            section: JsonSchemaValue = json_schema(catalogue.named(kind))
+            del section["$schema"]
+            sections |= section.pop("$defs", {}) | sections
+            section["properties"][catalogue.key] = {"const": kind}
+            section["required"] = sorted({*section.get("required", ()), catalogue.key})
+            sections[name] = section
         sections[catalogue.base.__name__] = _one_of(catalogue, by_kind)
     whole: dict[str, JsonValue] = _with_variables(schema)
     return whole
@@ -275,12 +275,12 @@ def keys_of(section: JsonSchemaValue) -> Iterator[tuple[str, str, str]]:
     The value is in words: its type and limits, and its default.
     """
     required = section.get("required", ())
-    for key, of in section.get("properties", {}).items():
+    for key, field in section.get("properties", {}).items():
         default = "must be given" if key in required else ""
-        if of.get("default") not in (None, [], {}):
-            default = f"default {json.dumps(of['default'])}" if "$ref" not in of else ""
-        value = ", ".join(filter(None, [_in_words(of), default]))
-        yield key, value, of.get("description", "")
+        if field.get("default") not in (None, [], {}):
+            default = f"default {json.dumps(field['default'])}" if "$ref" not in field else ""
+        value = ", ".join(filter(None, [_in_words(field), default]))
+        yield key, value, field.get("description", "")
 
 
 def sections_of(schema: JsonSchemaValue) -> dict[str, JsonSchemaValue]:
@@ -289,29 +289,32 @@ def sections_of(schema: JsonSchemaValue) -> dict[str, JsonSchemaValue]:
     Kinds of sets and candidates come before those of analyses and methods. `count` is the schema
     of count files, which are separate files.
     """
-    found: dict[str, JsonSchemaValue] = {"evaluation": schema}
+    sections: dict[str, JsonSchemaValue] = {"evaluation": schema}
     for catalogue in CATALOGUES.values():
         base = catalogue.base.__name__
-        found |= {kind: schema["$defs"][f"{base}.{kind}"] for kind in catalogue.own}
-    shared = {one.base.__name__ for one in CATALOGUES.values()}
-    counted: JsonSchemaValue = json_schema(CountFile)
-    found["count"] = counted
-    defined = counted["$defs"] | schema["$defs"]
-    names = {one: of for one, of in defined.items() if "." not in one and one not in shared}
-    return found | {name: of for name, of in names.items() if of.get("properties")}
+        sections |= {kind: schema["$defs"][f"{base}.{kind}"] for kind in catalogue.own}
+    bases = {catalogue.base.__name__ for catalogue in CATALOGUES.values()}
+    count_schema: JsonSchemaValue = json_schema(CountFile)
+    sections["count"] = count_schema
+    defined = count_schema["$defs"] | schema["$defs"]
+    return sections | {
+        name: section
+        for name, section in defined.items()
+        if "." not in name and name not in bases and section.get("properties")
+    }
 
 
 def schema_of_file(name: str) -> dict[str, JsonValue]:
     """Return the JSON Schema of a kind of file: `evaluation`, `policy` or `count`."""
-    known: dict[str, type[Settings]] = {
+    settings: dict[str, type[Settings]] = {
         "evaluation": EvaluationFile,
         "policy": Policy,
         "count": CountFile,
     }
-    if name not in known:
-        msg = f"with `--json`, SECTION must be one of {', '.join(known)}; got {name!r}."
+    if name not in settings:
+        msg = f"with `--json`, SECTION must be one of {', '.join(settings)}; got {name!r}."
         raise InputError(msg)
-    return evaluation_schema() if name == "evaluation" else json_schema(known[name])
+    return evaluation_schema() if name == "evaluation" else json_schema(settings[name])
 
 
 def explained(section: str) -> Iterator[str]:
@@ -319,15 +322,15 @@ def explained(section: str) -> Iterator[str]:
 
     The sections include `policy` and those within a policy.
     """
-    known = sections_of(evaluation_schema()) | sections_of_policy(policy_schema())
+    sections = sections_of(evaluation_schema()) | sections_of_policy(policy_schema())
     for catalogue in CATALOGUES.values():
-        if section in catalogue.names() and section not in known:  # from another package
-            known[section] = json_schema(catalogue.named(section))
-    if section not in known:
-        hint = did_you_mean(section, known)
-        msg = f"SECTION must be one of {', '.join(known)}; got {section!r}.{hint}"
+        if section in catalogue.names() and section not in sections:  # from another package
+            sections[section] = json_schema(catalogue.named(section))
+    if section not in sections:
+        hint = did_you_mean(section, sections)
+        msg = f"SECTION must be one of {', '.join(sections)}; got {section!r}.{hint}"
         raise InputError(msg)
-    for key, value, meaning in keys_of(known[section]):
+    for key, value, meaning in keys_of(sections[section]):
         yield f"{key}: {value}".rstrip(": ")
         if meaning:
             yield f"    {meaning}"
@@ -348,33 +351,37 @@ _BASIC = {
 
 def explained_basics() -> Iterator[str]:
     """Yield an explanation of the keys that most evaluation files need."""
-    known = sections_of(evaluation_schema())
+    sections = sections_of(evaluation_schema())
     for section, keys in _BASIC.items():
         yield f"{section}:"
-        explained_keys = {key: lines for key, *lines in keys_of(known[section])}
+        explanations = {key: lines for key, *lines in keys_of(sections[section])}
         for key in keys:
-            value, meaning = explained_keys[key]
+            value, meaning = explanations[key]
             yield f"  {key}: {value}".rstrip(": ")
             if meaning:
                 yield f"      {meaning}"
 
 
-def _in_words(of: JsonSchemaValue) -> str:
+def _in_words(schema: JsonSchemaValue) -> str:
     """Return the type and limits of a value, as briefly as in a table of options."""
-    if "const" in of:
-        return json.dumps(of["const"])
-    if "enum" in of:
-        return " or ".join(map(json.dumps, of["enum"]))
-    if "$ref" in of:
-        name = of["$ref"].rpartition("/")[2]
-        kinds = {one.base.__name__: ", ".join(one.own) for one in CATALOGUES.values()}
+    if "const" in schema:
+        return json.dumps(schema["const"])
+    if "enum" in schema:
+        return " or ".join(map(json.dumps, schema["enum"]))
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        kinds = {
+            catalogue.base.__name__: ", ".join(catalogue.own) for catalogue in CATALOGUES.values()
+        }
         return f"a kind of: {kinds[name]}" if name in kinds else f"a section {name}"
-    if "anyOf" in of:
-        choices = [one for one in of["anyOf"] if one not in (_VARIABLE, {"type": "null"})]
+    if "anyOf" in schema:
+        choices = [
+            choice for choice in schema["anyOf"] if choice not in (_VARIABLE, {"type": "null"})
+        ]
         return " or ".join(dict.fromkeys(map(_in_words, choices)))
-    kind = str(of.get("type", "any value"))
+    kind = str(schema.get("type", "any value"))
     if kind == "array":
-        return f"a list of {_in_words(of.get('items', of.get('prefixItems', [{}])[0]))}"
+        return f"a list of {_in_words(schema.get('items', schema.get('prefixItems', [{}])[0]))}"
     words = {
         "string": "text",
         "integer": "a whole number",
@@ -388,7 +395,7 @@ def _in_words(of: JsonSchemaValue) -> str:
         "exclusiveMinimum": "above",
         "exclusiveMaximum": "below",
     }
-    bounds = [f"{said} {of[limit]:g}" for limit, said in limits.items() if limit in of]
+    bounds = [f"{text} {schema[limit]:g}" for limit, text in limits.items() if limit in schema]
     return " ".join([words, " and ".join(bounds)]).rstrip()
 
 
@@ -397,32 +404,40 @@ def _one_of(catalogue: Catalogue[Any], by_kind: Mapping[str, str]) -> JsonSchema
 
     With `if` and `then`, instead of `oneOf`, an editor shows keys and errors of that kind only.
     """
-    chosen = [
+    branches = [
         {
-            "if": {"properties": {catalogue.key: {"const": kind}}, "required": [catalogue.key]},
+            "if": {
+                "properties": {catalogue.key: {"const": kind_schema}},
+                "required": [catalogue.key],
+            },
             "then": {"$ref": f"#/$defs/{name}"},
         }
-        for kind, name in by_kind.items()
+        for kind_schema, name in by_kind.items()
     ]
-    known = {"anyOf": [{"enum": list(by_kind)}, {"type": "string"}]}
+    # Another package may add a kind, so that any other text is valid.
+    kind_schema = {"anyOf": [{"enum": list(by_kind)}, {"type": "string"}]}
     section = {
         "type": "object",
-        "properties": {catalogue.key: known},
+        "properties": {catalogue.key: kind_schema},
         "required": [catalogue.key],
-        "allOf": chosen,
+        "allOf": branches,
     }
     by_name = catalogue is not SOURCE_KINDS and catalogue is not CANDIDATES
-    return {"anyOf": [known, section]} if by_name else section
+    return {"anyOf": [kind_schema, section]} if by_name else section
 
 
 def _with_variables(schema: Any) -> Any:
     """Allow `${VARIABLES}` for numbers, booleans and texts with a pattern."""
     if isinstance(schema, list):
-        return [_with_variables(one) for one in schema]
+        return [_with_variables(value) for value in schema]
     if not isinstance(schema, dict):
         return schema
-    found = {key: _with_variables(one) for key, one in schema.items()}
+    new_schema = {key: _with_variables(value) for key, value in schema.items()}
     if schema.get("type") in {"number", "integer", "boolean"} or "pattern" in schema:
-        kept = {key: found.pop(key) for key in ("description", "default", "title") if key in found}
-        return kept | {"anyOf": [found, _VARIABLE]}
-    return found
+        annotations = {
+            key: new_schema.pop(key)
+            for key in ("description", "default", "title")
+            if key in new_schema
+        }
+        return annotations | {"anyOf": [new_schema, _VARIABLE]}
+    return new_schema

@@ -61,13 +61,13 @@ def typed_argument(config: str) -> str:
 
 def save_included(name: str, target: Path) -> None:
     """Copy an included evaluation file to `target`, which must not exist."""
-    known = included_names()
-    if name not in known:
+    names = included_names()
+    if name not in names:
         from bias_metrics.suggestion import did_you_mean  # noqa: PLC0415 - it imports numpy
 
         msg = (
-            f"`--save` copies an included evaluation: CONFIG must be one of {', '.join(known)}; "
-            f"got {name!r}.{did_you_mean(name, known)}"
+            f"`--save` copies an included evaluation: CONFIG must be one of {', '.join(names)}; "
+            f"got {name!r}.{did_you_mean(name, names)}"
         )
         raise InputError(msg)
     write_new(target, (FOLDER / f"{name}.yaml").read_text("utf-8"))

@@ -38,7 +38,7 @@ def check_mitigation(
             source,
             evaluation.evaluation_sets,
             mitigation,
-            lambda one: str(freeze_source(one, store).folder),
+            lambda source: str(freeze_source(source, store).folder),
         )
     except SourceError:
         return
@@ -53,14 +53,16 @@ def candidate_of(
     It is the named candidate, else that of `blocked`, else the only candidate that is trained.
     """
     if blocked is not None:
-        trained = [
+        names = [
             candidate.name
             for candidate in evaluation.candidates
             if candidate.training() is not None
         ]
-        known = trained if candidate is None else [*trained, blocked.candidate]
+        known_names = names if candidate is None else [*names, blocked.candidate]
         refuse_other_evaluation(
-            blocked, known, [evaluation_set.name for evaluation_set in evaluation.evaluation_sets]
+            blocked,
+            known_names,
+            [evaluation_set.name for evaluation_set in evaluation.evaluation_sets],
         )
     named = candidate or (None if blocked is None else blocked.candidate)
     return chosen_candidate(evaluation.candidates, named)
@@ -83,10 +85,10 @@ def write_evaluation_file(
         for candidate in candidates
     ]
     file = find_evaluation_file(config)
-    named = read_settings(file, EvaluationFile).policy
-    is_shipped = named in shipped_policies()
-    place = file.resolve().parent / Path(named).expanduser()
-    content["policy"] = named if is_shipped else str(place)
+    policy = read_settings(file, EvaluationFile).policy
+    is_shipped = policy in shipped_policies()
+    place = file.resolve().parent / Path(policy).expanduser()
+    content["policy"] = policy if is_shipped else str(place)
     path = Path(output) / "mitigation" / FILE
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(path) as temporary:

@@ -49,13 +49,13 @@ def word_of(decision: Decision | Summary) -> Word:
 
     A candidate that could not be scored is an error, even if the policy only reports.
     """
-    reported = decision.report_only and decision.outcome != "error"
-    if reported:
+    is_reported = decision.report_only and decision.outcome != "error"
+    if is_reported:
         return REPORTED
     word = WORDS[decision.outcome]
     decisions: Sequence[Decision] = getattr(decision, "decisions", None) or ()
-    same = [entry for entry in decisions if entry.outcome == decision.outcome]
-    texts = list(dict.fromkeys(word_of(entry).text for entry in same))
+    decisive = [entry for entry in decisions if entry.outcome == decision.outcome]
+    texts = list(dict.fromkeys(word_of(entry).text for entry in decisive))
     if len(texts) > 1 and decision.outcome == "pass":
         texts = [EXCEPT]
     text = getattr(decision, "word", None) or next(iter(texts), word.text)

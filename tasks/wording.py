@@ -41,11 +41,11 @@ def word_of_verdict(*verdicts: Verdict) -> Word:
         return WORDS[outcome]
     if all(map(is_champions_copy, verdicts)):
         return replace(WORDS[outcome], text=COPY)
-    proven = [(len(one.holds_for.identities), one.holds_for.of) for one in verdicts]
-    n, of = min(proven, key=lambda counts: counts[0] / counts[1] if counts[1] else 1.0)
+    counts = [(len(verdict.holds_for.identities), verdict.holds_for.of) for verdict in verdicts]
+    n_proven, n_identities = min(counts, key=lambda pair: pair[0] / pair[1] if pair[1] else 1.0)
     text = WORDS[outcome].text
-    if n < of:
-        text = f"Passed for {n:,} of {of:,} identities"
+    if n_proven < n_identities:
+        text = f"Passed for {n_proven:,} of {n_identities:,} identities"
     elif any(verdict.exceptions for verdict in verdicts):
         text = EXCEPT
     return replace(WORDS[outcome], text=text)
@@ -53,16 +53,18 @@ def word_of_verdict(*verdicts: Verdict) -> Word:
 
 def _blocked(verdicts: Sequence[Verdict]) -> str:
     """Return the words for a block, with the significantly worse identities, the worst first."""
-    shown = (
+    worse = (
         str(result.group)
         for verdict in verdicts
         for result in verdict.results
         if result.rule == HARM and result.outcome == "fail" and result.action == "block"
     )
     # Leave out an identity whose loss is not significant without a worse identity's comments.
-    own = {cell.group for verdict in verdicts for cell in verdict.worsened if not cell.without}
-    every = list(dict.fromkeys(shown))
-    names = [name for name in every if name in own] or every
+    independent = {
+        cell.group for verdict in verdicts for cell in verdict.worsened if not cell.without
+    }
+    groups = list(dict.fromkeys(worse))
+    names = [name for name in groups if name in independent] or groups
     if not names:
         return WORDS["fail"].text
     return f"Blocked: worse for {first_names(names, IN_TITLE)}"
@@ -77,15 +79,19 @@ def exceptions_in_words(
     are not measured for the same reason share a line. With several verdicts, or with `name_sets`,
     each line names the set. After `most` exceptions, a line gives the number of the others.
     """
-    reserved = reservations_in_words(verdicts, name_sets=name_sets)
+    reservations = reservations_in_words(verdicts, name_sets=name_sets)
     if any(verdict.outcome != "pass" or verdict.policy.report_only for verdict in verdicts):
-        return reserved
-    alone = len(verdicts) == 1 and not name_sets
-    lines = [printable(line) for verdict in verdicts for line in _exceptions(verdict, alone=alone)]
-    more = len(lines) - most
-    if more <= 0:
-        return [*lines, *reserved]
-    return [*lines[:most], f"And {more:,} more in verdict.json.", *reserved]
+        return reservations
+    omits_set = len(verdicts) == 1 and not name_sets
+    lines = [
+        printable(line)
+        for verdict in verdicts
+        for line in _exceptions(verdict, omits_set=omits_set)
+    ]
+    n_more = len(lines) - most
+    if n_more <= 0:
+        return [*lines, *reservations]
+    return [*lines[:most], f"And {n_more:,} more in verdict.json.", *reservations]
 
 
 def reservations_in_words(verdicts: Sequence[Verdict], *, name_sets: bool = False) -> list[str]:
@@ -93,18 +99,20 @@ def reservations_in_words(verdicts: Sequence[Verdict], *, name_sets: bool = Fals
 
     Sets with the same reservation share a line. `name_sets`: also name a single set.
     """
-    every = ((one.evaluation_set.name, text) for one in verdicts for text in one.reservations)
-    alone = len(verdicts) == 1 and not name_sets
+    pairs = (
+        (verdict.evaluation_set.name, text) for verdict in verdicts for text in verdict.reservations
+    )
+    omits_set = len(verdicts) == 1 and not name_sets
     return [
-        printable(text if alone else f"{first_names(names)}: {text}")
-        for text, names in names_by(every).items()
+        printable(text if omits_set else f"{first_names(names)}: {text}")
+        for text, names in names_by(pairs).items()
     ]
 
 
-def _exceptions(verdict: Verdict, *, alone: bool) -> Iterator[str]:
-    on_set = "" if alone else f" on {verdict.evaluation_set.name}"
-    names, of = verdict.holds_for.identities, verdict.holds_for.of
-    if len(names) < of:
+def _exceptions(verdict: Verdict, *, omits_set: bool) -> Iterator[str]:
+    on_set = "" if omits_set else f" on {verdict.evaluation_set.name}"
+    names, n_identities = verdict.holds_for.identities, verdict.holds_for.of
+    if len(names) < n_identities:
         yield (
             f"Passed{on_set} only for {', '.join(names)}."
             if names
@@ -116,23 +124,23 @@ def _exceptions(verdict: Verdict, *, alone: bool) -> Iterator[str]:
             unmeasured.setdefault(entry.reason, []).append(str(entry.group))
         else:
             yield f"Exception{on_set}: {exception_message(entry)}"
-    for reason, unnamed in unmeasured.items():
-        yield f"Exception{on_set}: not measured ({reason}): {', '.join(unnamed)}."
+    for reason, groups in unmeasured.items():
+        yield f"Exception{on_set}: not measured ({reason}): {', '.join(groups)}."
 
 
 def in_short(decision: CandidateDecision, verdicts: Sequence[Verdict]) -> str:
     """Summarize a candidate's outcome: the first check against it, and the decision."""
-    against = [
+    failures = [
         check_message(result)
         for verdict in verdicts
         if verdict.candidate.name == decision.candidate and verdict.evaluation_set.required
         for result in verdict.results
         if result.outcome == decision.outcome != "pass" and result.action == "block"
     ]
-    more = f" {format_count(len(against) - 1, 'more such check')}." if len(against) > 1 else ""
-    why = [f"{sentence}{more}" for sentence in against[:1]]
-    excepted = decision.exceptions or []
-    return " ".join([f"{word_of(decision).text}.", *why, decision.sentence, *excepted])
+    more = f" {format_count(len(failures) - 1, 'more such check')}." if len(failures) > 1 else ""
+    reasons = [f"{sentence}{more}" for sentence in failures[:1]]
+    exceptions = decision.exceptions or []
+    return " ".join([f"{word_of(decision).text}.", *reasons, decision.sentence, *exceptions])
 
 
 def shown_worse(worsened: Sequence[Loss], rival: str = "the champion") -> str:
@@ -153,21 +161,23 @@ not without comments that mention muslim.
     if not own:
         return f"No identity is significantly worse than under {printable(rival)}."
     causes = list(dict.fromkeys(cell.group for cell in own))
-    each: list[str] = []
+    descriptions: list[str] = []
     for name in causes:
         cells = [cell for cell in own if cell.group == name]
-        others_too = f", {format_count(len(cells) - 1, 'more number')}" if len(cells) > 1 else ""
-        each.append(f"{printable(name)} ({loss_message(cells[0])}{others_too})")
-    more = f"; and {len(each) - _NAMED:,} more" if len(each) > _NAMED else ""
+        more_numbers = f", {format_count(len(cells) - 1, 'more number')}" if len(cells) > 1 else ""
+        descriptions.append(f"{printable(name)} ({loss_message(cells[0])}{more_numbers})")
+    more = f"; and {len(descriptions) - _NAMED:,} more" if len(descriptions) > _NAMED else ""
     others: dict[str, tuple[str, ...]] = {}
     for cell in worsened:
         if cell.group not in causes:
             others[cell.group] = max(others.get(cell.group, ()), cell.without, key=len)
-    sentences = [f"Significantly worse than {printable(rival)}: {'; '.join(each[:_NAMED])}{more}."]
+    sentences = [
+        f"Significantly worse than {printable(rival)}: {'; '.join(descriptions[:_NAMED])}{more}."
+    ]
     for without in dict.fromkeys(others.values()):
-        names = [name for name, left_out in others.items() if left_out == without]
-        named = joined(without, "or")
-        also = f"Also {joined(names, 'and')}, but not without comments that mention {named}."
+        names = [name for name, other_without in others.items() if other_without == without]
+        excluded = joined(without, "or")
+        also = f"Also {joined(names, 'and')}, but not without comments that mention {excluded}."
         sentences.append(also)
     return " ".join(sentences)
 
@@ -183,25 +193,27 @@ def changed_in_words(changed: Mapping[str, Mapping[str, CountedShare]]) -> str:
 
     Examples
     --------
-    >>> one, none = CountedShare(12, 480, 0.009, 0.051), CountedShare(0, 90, 0.0, 0.06)
-    >>> print(changed_in_words({"muslim": {"newly_flagged": one, "newly_missed": none}}))
+    >>> flagged, missed = CountedShare(12, 480, 0.009, 0.051), CountedShare(0, 90, 0.0, 0.06)
+    >>> print(changed_in_words({"muslim": {"newly_flagged": flagged, "newly_missed": missed}}))
     12 of 480 harmless comments that mention "muslim" are newly flagged (2.5% [0.9%, 5.1%])
     """
-    told = []
-    for metric, (kind, done) in _DIRECTIONS.items():
-        of_metric = {name: of_group[metric] for name, of_group in changed.items()}
-        known = {name: one for name, one in of_metric.items() if one.count}
-        if not known:
+    sentences = []
+    for metric, (kind, change) in _DIRECTIONS.items():
+        shares = {name: group_shares[metric] for name, group_shares in changed.items()}
+        nonzero = {name: share for name, share in shares.items() if share.count}
+        if not nonzero:
             continue
-        name = max(known, key=lambda key: (known[key].low or 0.0, known[key].value or 0.0))
-        one = known[name]
-        ends = ""
-        if one.low is not None and one.high is not None:
-            ends = f" [{100 * one.low:.1f}%, {100 * one.high:.1f}%]"
-        share = f"{100 * (one.value or 0.0):.1f}%{ends}"
-        counts = f'{one.count:,} of {one.n:,} {kind} comments that mention "{printable(name)}"'
-        told.append(f"{counts} are {done} ({share})")
-    return "; ".join(told) or "no comment that mentions an identity is newly flagged or missed"
+        name = max(nonzero, key=lambda key: (nonzero[key].low or 0.0, nonzero[key].value or 0.0))
+        largest = nonzero[name]
+        interval = ""
+        if largest.low is not None and largest.high is not None:
+            interval = f" [{100 * largest.low:.1f}%, {100 * largest.high:.1f}%]"
+        percent = f"{100 * (largest.value or 0.0):.1f}%{interval}"
+        counts = (
+            f'{largest.count:,} of {largest.n:,} {kind} comments that mention "{printable(name)}"'
+        )
+        sentences.append(f"{counts} are {change} ({percent})")
+    return "; ".join(sentences) or "no comment that mentions an identity is newly flagged or missed"
 
 
 _MOST_LETTERS = 40
@@ -211,7 +223,7 @@ _WRONG = {
 }
 
 
-def terms_in_words(found: ErrorsByTerm, at: str = "", identity: str | None = None) -> str:
+def terms_in_words(errors: ErrorsByTerm, at: str = "", identity: str | None = None) -> str:
     """Name the terms with significantly worse numbers than all comments.
 
     Terms with worse error rates come first, then those with only a worse mean score. `at`: words
@@ -227,33 +239,35 @@ def terms_in_words(found: ErrorsByTerm, at: str = "", identity: str | None = Non
     8 of 8 harmless comments with "Ann" (names) are flagged (100.0% [40.0, 100.0]; 4.5% of all), \
 also "Bea"
     """
-    told = []
-    for rate, every in found.overall.items():
-        kind, done, mean = _WRONG[rate]
-        shown = _of_identity(found.list_worse_terms(rate), identity)
-        if shown:
-            own, (term, also) = shown[0].rates[rate], _named_terms(shown)
-            told.append(
-                f"{own.count:,} of {own.n:,} {kind} comments with {term} are {done}{at} "
-                f"({_percent(own.value)}% [{_percent(own.low)}, {_percent(own.high)}]; "
-                f"{_percent(every.value)}% of all){also}"
+    sentences = []
+    for rate, overall in errors.overall.items():
+        kind, error, mean = _WRONG[rate]
+        worse = _of_identity(errors.list_worse_terms(rate), identity)
+        if worse:
+            share, (term, also) = worse[0].rates[rate], _named_terms(worse)
+            sentences.append(
+                f"{share.count:,} of {share.n:,} {kind} comments with {term} are {error}{at} "
+                f"({_percent(share.value)}% [{_percent(share.low)}, {_percent(share.high)}]; "
+                f"{_percent(overall.value)}% of all){also}"
             )
-        if mean not in found.mean_scores:
+        if mean not in errors.mean_scores:
             continue
         others = [
-            one for one in _of_identity(found.list_worse_terms(mean), identity) if one not in shown
+            term
+            for term in _of_identity(errors.list_worse_terms(mean), identity)
+            if term not in worse
         ]
         if others:
             score, (term, also) = others[0].mean_scores[mean], _named_terms(others)
-            told.append(
+            sentences.append(
                 f"the mean score of {kind} comments with {term} is {score.value:.3g} "
-                f"[{score.low:.3g}, {score.high:.3g}] ({found.mean_scores[mean].value:.3g} of all)"
+                f"[{score.low:.3g}, {score.high:.3g}] ({errors.mean_scores[mean].value:.3g} of all)"
                 f"{also}"
             )
-    return "; ".join(told)
+    return "; ".join(sentences)
 
 
-def name_worse_terms(found: ErrorsByTerm) -> str:
+def name_worse_terms(errors: ErrorsByTerm) -> str:
     """Return the names of the significantly worse terms, by identity.
 
     Examples
@@ -266,23 +280,25 @@ def name_worse_terms(found: ErrorsByTerm) -> str:
     "Ann" (names), also "Bea"
     """
     by_identity: dict[str, list[TermErrors]] = {}
-    for one in chain.from_iterable(map(found.list_worse_terms, found.numbers)):
-        terms = by_identity.setdefault(one.subgroup, [])
-        terms += [] if one in terms else [one]
+    for term in chain.from_iterable(map(errors.list_worse_terms, errors.numbers)):
+        terms = by_identity.setdefault(term.subgroup, [])
+        terms += [] if term in terms else [term]
     return "; ".join("".join(_named_terms(terms)) for terms in by_identity.values())
 
 
 def _of_identity(terms: Iterable[TermErrors], identity: str | None) -> list[TermErrors]:
-    return [one for one in terms if identity in {None, one.subgroup}]
+    return [term for term in terms if identity in {None, term.subgroup}]
 
 
 def _named_terms(terms: Sequence[TermErrors]) -> tuple[str, str]:
     """Return the first term with its identity, and a list of the other terms."""
-    names = [printable(one.term) for one in terms]
-    cut = [one if len(one) <= _MOST_LETTERS else f"{one[:_MOST_LETTERS]}..." for one in names]
-    term, *more = dict.fromkeys(f'"{one}"' for one in cut)
-    also = f", also {first_names(more)}" if more else ""
-    return f"{term} ({printable(terms[0].subgroup)})", also
+    names = [printable(term.term) for term in terms]
+    shortened = [
+        name if len(name) <= _MOST_LETTERS else f"{name[:_MOST_LETTERS]}..." for name in names
+    ]
+    first, *others = dict.fromkeys(f'"{name}"' for name in shortened)
+    also = f", also {first_names(others)}" if others else ""
+    return f"{first} ({printable(terms[0].subgroup)})", also
 
 
 def _percent(share: float | None) -> str:
@@ -297,16 +313,16 @@ def first_names(names: Sequence[str], most: int = _NAMED) -> str:
 
 def names_by(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     """Group pairs of name and text by text, and return the names of each text."""
-    found: dict[str, list[str]] = {}
+    names_by_text: dict[str, list[str]] = {}
     for name, text in pairs:
-        found.setdefault(text, []).append(name)
-    return found
+        names_by_text.setdefault(text, []).append(name)
+    return names_by_text
 
 
 def joined(names: Iterable[str], word: str) -> str:
     """Return the first names as an enumeration, with a word before the last name."""
-    every = list(map(printable, names))
-    shown = every[:_NAMED]
-    shown += [f"{len(every) - _NAMED:,} more"] if len(every) > _NAMED else []
+    all_names = list(map(printable, names))
+    shown = all_names[:_NAMED]
+    shown += [f"{len(all_names) - _NAMED:,} more"] if len(all_names) > _NAMED else []
     *first, last = shown
     return f"{', '.join(first)} {word} {last}" if first else last
