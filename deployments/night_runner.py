@@ -40,9 +40,9 @@ class NightRunner(Runner):
         """Run scheduled nights until the process is stopped."""
         if threading.current_thread() is threading.main_thread():
             self._before = {
-                number: found
+                number: handler
                 for number in _SIGNALS
-                if (found := signal.getsignal(number)) != signal.SIG_IGN
+                if (handler := signal.getsignal(number)) != signal.SIG_IGN
             }
             if signal.SIGINT in self._before:
                 signal.signal(signal.SIGINT, self.handle_sigterm)
@@ -71,8 +71,8 @@ class NightRunner(Runner):
 
     def handle_sigterm(self, number: int, *_: Any) -> None:
         """Stop the runner; Prefect calls this at SIGTERM."""
-        for one, handler in self._before.items():
-            signal.signal(one, handler)
+        for handled, handler in self._before.items():
+            signal.signal(handled, handler)
         if not self.started:
             raise KeyboardInterrupt
         say(
@@ -107,10 +107,10 @@ class _Server:
 
         return request
 
-    def _say_gone(self, why: str) -> None:
+    def _say_gone(self, reason: str) -> None:
         if not self._is_gone:
             say(
-                f"no Prefect server answers at {PREFECT_API_URL.value()} ({why}): retrying "
+                f"no Prefect server answers at {PREFECT_API_URL.value()} ({reason}): retrying "
                 "until it does; nights that fall due meanwhile wait there"
             )
         self._is_gone = True
@@ -123,22 +123,22 @@ def _calm(observer: Any, server: _Server) -> None:
     failed requests.
     """
     observer.logger.addFilter(_has_no_traceback)
-    ended, asks = observer._handle_polling_task_done, observer._polling_task
+    handle_done, polling_task = observer._handle_polling_task_done, observer._polling_task
     observer._check_for_cancelled_flow_runs = server.asked(observer._check_for_cancelled_flow_runs)
     # Prefect's callback raises an error for a cancelled task.
-    observer._handle_polling_task_done = lambda task: task.cancelled() or ended(task)
-    if asks is not None:  # it could not connect when it started
-        asks.remove_done_callback(ended)
-        asks.cancel()
-        asks = asyncio.create_task(
+    observer._handle_polling_task_done = lambda task: task.cancelled() or handle_done(task)
+    if polling_task is not None:  # it is polling already, because it could not connect
+        polling_task.remove_done_callback(handle_done)
+        polling_task.cancel()
+        polling_task = asyncio.create_task(
             critical_service_loop(
                 observer._check_for_cancelled_flow_runs,
                 observer.polling_interval,
                 jitter_range=_JITTER,
             )
         )
-        asks.add_done_callback(observer._handle_polling_task_done)
-        observer._polling_task = asks
+        polling_task.add_done_callback(observer._handle_polling_task_done)
+        observer._polling_task = polling_task
 
 
 def _has_no_traceback(record: logging.LogRecord) -> bool:

@@ -81,9 +81,9 @@ def serve(
     assert isinstance(deployment, UUID)  # noqa: S101 - a coroutine only within an event loop
     started = datetime.fromtimestamp(psutil.Process().create_time(), UTC)
     schedule_since(deployment, started)
-    due = f"{next_night(cron, started):%Y-%m-%d %H:%M} UTC"
+    next_due = f"{next_night(cron, started):%Y-%m-%d %H:%M} UTC"
     say(
-        f"waiting for the nights of nightly/{name}: the next is due at {due}. "
+        f"waiting for the nights of nightly/{name}: the next is due at {next_due}. "
         f"Each night gets a folder in {output.resolve()}. "
         f"To run a night now: prefect deployment run nightly/{name}"
     )
@@ -103,10 +103,10 @@ def schedule_since(deployment: UUID, since: datetime) -> None:
     Prefect's server itself would begin some seconds after the registration, and would skip a night
     that is due while the command starts.
     """
-    begin = {"start_time": since.isoformat()}
+    body = {"start_time": since.isoformat()}
     with get_client(sync_client=True) as client:
         client.request(
-            "POST", "/deployments/{id}/schedule", path_params={"id": deployment}, json=begin
+            "POST", "/deployments/{id}/schedule", path_params={"id": deployment}, json=body
         )
 
 
@@ -135,13 +135,13 @@ def refuse_second_server(name: str) -> None:
         raise InputError(msg)
     try:
         with get_client(sync_client=True) as client:
-            found = client.read_deployment_by_name(f"nightly/{name}")
+            deployment = client.read_deployment_by_name(f"nightly/{name}")
     except ObjectNotFound:
         return
     except httpx.TransportError as error:
         msg = f"no Prefect server answers at PREFECT_API_URL {url} ({type(error).__name__})."
         raise InputError(msg) from error
-    process = served_by(found, datetime.now(UTC))
+    process = served_by(deployment, datetime.now(UTC))
     if process is not None:
         msg = (
             f"deployment nightly/{name} is already served by {process}. Stop that process first: "
@@ -158,12 +158,12 @@ def served_by(deployment: DeploymentResponse | Any, now: datetime) -> str | None
         return None
     if process and is_of_this_machine(process):
         return f"process {process.rsplit(' ', 2)[1]} on {host_of(process)}"
-    heard = deployment.last_polled
+    last_poll = deployment.last_polled
     # A stopped process has paused its deployment.
-    if deployment.paused or heard is None or now - heard > SILENCE:
+    if deployment.paused or last_poll is None or now - last_poll > SILENCE:
         return None
     machine = host_of(process) or "an unknown machine"
-    return f"a process on {machine}, last seen {(now - heard).seconds} s ago"
+    return f"a process on {machine}, last seen {(now - last_poll).seconds} s ago"
 
 
 def _schedule(cron: str) -> Schedule:

@@ -27,9 +27,9 @@ def serve() -> None:
     import uvicorn  # noqa: PLC0415 - the process must watch its input first
 
     _lock_before_reading()
-    create = "prefect.server.api.server:create_app"
+    factory = "prefect.server.api.server:create_app"
     level = os.environ.get("PREFECT_SERVER_LOGGING_LEVEL", "ERROR").lower()
-    config = uvicorn.Config(create, factory=True, log_level=level, lifespan="on")
+    config = uvicorn.Config(factory, factory=True, log_level=level, lifespan="on")
     uvicorn.Server(config).run([listening])
 
 

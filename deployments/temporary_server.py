@@ -57,10 +57,10 @@ def start_server() -> Callable[[], None]:
         except httpx.HTTPError as error:
             with suppress(subprocess.TimeoutExpired):  # the server may be about to end
                 server.wait(timeout=0.5)
-            ended = server.poll()
-            why = str(error) if ended is None else f"It ended with the code {ended}."
+            exit_code = server.poll()
+            reason = str(error) if exit_code is None else f"It ended with the code {exit_code}."
             msg = (
-                f"Prefect's temporary server must start on this machine; it did not. {why} Run "
+                f"Prefect's temporary server must start on this machine; it did not. {reason} Run "
                 "again with --verbose for its own errors, or set PREFECT_API_URL to a running "
                 "server."
             )
@@ -71,16 +71,16 @@ def start_server() -> Callable[[], None]:
 
 def launch() -> tuple[subprocess.Popen[bytes], str]:
     """Start a server with the settings of this process; return its process and its API's URL."""
-    given = get_current_settings().to_environment_variables(exclude_unset=True)
+    settings = get_current_settings().to_environment_variables(exclude_unset=True)
     server = subprocess.Popen(
         [sys.executable, "-P", "-m", "biasgate.deployments.server_process"],
-        env=_TOGETHER | os.environ | given | _EPHEMERAL,
+        env=_TOGETHER | os.environ | settings | _EPHEMERAL,
         stdin=subprocess.PIPE,  # the end of this process closes it
         stdout=subprocess.PIPE,
         start_new_session=True,
     )
-    said = server.stdout.readline() if server.stdout else b""
-    return server, f"http://127.0.0.1:{int(said or 0)}/api"
+    port = server.stdout.readline() if server.stdout else b""
+    return server, f"http://127.0.0.1:{int(port or 0)}/api"
 
 
 def stop(server: subprocess.Popen[bytes]) -> None:

@@ -406,10 +406,10 @@ def _family(result: RuleResult) -> str:
 
 def _no_loss(result: RuleResult) -> str:
     worse = "worse" if result.on_these_rows else "significantly worse"
-    rival = result.kind
+    rival = f"the {result.kind}"
     if result.limit:
         rival += f" by more than {result.limit:g}, or {2 * result.limit:g} for a gap"
-    return f"No identity is {worse} than under the {rival} ({_family(result)})."
+    return f"No identity is {worse} than under {rival} ({_family(result)})."
 
 
 def _loss(result: RuleResult) -> str:

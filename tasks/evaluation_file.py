@@ -88,7 +88,7 @@ class EvaluationFile(TextFormat):
     @model_validator(mode="before")
     @classmethod
     def _share_text_form(cls, value: Any) -> Any:
-        """Give the file's form of text to each section that reads text and does not set a form."""
+        """Give the file's text format to each section that reads text and does not set a format."""
         if not isinstance(value, dict):
             return value
         form = {key: value[key] for key in TextFormat.model_fields if value.get(key) is not None}
@@ -209,7 +209,7 @@ class EvaluationFile(TextFormat):
 
 
 def _with_form(value: Any, form: Mapping[str, Any]) -> Any:
-    """Return a section with the form added to all nested sections that read a text file."""
+    """Return a section with the format added to all nested sections that read a text file."""
     if isinstance(value, list):
         return [_with_form(entry, form) for entry in value]
     if not isinstance(value, dict):

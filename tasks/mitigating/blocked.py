@@ -33,7 +33,7 @@ class Blocked(Record):
         path = folder / "verdict.json"
         try:
             verdict = Verdict.read(path.read_bytes())
-            name, of_set = verdict.candidate.name, verdict.evaluation_set.name
+            name, set_name = verdict.candidate.name, verdict.evaluation_set.name
             results, outcome = verdict.results, verdict.outcome
         except (OSError, ValueError) as error:
             msg = (
@@ -43,7 +43,7 @@ class Blocked(Record):
             raise InputError(msg) from error
         if outcome == "pass":
             msg = (
-                f"`--from` must be a candidate that did not pass; {name} passed on {of_set} "
+                f"`--from` must be a candidate that did not pass; {name} passed on {set_name} "
                 f"({path})."
             )
             raise InputError(msg)
@@ -55,7 +55,7 @@ class Blocked(Record):
         return cls(
             folder=str(folder),
             candidate=name,
-            evaluation_set=of_set,
+            evaluation_set=set_name,
             failed=tuple(dict.fromkeys(failed)),
         )
 
@@ -68,17 +68,17 @@ def file_of(folder: Path | None) -> Path:
     path = folder.resolve().parent.parent / SUMMARY
     try:
         summary = Summary.read(path.read_bytes())
-        named = find_evaluation_file(summary.config)
+        config = find_evaluation_file(summary.config)
     except (OSError, ValueError) as error:
         msg = (
             f"`--from` must be a folder of results, OUTPUT/SET/CANDIDATE; {path} does not name an "
             f"evaluation file ({type(error).__name__}). Also give CONFIG."
         )
         raise InputError(msg) from error
-    if not named.is_file():
-        msg = f"the evaluation file of {folder} must exist; {named} does not. Also give CONFIG."
+    if not config.is_file():
+        msg = f"the evaluation file of {folder} must exist; {config} does not. Also give CONFIG."
         raise InputError(msg)
-    return named
+    return config
 
 
 @task(name="read verdict")
@@ -91,7 +91,7 @@ def blocked_of(folder: Path | None, output: Path) -> Blocked | None:
     """Return the blocked candidate of a folder, if it is given; refuse `output` around it."""
     if folder is None:
         return None
-    found = Blocked.of_results(folder)
+    blocked = Blocked.of_results(folder)
     results = folder.resolve()
     if output.resolve() in (results, *results.parents):
         msg = (
@@ -99,21 +99,21 @@ def blocked_of(folder: Path | None, output: Path) -> Blocked | None:
             "results would be replaced."
         )
         raise InputError(msg)
-    return found
+    return blocked
 
 
 def refuse_other_evaluation(
     blocked: Blocked, candidates: Collection[str], evaluation_sets: Collection[str]
 ) -> None:
     """Refuse results whose candidate or set is not in the evaluation file."""
-    for what, name, known in (
+    for kind, name, names in (
         ("a candidate with `train_on`", blocked.candidate, candidates),
         ("a set", blocked.evaluation_set, evaluation_sets),
     ):
-        if name not in known:
+        if name not in names:
             msg = (
-                f"`--from` must be results of {what} of this evaluation file; {blocked.folder} has "
-                f"those of {name} (known: {', '.join(known) or 'none'}). Give the evaluation file "
+                f"`--from` must be results of {kind} of this evaluation file; {blocked.folder} has "
+                f"those of {name} (known: {', '.join(names) or 'none'}). Give the evaluation file "
                 "that they were made with."
             )
             raise InputError(msg)
@@ -123,6 +123,6 @@ def limited_to(blocked: Blocked | None, mitigation: Mitigation, sets: Sets) -> M
     """Limit the settings to the identities that failed, unless the file sets `only`."""
     if blocked is None or mitigation.only is not None:
         return mitigation
-    known = sets.training.load().identities
-    failed = tuple(name for name in blocked.failed if name in known)
+    identities = sets.training.load().identities
+    failed = tuple(name for name in blocked.failed if name in identities)
     return mitigation.model_copy(update={"only": failed}) if failed else mitigation

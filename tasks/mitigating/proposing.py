@@ -23,9 +23,9 @@ def chosen_candidate(
         candidate.name: candidate for candidate in candidates if candidate.training() is not None
     }
     if name is not None and name not in trained:
-        known = ", ".join(trained) or "none"
+        names = ", ".join(trained) or "none"
         msg = (
-            f"`--candidate` must be a candidate with `train_on`; got {name} (known: {known})."
+            f"`--candidate` must be a candidate with `train_on`; got {name} (known: {names})."
             f"{did_you_mean(name, trained)}"
         )
         raise InputError(msg)
@@ -60,13 +60,13 @@ def propose_candidates(
     """
     base = training_source(candidate)
     rows = rows_of(SetFolder(base, training_rows), mitigation)
-    found, left_out = [], []
+    mitigated, reasons = [], []
     for method in mitigation.chosen():
         try:
             method.require(rows)
         except MethodUndoneError as error:
-            left_out.append(f"{method.called}: {error}")
-            say(left_out[-1])
+            reasons.append(f"{method.called}: {error}")
+            say(reasons[-1])
             continue
         source = MitigatedSource(
             name=f"{base.name} {method.called}",
@@ -80,8 +80,8 @@ def propose_candidates(
             seed=mitigation.seed,
         )
         name = f"{candidate.name} {method.called}"
-        found.append(candidate.model_copy(update={"train_on": source, "name": name}))
-    if not found:
-        msg = f"`methods` must include a method that can change {rows.name!r}. {' '.join(left_out)}"
+        mitigated.append(candidate.model_copy(update={"train_on": source, "name": name}))
+    if not mitigated:
+        msg = f"`methods` must include a method that can change {rows.name!r}. {' '.join(reasons)}"
         raise InputError(msg)
-    return found
+    return mitigated

@@ -47,21 +47,21 @@ class TrainingRows:
         identities: Sequence[str] | None = None,
     ) -> TrainingRows:
         """Check the rows of a set, and choose its identities. Default: all of them."""
-        known = [
-            column_name.removeprefix(IDENTITY)
-            for column_name in table.column_names
-            if IDENTITY in column_name[:9]
+        names = [
+            column.removeprefix(IDENTITY)
+            for column in table.column_names
+            if column.startswith(IDENTITY)
         ]
-        if "text" not in table.column_names or not known:
-            lack = "text" if known else "identities: name `terms` or `identities`"
-            msg = f"set {source.name!r} must have {lack}, to mitigate bias."
+        if "text" not in table.column_names or not names:
+            missing = "text" if names else "identities: name `terms` or `identities`"
+            msg = f"set {source.name!r} must have {missing}, to mitigate bias."
             raise InputError(msg)
-        chosen = list(known if identities is None else identities)
-        unknown = [one for one in chosen if one not in known]
+        chosen = list(names if identities is None else identities)
+        unknown = [name for name in chosen if name not in names]
         if unknown:
             msg = (
                 f"`identities` must be identities of training set {source.name!r}; got "
-                f"{unknown[0]} (known: {', '.join(known)}).{did_you_mean(unknown[0], known)}"
+                f"{unknown[0]} (known: {', '.join(names)}).{did_you_mean(unknown[0], names)}"
             )
             raise InputError(msg)
         thresholds = source.label_threshold, source.identity_threshold
@@ -81,8 +81,8 @@ class TrainingRows:
     @cached_property
     def texts(self) -> list[str]:
         """The comments."""
-        found: list[str] = self.table["text"].to_pylist()
-        return found
+        texts: list[str] = self.table["text"].to_pylist()
+        return texts
 
     @cached_property
     def labels(self) -> npt.NDArray[np.bool_]:
@@ -155,16 +155,16 @@ def added_rows(
         terms.
     """
     table = rows.table
-    names = [column_name for column_name in table.column_names if column_name.startswith(IDENTITY)]
+    names = [column for column in table.column_names if column.startswith(IDENTITY)]
     if rows.matcher is not None:
-        found = rows.matcher.mentions(texts)
-        at = {IDENTITY + name: column for column, name in enumerate(rows.matcher.identities)}
-        of_name = {name: found[:, at[name]] for name in names}
+        mentions = rows.matcher.mentions(texts)
+        positions = {IDENTITY + name: i for i, name in enumerate(rows.matcher.identities)}
+        mentions_by_name = {name: mentions[:, positions[name]] for name in names}
     else:
-        of_name = dict(zip(names, np.asarray(identities).T, strict=True))
+        mentions_by_name = dict(zip(names, np.asarray(identities).T, strict=True))
     values = {"id": list(ids), "text": list(texts), "label": np.asarray(labels, dtype=float)}
     values |= {"cluster": list(ids)} | {
-        one: column.astype(float) for one, column in of_name.items()
+        name: column.astype(float) for name, column in mentions_by_name.items()
     }
     n = len(ids)
     columns = {
@@ -187,11 +187,11 @@ def fresh_ids(rows: TrainingRows, ids: Sequence[str], prefix: str) -> list[str]:
     Other ids do not change, so that an evaluation on the same rows is refused by id and text.
     """
     taken = set(rows.table["id"].to_pylist())
-    found = []
-    for one in ids:
-        free = one
-        while free in taken:
-            free = f"{prefix}/{free}"
-        taken.add(free)
-        found.append(free)
-    return found
+    free_ids = []
+    for row_id in ids:
+        free_id = row_id
+        while free_id in taken:
+            free_id = f"{prefix}/{free_id}"
+        taken.add(free_id)
+        free_ids.append(free_id)
+    return free_ids

@@ -30,17 +30,19 @@ class Mitigation(Settings):
     @model_validator(mode="after")
     def _coherent(self) -> Self:
         names = [method.called for method in self.chosen()]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            msg = f"`methods` must have different names; {twice[0]} is given twice: add a `name`"
+        duplicates = sorted({name for name in names if names.count(name) > 1})
+        if duplicates:
+            msg = (
+                f"`methods` must have different names; {duplicates[0]} is given twice: add a `name`"
+            )
             raise ValueError(msg)
-        lacking = [
+        lacking_pool = [
             method.called for method in self.chosen() if method.needs_pool and self.pool is None
         ]
-        if lacking:
+        if lacking_pool:
             msg = (
-                f"method {lacking[0]} takes rows from a `pool`: give a pool of comments that are "
-                "assumed to be non-toxic"
+                f"method {lacking_pool[0]} takes rows from a `pool`: give a pool of comments that "
+                "are assumed to be non-toxic"
             )
             raise ValueError(msg)
         return self

@@ -33,8 +33,8 @@ class Pool(Method):
     ) -> Change:
         """Choose rows of the pool, and report the cells that it could not fill."""
         pool = required(pool, self.called)
-        found = choose(rows, pool, rng)
-        lacking = [
+        choice = choose(rows, pool, rng)
+        unfilled = [
             {
                 "term": rows.identities[cell.term],
                 "bucket": cell.bucket,
@@ -44,29 +44,29 @@ class Pool(Method):
                 "share_after": cell.share_after,
                 "prior": cell.prior,
             }
-            for cell in found.unfilled_cells
+            for cell in choice.unfilled_cells
         ]
-        cells = [row | {"term": rows.identities[row["term"]]} for row in found.rows()]
+        cells = [cell | {"term": rows.identities[cell["term"]]} for cell in choice.rows()]
         report = {
-            "n_added": int(found.chosen.size),
-            "n_unfilled": len(lacking),
-            "unfilled": lacking,
+            "n_added": int(choice.chosen.size),
+            "n_unfilled": len(unfilled),
+            "unfilled": unfilled,
             "cells": cells,
         }
-        said = [f"{found.chosen.size:,} of {pool.n:,} rows of the pool are added."]
-        if lacking:
-            some = ", ".join(dict.fromkeys(str(one["term"]) for one in lacking[:5]))
-            said.append(
-                f"The pool could not fill {len(lacking)} of {len(cells)} pairs of term and length "
-                f"({some}{', ...' if len(lacking) > 5 else ''}) completely."
+        sentences = [f"{choice.chosen.size:,} of {pool.n:,} rows of the pool are added."]
+        if unfilled:
+            names = ", ".join(dict.fromkeys(str(cell["term"]) for cell in unfilled[:5]))
+            sentences.append(
+                f"The pool could not fill {len(unfilled)} of {len(cells)} pairs of term and length "
+                f"({names}{', ...' if len(unfilled) > 5 else ''}) completely."
             )
-        return Change(taken(rows, pool, found.chosen), report=report, sentences=tuple(said))
+        return Change(taken(rows, pool, choice.chosen), report=report, sentences=tuple(sentences))
 
 
-def required(pool: TrainingRows | None, called: str) -> TrainingRows:
+def required(pool: TrainingRows | None, method: str) -> TrainingRows:
     """Return the pool; refuse a missing pool, and a pool with toxic rows."""
     if pool is None:
-        msg = f"method {called} must have a `pool` of non-toxic comments in `mitigation`."
+        msg = f"method {method} must have a `pool` of non-toxic comments in `mitigation`."
         raise InputError(msg)
     n_toxic = int(pool.labels.sum())
     if n_toxic:
@@ -80,33 +80,33 @@ def required(pool: TrainingRows | None, called: str) -> TrainingRows:
 
 def require_identities(pool: TrainingRows, rows: TrainingRows) -> None:
     """Refuse a pool without the training set's identities, if annotators labelled them."""
-    lacking = [identity for identity in rows.identities if identity not in pool.masks]
-    if rows.matcher is None and lacking:
-        msg = f"pool {pool.name!r} must have the identities of {rows.name!r}; lacks {lacking[0]}."
+    missing = [identity for identity in rows.identities if identity not in pool.masks]
+    if rows.matcher is None and missing:
+        msg = f"pool {pool.name!r} must have the identities of {rows.name!r}; lacks {missing[0]}."
         raise InputError(msg)
 
 
 def choose(rows: TrainingRows, pool: TrainingRows, rng: np.random.Generator) -> PoolChoice:
     """Choose rows of a pool that balance the terms, without texts of the training set."""
     rows.require_classes()
-    known = set(rows.texts)
-    new = np.array([text not in known for text in pool.texts], dtype=bool)
-    new &= first_ones(pool.texts)
-    found = balance_with_pool(
+    training_texts = set(rows.texts)
+    is_new = np.array([text not in training_texts for text in pool.texts], dtype=bool)
+    is_new &= first_ones(pool.texts)
+    choice = balance_with_pool(
         rows.labels,
         rows.buckets,
         rows.mentions,
-        pool.buckets[new],
-        mentions_of(rows, pool)[new],
+        pool.buckets[is_new],
+        mentions_of(rows, pool)[is_new],
         rng=rng,
     )
-    return PoolChoice(np.flatnonzero(new)[found.chosen], found.cells)
+    return PoolChoice(np.flatnonzero(is_new)[choice.chosen], choice.cells)
 
 
 def first_ones(texts: list[str]) -> np.ndarray:
     """Return a mask of the first occurrence of each text."""
-    first: dict[str, int] = {}
-    return np.array([first.setdefault(text, at) == at for at, text in enumerate(texts)], bool)
+    first_index: dict[str, int] = {}
+    return np.array([first_index.setdefault(text, i) == i for i, text in enumerate(texts)], bool)
 
 
 def mentions_of(rows: TrainingRows, pool: TrainingRows) -> np.ndarray:
@@ -114,21 +114,17 @@ def mentions_of(rows: TrainingRows, pool: TrainingRows) -> np.ndarray:
     require_identities(pool, rows)
     if rows.matcher is None:
         return np.stack([pool.masks[name] for name in rows.identities], axis=1)
-    found = rows.matcher.mentions(pool.texts)
-    return found[:, [rows.matcher.identities.index(name) for name in rows.identities]]
+    mentions = rows.matcher.mentions(pool.texts)
+    return mentions[:, [rows.matcher.identities.index(name) for name in rows.identities]]
 
 
 def taken(rows: TrainingRows, pool: TrainingRows, chosen: np.ndarray) -> pa.Table:
     """Return the chosen rows of a pool with the columns of the training set."""
     ids = pool.table["id"].take(pa.array(chosen)).to_pylist()
-    texts = [pool.texts[at] for at in chosen.tolist()]
+    texts = [pool.texts[i] for i in chosen.tolist()]
     identities = None
     if rows.matcher is None:
-        names = [
-            column_name
-            for column_name in rows.table.column_names
-            if column_name.startswith("identity/")
-        ]
+        names = [column for column in rows.table.column_names if column.startswith("identity/")]
         identities = np.stack(
             [
                 reaches_cut(pool.table[name].to_numpy(), pool.identity_threshold)[chosen]
@@ -154,13 +150,15 @@ class RandomRows(Method):
     ) -> Change:
         """Draw as many rows as `pool` would add."""
         pool = required(pool, self.called)
-        wanted = choose(rows, pool, rng).chosen.size
-        known = set(rows.texts)
-        new = first_ones(pool.texts) & np.array([text not in known for text in pool.texts], bool)
-        chosen = rng.permutation(np.flatnonzero(new))[:wanted]
-        said = f"{chosen.size:,} rows of the pool are added at random, as many as `pool` adds."
+        n_wanted = choose(rows, pool, rng).chosen.size
+        training_texts = set(rows.texts)
+        is_new = first_ones(pool.texts) & np.array(
+            [text not in training_texts for text in pool.texts], bool
+        )
+        chosen = rng.permutation(np.flatnonzero(is_new))[:n_wanted]
+        sentence = f"{chosen.size:,} rows of the pool are added at random, as many as `pool` adds."
         return Change(
-            taken(rows, pool, chosen), report={"n_added": int(chosen.size)}, sentences=(said,)
+            taken(rows, pool, chosen), report={"n_added": int(chosen.size)}, sentences=(sentence,)
         )
 
 
@@ -180,19 +178,21 @@ class Reweight(Method):
         """Compute the weights."""
         del pool, rng
         rows.require_classes()
-        found = balancing_weights(rows.labels, rows.masks, scheme=self.scheme, most=self.most)
-        apart = {
-            name: abs(float(one) - found.prior)
-            for name, one in found.after.items()
-            if one.value is not None
+        weighting = balancing_weights(rows.labels, rows.masks, scheme=self.scheme, most=self.most)
+        distances = {
+            name: abs(float(share) - weighting.prior)
+            for name, share in weighting.after.items()
+            if share.value is not None
         }
-        name = max(apart, key=lambda one: apart[one])
-        said = (
-            f"Weights are {found.weights.min():.3g} to {found.weights.max():.3g}; the effective "
-            f"sample size is {found.effective_rows:,.0f} of {rows.n:,} rows. Farthest from the "
-            f"prior {found.prior:.3f} after weighting: {name} with {float(found.after[name]):.3f}."
+        farthest = max(distances, key=lambda name: distances[name])
+        share_after = float(weighting.after[farthest])
+        sentence = (
+            f"Weights are {weighting.weights.min():.3g} to {weighting.weights.max():.3g}; the "
+            f"effective sample size is {weighting.effective_rows:,.0f} of {rows.n:,} rows. Farthest "
+            f"from the prior {weighting.prior:.3f} after weighting: {farthest} with "
+            f"{share_after:.3f}."
         )
-        return Change(weights=found.weights, report=found.to_dict(), sentences=(said,))
+        return Change(weights=weighting.weights, report=weighting.to_dict(), sentences=(sentence,))
 
 
 class Swap(Method):
@@ -212,25 +212,25 @@ class Swap(Method):
         """Swap the terms."""
         del pool
         matcher = self._matcher(rows)
-        known, ids, texts, labels = set(rows.texts), [], [], []
-        given = rows.table["label"].to_numpy()
-        named = rows.table["id"].to_pylist()
-        for at, text in enumerate(rows.texts):
+        known_texts, ids, texts, labels = set(rows.texts), [], [], []
+        table_labels = rows.table["label"].to_numpy()
+        table_ids = rows.table["id"].to_pylist()
+        for i, text in enumerate(rows.texts):
             for copy in range(self.copies):
                 swapped = matcher.swap_terms(text, rng)
-                if swapped is not None and swapped not in known:
-                    known.add(swapped)
-                    ids.append(f"swap-{copy}/{named[at]}")
+                if swapped is not None and swapped not in known_texts:
+                    known_texts.add(swapped)
+                    ids.append(f"swap-{copy}/{table_ids[i]}")
                     texts.append(swapped)
-                    labels.append(given[at])
+                    labels.append(table_labels[i])
         added = added_rows(rows, fresh_ids(rows, ids, self.called), texts, labels)
-        said = (
+        sentence = (
             f"{format_count(len(ids), 'comment is', 'comments are')} added with terms of other "
             "identities. Terms are swapped "
             "without regard to grammar: plurals, articles and words of two meanings may be wrong."
         )
         return Change(
-            added, report={"n_added": len(ids), "grammar": "not regarded"}, sentences=(said,)
+            added, report={"n_added": len(ids), "grammar": "not regarded"}, sentences=(sentence,)
         )
 
     def _matcher(self, rows: TrainingRows) -> TermMatcher:
