@@ -1,6 +1,6 @@
-"""Benchmarks: one module each, with a function `measure(rows)` that returns a `Measurement`.
+"""Benchmarks: a module each, with a function `measure(rows)` that returns a `Measurement`.
 
-They share helpers in `tests/support`.
+They import helpers from `tests/support`.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Run every benchmark of this folder, or those named: `python -m benchmarks [NAME ...]`."""
+"""Run all benchmarks of this folder, or the named ones: `python -m benchmarks [NAME ...]`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ INSTALLS = {
     "torch": '-c constraints.txt ".[text]"',
     "transformers": '-c constraints.txt ".[text]"',
 }
-# Simulations, and tools for a refactoring, with commands of their own.
+# Simulations, and tools for refactoring, which have their own commands.
 UNTIMED = {"counts", "coverage", "gate_sizes", "mutations", "same_numbers"}
 NAMES = sorted(
     module.name
@@ -27,7 +27,7 @@ NAMES = sorted(
 
 
 def main() -> None:
-    """Measure and print; save if asked to."""
+    """Measure, print and, with `--save`, save the figures."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"from: {', '.join(NAMES)}")
     parser.add_argument("--rows", type=int, help="rows to measure, for a quick run")
@@ -44,10 +44,10 @@ def main() -> None:
             benchmark = import_module(f"benchmarks.{name}")
         except ModuleNotFoundError as error:
             package = str(error.name).partition(".")[0]
-            mend = f"pip install {INSTALLS.get(package, OTHERS)}"
+            install = f"pip install {INSTALLS.get(package, OTHERS)}"
             if options.names:
-                parser.exit(2, f"{name} needs {package}: {mend}\n")
-            print(f"{name}: skipped, it needs {package}: {mend}")
+                parser.exit(2, f"{name} needs {package}: {install}\n")
+            print(f"{name}: skipped, it needs {package}: {install}")
             continue
         result = benchmark.measure(options.rows).to_dict()
         show(name, str(benchmark.__doc__), result)
@@ -57,10 +57,10 @@ def main() -> None:
 
 
 def show(name: str, purpose: str, result: dict[str, Any]) -> None:
-    """Print the figures, and what they were measured on."""
+    """Print the figures, with machine, versions and inputs."""
     print(f"{name}: {purpose.splitlines()[0]}")
-    for part, values in result.items():
-        print(f"  {part}")
+    for section, values in result.items():
+        print(f"  {section}")
         for key, value in values.items():
             print(
                 f"    {key:<42} {value:.4g}"

@@ -1,7 +1,7 @@
-"""Commands in their own processes, watched: wall and CPU time, memory, disk, and printed lines.
+"""Commands in their own processes, with measured time, memory, disk space and printed lines.
 
-Also the rows, scores, evaluation file and policy of the benchmarks that run at full size. Memory is
-the resident memory of all processes of a command; memory that they share is counted in each.
+Also the rows, scores, evaluation file and policy of the benchmarks at full size. Memory is the
+resident memory of all processes of a command; memory that they share is counted for each process.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ POLICY = {
 
 
 def write_release(folder: Path, n_rows: int) -> None:
-    """Write `train.csv`, `test_public_expanded.csv` for training, and scores of the former."""
-    # Each identity has enough rows for the policy, also in a quick run.
+    """Write `train.csv` with scores, and `test_public_expanded.csv` for training."""
+    # A share at which each identity has enough rows for the policy, even in a quick run.
     mentions = dict.fromkeys(map(str, IDENTITIES), 0.05)
     n_training = min(TRAINED_ON, n_rows)
     tables = rows_of_release(n_training, 7, shares={"test_public": 1}, mentions=mentions)
@@ -56,14 +56,14 @@ def write_release(folder: Path, n_rows: int) -> None:
 
 
 def _with_scores(tables: Iterator[pa.Table], path: Path) -> Iterator[pa.Table]:
-    """Yield tables as in `train.csv`, and write scores of their rows."""
+    """Yield tables in the format of `train.csv`, and write scores of their rows."""
     rng = np.random.default_rng(7)
     with path.open("w", newline="", encoding="utf-8") as stream:
-        scores = csv.writer(stream)
-        scores.writerow(["id", "prediction"])
+        writer = csv.writer(stream)
+        writer.writerow(["id", "prediction"])
         for table in tables:
             predicted = table["toxicity"].to_numpy() + rng.normal(0, 0.4, len(table))
-            scores.writerows(zip(table["id"].to_pylist(), predicted.tolist(), strict=True))
+            writer.writerows(zip(table["id"].to_pylist(), predicted.tolist(), strict=True))
             yield table.rename_columns({"toxicity": "target"})
 
 
@@ -80,14 +80,14 @@ def write_config(
 
 
 class Line(NamedTuple):
-    """A line on standard error, and when it was printed, in seconds since 1970."""
+    """A line on standard error, with its time in seconds since 1970."""
 
     time: float
     text: str
 
 
 class State(NamedTuple):
-    """What a command uses at one time.
+    """Resources that a command uses at a time.
 
     Attributes
     ----------
@@ -96,9 +96,9 @@ class State(NamedTuple):
     resident : int
         Resident bytes of all its processes together.
     cpu : float
-        Seconds of CPU, user and system, of all its processes so far.
+        CPU seconds, user and system, of all its processes so far.
     busy : float
-        Seconds in which the machine's cores were not idle, since it was started.
+        Seconds in which the machine's cores were busy, since its start.
     places : dict of str to int
         Bytes per folder of the working folder and of the store, read about every second.
     """
@@ -116,18 +116,18 @@ class State(NamedTuple):
 
 
 class Ran(NamedTuple):
-    """What a command took.
+    """Time and resources that a command took.
 
     Attributes
     ----------
     seconds : float
         From start to end.
     peak : float
-        The most GiB that were resident in all its processes together.
+        Largest resident memory of all its processes together, in GiB.
     states : list of State
-        What it used while it ran, four times a second.
+        Its resources while it ran, four times a second.
     lines : list of Line
-        What it printed on standard error.
+        Its lines on standard error.
     """
 
     seconds: float
@@ -143,11 +143,16 @@ def run_command(
     codes: Collection[int] = (0,),
     most: float = math.inf,
 ) -> Ran:
-    """Run the command in a folder, and watch memory, CPU and disk.
+    """Run biasgate in a folder, and record its memory, CPU and disk space.
 
-    `BENCHMARK_TREE` names another checkout whose code runs, to compare the two. Temporary files are
-    in the folder `tmp`, so that they count. The command is stopped, and an error raised, if it ends
-    with another exit code than `codes`, or its processes use more than `most` GiB.
+    The environment variable `BENCHMARK_TREE` is another checkout to run, for comparisons. Temporary
+    files are written to the folder `tmp`, so that they are counted.
+
+    Raises
+    ------
+    SystemExit
+        If the exit code is not in `codes`, or the command was killed because its processes used
+        more than `most` GiB.
     """
     variables = os.environ | {"PREFECT_HOME": str(folder / "prefect")}
     variables |= {"PREFECT_SERVER_ANALYTICS_ENABLED": "false", "DO_NOT_TRACK": "true"}
@@ -176,8 +181,8 @@ def run_command(
         while process.poll() is None:
             states.append(_observe(watched, folder, states))
             if states[-1].resident > most * GIB:
-                for one in [*watched.children(recursive=True), watched]:
-                    one.kill()
+                for killed in [*watched.children(recursive=True), watched]:
+                    killed.kill()
             time.sleep(0.25)
         seconds = time.time() - began
         reader.join()
@@ -188,7 +193,7 @@ def run_command(
         output = "".join(f"{line.text}\n" for line in lines) + output
         msg = f"{' '.join(command)} ended with {process.returncode}, {peak:.1f} GiB:\n{output}"
         raise SystemExit(msg)
-    # What was written last, after the processes ended.
+    # The disk space at the end, with files that were written after the last state.
     last = states[-1]._replace(time=time.time(), resident=0, places=_measure_places(folder))
     states.append(last)
     return Ran(seconds, peak, states, lines)
@@ -198,7 +203,7 @@ def _read_lines(stream: Any, lines: list[Line]) -> None:
     lines += (Line(time.time(), text.rstrip()) for text in stream)
 
 
-def _observe(parent: psutil.Process, folder: Path, before: Sequence[State]) -> State:
+def _observe(parent: psutil.Process, folder: Path, states: Sequence[State]) -> State:
     now, resident, cpu = time.time(), 0, 0.0
     with suppress(psutil.NoSuchProcess):
         for process in [parent, *parent.children(recursive=True)]:
@@ -207,26 +212,26 @@ def _observe(parent: psutil.Process, folder: Path, before: Sequence[State]) -> S
                 cpu += sum(process.cpu_times()[:4])  # with those of children that ended
     times = psutil.cpu_times()
     busy = times.user + times.system + getattr(times, "irq", 0) + getattr(times, "softirq", 0)
-    places = before[-1].places if len(before) % 4 else _measure_places(folder)
-    return State(now, resident, max([cpu, *(state.cpu for state in before[-1:])]), busy, places)
+    places = states[-1].places if len(states) % 4 else _measure_places(folder)
+    return State(now, resident, max([cpu, *(state.cpu for state in states[-1:])]), busy, places)
 
 
 def _measure_places(folder: Path) -> dict[str, int]:
-    """Return the bytes of each folder of a working folder; those of the store one by one."""
-    found: dict[str, int] = {}
+    """Return the bytes of each folder in a working folder and in its store."""
+    sizes: dict[str, int] = {}
     for parent in (folder, folder / ".biasgate"):
         for place in parent.iterdir() if parent.is_dir() else []:
             if place.name != ".biasgate":
                 with suppress(FileNotFoundError):  # removed just now
                     size = size_of(place) if place.is_dir() else place.lstat().st_size
-                    found[place.relative_to(folder).as_posix()] = size
-    return found
+                    sizes[place.relative_to(folder).as_posix()] = size
+    return sizes
 
 
 def size_of(folder: Path) -> int:
     """Return the bytes of all files in a folder."""
     total = 0
-    for place, _, files in os.walk(folder):  # which passes over folders that were removed just now
+    for place, _, files in os.walk(folder):  # it skips folders that were removed just now
         for name in files:
             with suppress(FileNotFoundError):  # removed just now
                 total += (Path(place) / name).lstat().st_size

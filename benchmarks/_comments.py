@@ -1,4 +1,4 @@
-"""Real comments for benchmarks of scoring, from the folder that `BIASGATE_REAL_DATA` names."""
+"""Real comments for benchmarks of scoring, from the folder in `BIASGATE_REAL_DATA`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pandas as pd
 
 
 def real_data() -> Path:
-    """Return the folder; scoring made-up text would say little."""
+    """Return the folder of real data. Times on generated text would not be representative."""
     folder = os.environ.get("BIASGATE_REAL_DATA")
     if not folder:
         raise SystemExit("set BIASGATE_REAL_DATA to the folder of real data to benchmark scoring")
@@ -18,12 +18,12 @@ def real_data() -> Path:
 
 
 def for_training() -> tuple[list[str], np.ndarray]:
-    """Return 16,100 Civil Comments and whether they are toxic (70 % are)."""
+    """Return 16,100 Civil Comments and their labels; 70 % are toxic."""
     table = pd.read_parquet(real_data() / "civil_comments_text.parquet")
     return table["comment_text"].tolist(), (table["toxicity"] >= 0.5).to_numpy()
 
 
 def at_natural_rate(rows: int) -> tuple[list[str], np.ndarray]:
-    """Return up to 2,000 unselected Civil Comments (8.8 % toxic), and whether they are toxic."""
+    """Return up to 2,000 unselected Civil Comments and their labels; 8.8 % are toxic."""
     table = pd.read_csv(real_data() / "civil_comments_natural_2000.csv").head(rows)
     return table["comment_text"].tolist(), table["toxicity"].to_numpy() >= 0.5

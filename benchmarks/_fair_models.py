@@ -1,7 +1,8 @@
-"""How often a fair model names somebody, and how often what is said of the worst is wrong.
+"""False positive rates of the sentences about identities, for a fair model.
 
-`python -m benchmarks._fair_models` prints the table. All identities have the same scores in the
-population; they have 10 to 120 toxic and 40 to 500 harmless comments in a set, and may overlap.
+`python -m benchmarks._fair_models` prints the table. In the population, all identities have the
+same distribution of scores. In a set, they have 10 to 120 toxic and 40 to 500 harmless comments,
+and may overlap.
 """
 
 from __future__ import annotations
@@ -26,32 +27,36 @@ _DISTANCE = math.sqrt(2) * NormalDist().inv_cdf(AUC)
 
 @dataclass
 class Shares:
-    """Of some sets: how many named somebody, and how many had an interval below the truth."""
+    """Numbers of sets in which an identity is named, or an interval is below the true value."""
 
     draws: int = 0
     harmed: int = 0
     errors: int = 0
     named: int = 0
-    """Somebody, by either sentence."""
+    """Sets in which any identity is named, for a low AUC or for more errors."""
     first_below: int = 0
-    """The interval of the lowest AUC of all."""
+    """Sets in which the interval of the lowest of all AUCs is below the true value."""
     worst_below: int = 0
-    """The interval of the worst BPSN AUC."""
+    """Sets in which the interval of the worst BPSN AUC is below the true value."""
 
     def add(self, n_identities: int, rng: np.random.Generator) -> None:
-        """Draw a set, and look at what is said of it."""
+        """Draw a set, measure it and count its errors."""
         labels = rng.random(N) < 0.2
         y_score = rng.standard_normal(N) + _DISTANCE * labels
         shares = np.geomspace(0.004, 0.05, n_identities)
-        masks = {str(at): rng.random(N) < share for at, share in enumerate(shares)}
+        masks = {str(i): rng.random(N) < share for i, share in enumerate(shares)}
         bias = evaluate_bias(labels, y_score, masks, intervals="cells")
         level = joint_confidence(n_identities)
         harms = find_harms(
             evaluate_bias(labels, y_score, masks, intervals="cells", confidence=level)
         )
-        found = rate_gaps(Rows(labels, masks), y_score, threshold=_DISTANCE / 2).subgroups
-        n_gaps = sum(map(len, found.values()))
-        gaps = (widen_selected(gap, n_gaps) for of in found.values() for gap in of.values())
+        gaps_by_group = rate_gaps(Rows(labels, masks), y_score, threshold=_DISTANCE / 2).subgroups
+        n_gaps = sum(map(len, gaps_by_group.values()))
+        gaps = (
+            widen_selected(gap, n_gaps)
+            for group_gaps in gaps_by_group.values()
+            for gap in group_gaps.values()
+        )
         errors = any(gap.low is not None and gap.low > 0 for gap in gaps)
         first = look_first(bias, harms)
         lowest = named_number(bias, str(first.subgroup), str(first.metric))
@@ -64,18 +69,18 @@ class Shares:
         self.worst_below += worst.high is not None and worst.high < AUC
 
     def holds(self) -> bool:
-        """Say whether all shares are as promised, allowing for two Monte Carlo errors."""
-        named = self.named / self.draws <= NAMED + allowed_error(NAMED, self.draws)
+        """Return whether all shares are within their limits plus two Monte Carlo errors."""
+        is_named = self.named / self.draws <= NAMED + allowed_error(NAMED, self.draws)
         below = max(self.first_below, self.worst_below) / self.draws
-        return named and below <= BELOW + allowed_error(BELOW, self.draws)
+        return is_named and below <= BELOW + allowed_error(BELOW, self.draws)
 
 
 def shares_of(n_identities: int, draws: int = DRAWS) -> Shares:
-    """Draw sets of a fair model."""
-    rng, found = np.random.default_rng(n_identities), Shares()
+    """Draw sets of a fair model, and count the errors in them."""
+    rng, shares = np.random.default_rng(n_identities), Shares()
     for _ in range(draws):
-        found.add(n_identities, rng)
-    return found
+        shares.add(n_identities, rng)
+    return shares
 
 
 def table(draws: int = DRAWS) -> Iterator[str]:
@@ -86,8 +91,8 @@ def table(draws: int = DRAWS) -> Iterator[str]:
     )
     yield "|--:|--:|--:|--:|--:|--:|"
     for n_identities in SIZES:
-        one = shares_of(n_identities, draws)
-        counts = one.harmed, one.errors, one.named, one.first_below, one.worst_below
+        shares = shares_of(n_identities, draws)
+        counts = shares.harmed, shares.errors, shares.named, shares.first_below, shares.worst_below
         yield f"| {n_identities} | {' | '.join(f'{n / draws:.1%}' for n in counts)} |"
 
 

@@ -1,8 +1,8 @@
-"""How often a margin passes a model whose true loss is the margin, by where the loss sits.
+"""False passes of a margin for models whose true loss equals it, by concentration of the loss.
 
-`python -m benchmarks._few_rows` prints the table. Candidate and champion agree closely, apart from
-the comments in which the candidate loses: all comments of one class of the identity, a few of them,
-or those of a few articles.
+`python -m benchmarks._few_rows` prints the table. Candidate and champion agree closely, except in
+the comments in which the candidate loses. These are all comments of a class of the identity, a few
+comments, or the comments of a few articles.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from bias_metrics.thresholds import compare_rate_gaps
 
 DRAWS, BACKGROUND, OTHERS = 2000, (400, 1600), 300
 IN_ARTICLE = 4
-_NOISE = 0.15  # of each model, in standard deviations: the two agree with a correlation of .98
+_NOISE = 0.15  # of each model, in standard deviations: the two models have a correlation of .98
 _NORMAL = NormalDist()
 
 
@@ -34,19 +34,19 @@ class Loss:
     n: int
     """Comments of the class that loses."""
     auc: float
-    """Of the champion."""
+    """AUC of the champion."""
     margin: float
     asked: float
-    """The share that may pass."""
+    """The largest allowed share of passes."""
 
     @property
     def in_toxic(self) -> bool:
-        """Whether toxic comments lose."""
+        """True if toxic comments lose."""
         return self.metric in {"bnsp_auc", "fnr_gap", "subgroup_auc"}
 
     def __str__(self) -> str:
-        class_ = "toxic" if self.in_toxic else "harmless"
-        return f"{self.metric} {self.auc:g}, margin {self.margin:g}, {self.n} {class_}"
+        label = "toxic" if self.in_toxic else "harmless"
+        return f"{self.metric} {self.auc:g}, margin {self.margin:g}, {self.n} {label}"
 
 
 LEVELS = ((0.9, 0.05, 0.05), (0.95, 0.03, 0.025), (0.985, 0.03, 0.05))
@@ -70,36 +70,36 @@ LOSSES = (
 
 
 def passes(loss: Loss, draws: int = DRAWS, seed: int = 0) -> float:
-    """Return the share of samples in which the loss is shown to be within the margin."""
+    """Return the share of samples in which the loss is significantly within the margin."""
     rng = np.random.default_rng((seed, loss.n, round(1000 * loss.auc), len(loss.metric)))
     return sum(_passes(loss, rng) for _ in range(draws)) / draws
 
 
 def _passes(loss: Loss, rng: np.random.Generator) -> bool:
-    own = (loss.n, OTHERS) if loss.in_toxic else (OTHERS, loss.n)
-    labels = np.repeat([True, False, True, False], [*own, *BACKGROUND])
-    inside = np.arange(labels.size) < sum(own)
+    own_sizes = (loss.n, OTHERS) if loss.in_toxic else (OTHERS, loss.n)
+    labels = np.repeat([True, False, True, False], [*own_sizes, *BACKGROUND])
+    inside = np.arange(labels.size) < sum(own_sizes)
     rows = Rows(labels, {"identity": inside})
     articles = np.arange(labels.size) // IN_ARTICLE
-    # The noise of a model makes its classes overlap more.
+    # The noise of a model increases the overlap of its classes.
     spread = math.hypot(1, _NOISE)
-    apart = math.sqrt(2) * _NORMAL.inv_cdf(loss.auc) * spread
-    true = rng.standard_normal(labels.size) + apart * labels
-    champion, candidate = (true + _NOISE * rng.standard_normal(labels.size) for _ in range(2))
+    separation = math.sqrt(2) * _NORMAL.inv_cdf(loss.auc) * spread
+    common = rng.standard_normal(labels.size) + separation * labels
+    champion, candidate = (common + _NOISE * rng.standard_normal(labels.size) for _ in range(2))
     losing = inside & (labels == loss.in_toxic)
-    drawn = (
+    uniform = (
         rng.random(articles[-1] + 1)[articles]
         if loss.where == "articles"
         else rng.random(labels.size)
     )
-    other = spread * rng.standard_normal(labels.size) + (0 if loss.in_toxic else apart)
+    opposite = spread * rng.standard_normal(labels.size) + (0 if loss.in_toxic else separation)
     confidence = 1 - 2 * loss.asked
     if loss.metric in {"fpr_gap", "fnr_gap"}:
-        threshold = apart / 2
-        wrong = _NORMAL.cdf(-threshold / spread)
-        fallen = losing & (drawn < loss.margin / (1 - wrong)) & (loss.where != "none")
-        candidate = np.where(fallen, -9.0 if loss.in_toxic else 99.0, champion)
-        compared = compare_rate_gaps(
+        threshold = separation / 2
+        error_rate = _NORMAL.cdf(-threshold / spread)
+        replaced = losing & (uniform < loss.margin / (1 - error_rate)) & (loss.where != "none")
+        candidate = np.where(replaced, -9.0 if loss.in_toxic else 99.0, champion)
+        comparison = compare_rate_gaps(
             rows,
             candidate,
             champion,
@@ -107,24 +107,24 @@ def _passes(loss: Loss, rng: np.random.Generator) -> bool:
             threshold_b=threshold,
             confidence=confidence,
         )
-        high = compared.subgroups["identity"][loss.metric].high
+        high = comparison.subgroups["identity"][loss.metric].high
         return high is not None and high < loss.margin
     if loss.where == "all":
-        fall = apart - math.sqrt(2) * _NORMAL.inv_cdf(loss.auc - loss.margin) * spread
-        candidate = candidate + np.where(losing, -fall if loss.in_toxic else fall, 0.0)
+        shift = separation - math.sqrt(2) * _NORMAL.inv_cdf(loss.auc - loss.margin) * spread
+        candidate = candidate + np.where(losing, -shift if loss.in_toxic else shift, 0.0)
     elif loss.where != "none":
-        fallen = losing & (drawn < loss.margin / (loss.auc - 0.5))
-        candidate = np.where(fallen, other, candidate)
+        replaced = losing & (uniform < loss.margin / (loss.auc - 0.5))
+        candidate = np.where(replaced, opposite, candidate)
     clusters = articles if loss.where == "articles" else None
-    compared = compare_bias(
+    comparison = compare_bias(
         labels, candidate, champion, {"identity": inside}, confidence=confidence, clusters=clusters
     )
-    low = compared.subgroups["identity"][loss.metric].low
+    low = comparison.subgroups["identity"][loss.metric].low
     return low is not None and low > -loss.margin
 
 
 def holds(loss: Loss, share: float, draws: int) -> bool:
-    """Say whether a share is as asked, allowing for two Monte Carlo errors."""
+    """Return whether a share is within the allowed share plus two Monte Carlo errors."""
     return share <= loss.asked + allowed_error(loss.asked, draws)
 
 

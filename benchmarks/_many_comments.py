@@ -1,4 +1,4 @@
-"""As many comments as Civil Comments has, made of real ones: halves joined, and misspelt words."""
+"""Comments at the size of Civil Comments, generated from halves of real comments and typos."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ _LETTERS = np.array(list("abcdefghijklmnopqrstuvwxyz"))
 
 
 def many_comments(texts: Sequence[str], rows: int, seed: int = 0) -> Iterator[tuple[str, int]]:
-    """Yield comments (the first half of one and the second half of another) and the first's place.
+    """Yield comments joined from two halves, with the index of the text of the first half.
 
-    In every second one a letter of a word is replaced, so that the number of different words
-    keeps growing as it does in real comments.
+    In half of the comments a letter of a word is replaced, so that the number of different words
+    grows as in real comments.
     """
     words = [text.split() for text in texts]
     rng = np.random.default_rng(seed)
     for _ in range(0, rows, 10_000):
         size = min(rows, 10_000)
         rows -= size
-        chosen = rng.integers(len(words), size=(size, 2)).tolist()
+        pairs = rng.integers(len(words), size=(size, 2)).tolist()
         places, letters = rng.random(size=(size, 3)).tolist(), rng.choice(_LETTERS, size).tolist()
-        for (one, other), (which, where, whether), letter in zip(
-            chosen, places, letters, strict=True
+        for (first_index, second_index), (word_place, letter_place, typo), letter in zip(
+            pairs, places, letters, strict=True
         ):
-            first, second = words[one], words[other]
-            made = first[: (len(first) + 1) // 2] + second[len(second) // 2 :]
-            if whether < 0.5 and made:
-                at = int(which * len(made))
-                letters_at = int(where * len(made[at]))
-                made[at] = made[at][:letters_at] + letter + made[at][letters_at + 1 :]
-            yield " ".join(made), one
+            first, second = words[first_index], words[second_index]
+            comment = first[: (len(first) + 1) // 2] + second[len(second) // 2 :]
+            if typo < 0.5 and comment:
+                word = int(word_place * len(comment))
+                position = int(letter_place * len(comment[word]))
+                comment[word] = comment[word][:position] + letter + comment[word][position + 1 :]
+            yield " ".join(comment), first_index

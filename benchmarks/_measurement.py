@@ -1,4 +1,4 @@
-"""What a benchmark returns, and how contenders are timed: in turns, within the same run."""
+"""The result of a benchmark, and a timer for contenders that run in turns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Measurement:
-    """Inputs and figures of one benchmark, and the packages whose versions matter."""
+    """Inputs and figures of a benchmark, and the packages whose versions affect them."""
 
     inputs: dict[str, Any]
     figures: dict[str, float]
@@ -36,9 +36,9 @@ class Measurement:
 
 
 def describe_machine() -> dict[str, Any]:
-    """Return processor, its vector extensions that numpy uses, cores, system, and the load.
+    """Return the processor, the vector extensions in use by numpy, cores, system and load.
 
-    Times of numpy's sorts depend on the extensions, and other work on the cores moves ratios.
+    Times of numpy's sorts depend on the extensions, and other work on the cores changes ratios.
     """
     processor, table = platform.processor() or platform.machine(), Path("/proc/cpuinfo")
     if table.exists():
@@ -60,13 +60,13 @@ def time_in_turns(
     repeats: Mapping[str, int],
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, list[float]]:
-    """Return each contender's seconds in each round: the best of its `repeats`, by default one.
+    """Return each contender's seconds in each round: the shortest of its `repeats`, by default 1.
 
-    `clock`: `time.process_time` for contenders on one core each, so that other work on the machine
-    is not counted.
+    Each round begins with a different contender, because the previous contender changes the time by
+    a few percent.
 
-    Each round begins with a different contender, since what ran before changes the time by a few
-    percent.
+    `clock`: `time.process_time` for contenders that use one core each, so that other work on the
+    machine is not counted.
     """
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     names = list(contenders)
@@ -79,7 +79,7 @@ def time_in_turns(
 
 
 def median_ratio(times: list[float], rivals: list[float]) -> float:
-    """Return the median, over the rounds, of own time divided by the rival's in the same round."""
+    """Return the median over the rounds of a time divided by the rival's time in that round."""
     return median(own / rival for own, rival in zip(times, rivals, strict=True))
 
 

@@ -1,7 +1,7 @@
-"""How often the gate gives each outcome, by simulation: its operating characteristics.
+"""Operating characteristics of the gate: simulated rates of each outcome.
 
-Scores are normal within each class and group, so that every population value is known; rules
-are applied by `bias_metrics.gate.decide.decide`, as in an evaluation.
+Scores are normal within each class and group, so that every population value is known. Rules are
+judged by `bias_metrics.gate.decide.judge_rules`, as in an evaluation.
 `python -m benchmarks._operating` prints docs/evidence/operating.csv.
 """
 
@@ -35,7 +35,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def simulate(situation: Situation, draws: int) -> Counter[str]:
-    """Return how often each outcome occurred, in samples from the situation's own generator."""
+    """Count the outcomes in samples, whose generator is seeded by the situation's name."""
     rng = np.random.default_rng(zlib.crc32(situation.name.encode()))
     return Counter(_decide_one(situation, rng) for _ in range(draws))
 
@@ -44,15 +44,15 @@ def _decide_one(situation: Situation, rng: np.random.Generator) -> str:
     n_groups = len(situation.candidate)
     sizes = [(situation.n_positive, situation.n_negative)] * n_groups
     sizes.append((5 * situation.n_positive, 5 * situation.n_negative))
-    group = np.repeat(np.arange(n_groups + 1), [sum(one) for one in sizes])
-    labels = np.concatenate([np.arange(sum(one)) < one[0] for one in sizes])
-    members = {str(one): group == one for one in range(n_groups)}
+    group = np.repeat(np.arange(n_groups + 1), list(map(sum, sizes)))
+    labels = np.concatenate([np.arange(sum(counts)) < counts[0] for counts in sizes])
+    members = {str(i): group == i for i in range(n_groups)}
     common = rng.standard_normal(labels.size) * math.sqrt(situation.correlation)
 
     def scores(shifts: tuple[float, ...]) -> Floats:
-        own = rng.standard_normal(labels.size) * math.sqrt(1 - situation.correlation)
-        moved = np.array([*shifts, 0.0])[group] * ~labels
-        return common + own + situation.separation * labels + moved
+        noise = rng.standard_normal(labels.size) * math.sqrt(1 - situation.correlation)
+        shift = np.array([*shifts, 0.0])[group] * ~labels
+        return common + noise + situation.separation * labels + shift
 
     rule, level = situation.rule, situation.rule.level
     first = scores(situation.candidate)
@@ -62,9 +62,9 @@ def _decide_one(situation: Situation, rng: np.random.Generator) -> str:
     elif second is None:
         evidence = Evidence(evaluate_bias(labels, first, members, confidence=level))
     else:
-        found = compare_bias(labels, first, second, members, confidence=level)
+        comparison = compare_bias(labels, first, second, members, confidence=level)
         report = evaluate_bias(labels, first, members, intervals=False)
-        evidence = Evidence(report.add_numbers(found, against="champion"))
+        evidence = Evidence(report.add_numbers(comparison, against="champion"))
     return judge_rules({(rule.slice, rule.level): evidence}, [rule]).outcome
 
 
@@ -75,27 +75,27 @@ def _errors(
     first: Floats,
     second: Floats | None,
 ) -> Evidence:
-    """Measure error rates as in an evaluation, each model at its own threshold."""
+    """Measure error rates as in an evaluation, each model at its threshold."""
     name, level = str(situation.rule.threshold), situation.rule.level
 
-    def own(scores: Floats) -> tuple[float, tuple[float, float] | None]:
+    def find_threshold(scores: Floats) -> tuple[float, tuple[float, float] | None]:
         if name == "given":
             return situation.at, None
         span = equal_error_range(labels, scores, confidence=level)
         return equal_error_rate(labels, scores).threshold or 0.0, span
 
-    at, span = own(first)
+    threshold, span = find_threshold(first)
     rows = Rows(labels, members)
-    gaps = MeasuredRates(rows, {"y_score": first}, [at]).measure_gaps(
+    gaps = MeasuredRates(rows, {"y_score": first}, [threshold]).measure_gaps(
         level, span, threshold_name=name
     )
     table = evaluate_bias(rows, first, intervals=False).add_numbers(gaps)
     if second is None:
         return Evidence(table)
-    at_b, span_b = own(second)
-    rates = MeasuredRates(rows, {"y_score_a": first, "y_score_b": second}, [at, at_b])
-    found = rates.compare_gaps(level, (span, span_b), threshold_name=name)
-    return Evidence(table.add_numbers(found, against="champion"))
+    threshold_b, span_b = find_threshold(second)
+    rates = MeasuredRates(rows, {"y_score_a": first, "y_score_b": second}, [threshold, threshold_b])
+    comparison = rates.compare_gaps(level, (span, span_b), threshold_name=name)
+    return Evidence(table.add_numbers(comparison, against="champion"))
 
 
 def allowed_error(share: float, draws: int) -> float:
@@ -106,15 +106,15 @@ def allowed_error(share: float, draws: int) -> float:
 def table(draws: int) -> Iterator[tuple[str, ...]]:
     """Yield the lines of the table of outcomes."""
     yield "situation", "passes", "fails", "insufficient", "required"
-    for one in situations():
-        found = simulate(one, draws)
-        shares = [f"{found[kind] / draws:.1%}" for kind in ("pass", "fail", "insufficient")]
-        demand = (
-            f"at most {one.most_passes:.1%} passes"
-            if one.most_passes < 1
-            else f"at least {one.least_passes:.0%} passes"
+    for situation in situations():
+        outcomes = simulate(situation, draws)
+        shares = [f"{outcomes[kind] / draws:.1%}" for kind in ("pass", "fail", "insufficient")]
+        requirement = (
+            f"at most {situation.most_passes:.1%} passes"
+            if situation.most_passes < 1
+            else f"at least {situation.least_passes:.0%} passes"
         )
-        yield one.name, *shares, demand
+        yield situation.name, *shares, requirement
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The situations in which the gate is simulated: rules, and populations that are known."""
+"""Situations for simulations of the gate: rules, with known populations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NORMAL = NormalDist()
 
 @dataclass(frozen=True)
 class Situation:
-    """A rule, and a population for which it is known whether the rule holds.
+    """A rule, and a population with known values of its metric.
 
     Attributes
     ----------
@@ -24,7 +24,7 @@ class Situation:
     rule : Rule
         The rule.
     candidate, champion : tuple of float
-        How far each group's harmless comments are shifted upwards, in standard deviations.
+        Upward shift of each group's harmless comments, in standard deviations.
     n_positive, n_negative : int
         Rows of each class in each group; the background has five times as many.
     most_passes, least_passes : float
@@ -34,7 +34,7 @@ class Situation:
     correlation : float
         Correlation of the two models' scores.
     at : float
-        The given threshold, for a rule that has one.
+        The given threshold, for rules on error rates at it.
     """
 
     name: str
@@ -57,7 +57,7 @@ def bpsn_of(shift: float, separation: float) -> float:
 
 
 def shift_of(bpsn: float, separation: float) -> float:
-    """Return the shift that gives this BPSN AUC."""
+    """Return the shift that results in a BPSN AUC."""
     return separation - math.sqrt(2) * _NORMAL.inv_cdf(bpsn)
 
 
@@ -67,30 +67,30 @@ def gap_of(shift: float) -> float:
 
 
 def gap_shift_of(gap: float) -> float:
-    """Return the shift that gives this Negative AEG."""
+    """Return the shift that results in a Negative AEG."""
     return math.sqrt(2) * _NORMAL.inv_cdf(gap + 0.5)
 
 
 def rate_shift_of(gap: float, at: float) -> float:
-    """Return the shift that gives this FPR gap at a threshold."""
+    """Return the shift that results in an FPR gap at a threshold."""
     return at + _NORMAL.inv_cdf(gap + _NORMAL.cdf(-at))
 
 
 def equal_error_shift_of(gap: float, separation: float, share: float = 1 / 6) -> float:
-    """Return the shift that gives this FPR gap at the threshold of equal errors.
+    """Return the shift that results in an FPR gap at the threshold of equal errors.
 
-    That threshold moves with the shift, more so if the group has a larger share of the rows.
+    The threshold depends on the shift, and the more so the larger the group's share of the rows.
     """
     low, high = -10.0, 10.0
     while high - low > 1e-12:
-        at = (low + high) / 2
-        excess = _NORMAL.cdf(-at) + share * gap - _NORMAL.cdf(at - separation)
-        low, high = (at, high) if excess > 0 else (low, at)
+        middle = (low + high) / 2
+        excess = _NORMAL.cdf(-middle) + share * gap - _NORMAL.cdf(middle - separation)
+        low, high = (middle, high) if excess > 0 else (low, middle)
     return rate_shift_of(gap, low)
 
 
 def situations() -> Iterator[Situation]:
-    """Yield the situations. They have one group unless stated otherwise."""
+    """Yield all situations. They have a single group unless their name gives a number."""
     yield from _of_scores()
     yield from _of_errors()
 

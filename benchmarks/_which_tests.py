@@ -1,4 +1,4 @@
-"""A plugin of pytest: which tests run a line, and how long each takes, in the folder TRACED."""
+"""A pytest plugin that records the tests of each line, and their times, in the folder TRACED."""
 
 import json
 import os
@@ -17,23 +17,23 @@ TRACER = coverage.Coverage(
 
 
 def pytest_configure() -> None:
-    """Begin before the code is imported."""
+    """Start tracing before the code is imported."""
     TRACER.start()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Note what runs as this test's."""
+    """Record the lines and the time of a test."""
     TRACER.switch_context(item.nodeid)
-    began = time.monotonic()
-    noted = yield
-    SECONDS[item.nodeid] = time.monotonic() - began
+    start = time.monotonic()
+    outcome = yield
+    SECONDS[item.nodeid] = time.monotonic() - start
     TRACER.switch_context("")
-    return noted
+    return outcome
 
 
 def pytest_sessionfinish() -> None:
-    """Keep what was noted, except in the process that only hands out the tests."""
+    """Save the records, except in the process that only distributes the tests."""
     TRACER.stop()
     if not SECONDS:
         return

@@ -1,8 +1,8 @@
-"""The same inputs through the command of several checkouts, in turn, for `same_numbers`.
+"""Runs of several checkouts with the same inputs, in turn, for `same_numbers`.
 
-Inputs are small, and made from fixed seeds: the demo; two nights of a set with 24 identities,
-clusters, weights and a slice; counts of their scores; and, where `BIASGATE_REAL_DATA` has them, the
-scores of toxic-bert and of Perspective.
+Inputs are small, and generated from fixed seeds. They are the demo, two nights of a set with 24
+identities, clusters, weights and a slice, and counts of their scores. If `BIASGATE_REAL_DATA` has
+them, the scores of toxic-bert and of Perspective are added.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ NAMES = ("demo", *(f"night_{number + 1}" for number in range(NIGHTS)), "counts",
 
 
 class Command(NamedTuple):
-    """A command of one kind of input, and the folder of its results."""
+    """A command of biasgate, and the name of its folder of results."""
 
     name: str
     arguments: list[str]
@@ -65,15 +65,15 @@ def run_trees(trees: dict[str, Path], folder: Path, only: Collection[str] = ()) 
         for command in _commands(folder / f"work of {name}"):
             if only and command.name not in only:
                 continue
-            began = time.perf_counter()
+            start = time.perf_counter()
             code = _run(tree, folder / f"work of {name}", command, place / command.name)
-            seconds = time.perf_counter() - began
+            seconds = time.perf_counter() - start
             print(f"{name} ({tree}): {command.name}: exit code {code}, {seconds:.0f} s", flush=True)
     return [folder / name for name in trees]
 
 
 def _commands(work: Path) -> Iterator[Command]:
-    """Yield the commands in turn; the inputs of each are written just before."""
+    """Yield the commands in turn; writes the inputs of each command just before."""
     work.mkdir()
     yield Command("demo", ["demo"])
     for night in range(NIGHTS):
@@ -91,26 +91,31 @@ def _commands(work: Path) -> Iterator[Command]:
 
 
 def write_night(work: Path, night: int) -> None:
-    """Write the rows of one night, the scores of two models, and what evaluates them."""
+    """Write the rows of a night, the scores of two models, the evaluation file and the policy."""
     rows, scores = night_of(night)
     rows.to_csv(work / "rows.csv", index=False)
-    for name, of_model in scores.items():
-        pd.DataFrame({"id": rows["id"], "score": of_model}).to_csv(
+    for name, model_scores in scores.items():
+        pd.DataFrame({"id": rows["id"], "score": model_scores}).to_csv(
             work / f"{name}.csv", index=False
         )
-    evaluated = {"name": "many", "source": "table", "path": "rows.csv", "identities": IDENTITIES}
-    evaluated |= {"cluster": "thread", "weight": "weight", "slices": ["short"]}
+    evaluation_set = {
+        "name": "many",
+        "source": "table",
+        "path": "rows.csv",
+        "identities": IDENTITIES,
+    }
+    evaluation_set |= {"cluster": "thread", "weight": "weight", "slices": ["short"]}
     new, old = (
         {"name": name, "kind": "scores", "path": f"{name}.csv", "score": "score"} for name in scores
     )
-    content = {"name": "many", "evaluation_sets": [evaluated], "policy": "own.yaml"}
+    content = {"name": "many", "evaluation_sets": [evaluation_set], "policy": "own.yaml"}
     content |= {"candidates": [new], "champion": old}
     (work / "own.yaml").write_text(yaml.safe_dump(POLICY), "utf-8")
     (work / "many.yaml").write_text(yaml.safe_dump(content), "utf-8")
 
 
 def write_shards(work: Path) -> None:
-    """Write two nights as shards that are counted, with the scores of two models as columns."""
+    """Write two nights as shards with the scores of two models, and the file that counts them."""
     (work / "shards").mkdir()
     for night in range(NIGHTS):
         rows, scores = night_of(night)
@@ -134,10 +139,10 @@ def night_of(night: int) -> tuple[pd.DataFrame, dict[str, Any]]:
     The scores are too high for every fourth identity.
     """
     rng = np.random.default_rng(night)
-    toxic = rng.random(ROWS) < 0.15
-    logit = rng.normal(0, 1, ROWS) + 1.6 * toxic - 1
+    is_toxic = rng.random(ROWS) < 0.15
+    logit = rng.normal(0, 1, ROWS) + 1.6 * is_toxic - 1
     columns: dict[str, Any] = {"id": [f"{night}-{row}" for row in range(ROWS)]}
-    columns["label"] = toxic.astype(int)
+    columns["label"] = is_toxic.astype(int)
     for number, name in enumerate(IDENTITIES):
         columns[name] = (rng.random(ROWS) < SHARES[number % len(SHARES)]).astype(int)
         logit += 0.3 * columns[name] * (rng.random(ROWS) < 0.4) * (number % 4 == 0)
@@ -146,13 +151,13 @@ def night_of(night: int) -> tuple[pd.DataFrame, dict[str, Any]]:
     columns["weight"] = rng.uniform(0.5, 3, ROWS)
     noise = {"new": 0.3, "old": 0.35}
     scores = {
-        name: 1 / (1 + np.exp(-logit - rng.normal(0, of, ROWS))) for name, of in noise.items()
+        name: 1 / (1 + np.exp(-logit - rng.normal(0, scale, ROWS))) for name, scale in noise.items()
     }
     return pd.DataFrame(columns), scores
 
 
 def _run(tree: Path, work: Path, command: Command, output: Path) -> int:
-    """Run a command, and keep its results and its exit code; return this code."""
+    """Run a command, copy its results and its exit code to `output`, and return the code."""
     environment = os.environ | {
         "PYTHONPATH": str(tree),
         "PREFECT_HOME": str(work / "prefect"),
@@ -162,7 +167,7 @@ def _run(tree: Path, work: Path, command: Command, output: Path) -> int:
         "DO_NOT_TRACK": "true",
     }
     results = work / "results" / command.name
-    ended = subprocess.run(  # noqa: S603 - our own command
+    result = subprocess.run(  # noqa: S603 - our own command
         [sys.executable, "-m", "biasgate", *command.arguments, "--output", str(results)],
         cwd=work,
         env=environment,
@@ -170,11 +175,10 @@ def _run(tree: Path, work: Path, command: Command, output: Path) -> int:
         text=True,
         check=False,
     )
-    if ended.returncode in {1, 2}:
-        msg = (
-            f"biasgate {' '.join(command.arguments)} of {tree} ended with an error:\n{ended.stderr}"
-        )
+    if result.returncode in {1, 2}:
+        line = " ".join(command.arguments)
+        msg = f"biasgate {line} of {tree} ended with an error:\n{result.stderr}"
         raise SystemExit(msg)
     shutil.copytree(results, output, ignore=shutil.ignore_patterns("store"))
-    (output / "exit_code.json").write_text(json.dumps({"exit_code": ended.returncode}), "utf-8")
-    return ended.returncode
+    (output / "exit_code.json").write_text(json.dumps({"exit_code": result.returncode}), "utf-8")
+    return result.returncode

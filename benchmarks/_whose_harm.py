@@ -1,9 +1,10 @@
-"""Whose harm is it: cells of other identities that are shown to be worse with a planted loss.
+"""Attribution of a planted loss: significant losses in the cells of other identities.
 
 The rows are the 42,870 identity-rated test comments of Civil Comments. Champion and candidate have
-the normal scores of toxic-bert's, each with noise of its own, so that their scores have a
+the normal scores of toxic-bert's ranks with independent noise, so that their scores have a
 correlation of .9. The candidate scores the harmless (BPSN) or toxic (BNSP) comments of the planted
-identities higher, or lower; so no other identity has a loss of its own.
+identities higher or lower. Other identities can only lose through comments that they share with
+these.
 
     BIASGATE_REAL_DATA=FOLDER python -m benchmarks._whose_harm --draws 20
 """
@@ -27,13 +28,13 @@ from biasgate.tasks.evidence.measure import Measuring
 from biasgate.tasks.evidence.rows import Rows
 
 BACKGROUNDS = "outside_subgroup", "no_identity"
-# Noise of each model beside scores of variance 1, so that the two have a correlation of .9.
+# Noise of each model for scores of variance 1, so that the two have a correlation of .9.
 _NOISE = math.sqrt(1 / 0.9 - 1)
 
 
 @dataclass(frozen=True)
 class Shift:
-    """How far the toxic and harmless comments of an identity are moved upwards."""
+    """Upward shifts of the toxic and the harmless comments of an identity."""
 
     group: str
     toxic: float = 0.0
@@ -51,7 +52,7 @@ PLANTS = {
 
 
 def losses(plant: str, background: str, rng: np.random.Generator) -> Losses:
-    """Return what one sample of two models shows to be worse."""
+    """Return the significant losses in a sample of two models."""
     labels, members, scores = real_rows()
     champion, candidate = (scores + _NOISE * rng.standard_normal(labels.size) for _ in range(2))
     for shift in PLANTS[plant]:
@@ -75,9 +76,16 @@ def losses(plant: str, background: str, rng: np.random.Generator) -> Losses:
 
 @dataclass(frozen=True)
 class Counted:
-    """Cells of one sample: of the planted identities, of others, and of others taken as own.
+    """Numbers of cells with a significant loss in a sample.
 
-    `largest` is the largest loss of an AUC.
+    Attributes
+    ----------
+    planted, others : int
+        Cells of the planted identities, and of other identities.
+    own : int
+        Cells of other identities whose loss is attributed to them.
+    largest : float
+        The largest loss of an AUC.
     """
 
     planted: int
@@ -86,15 +94,15 @@ class Counted:
     largest: float
 
     @classmethod
-    def of(cls, plant: str, found: Losses) -> Counted:
+    def of(cls, plant: str, losses: Losses) -> Counted:
         """Count the cells, and find the largest loss."""
         groups = {shift.group for shift in PLANTS[plant]}
-        others = [cell for cell in found.cells if cell.group not in groups]
+        others = [cell for cell in losses.cells if cell.group not in groups]
         return cls(
-            len(found.cells) - len(others),
+            len(losses.cells) - len(others),
             len(others),
             sum(not cell.without for cell in others),
-            max((x.worse_by for x in found.cells if x.metric in AUCS), default=0.0),
+            max((cell.worse_by for cell in losses.cells if cell.metric in AUCS), default=0.0),
         )
 
 
@@ -107,14 +115,18 @@ def rows(draws: int) -> Iterator[str]:
     for plant in PLANTS:
         for background in BACKGROUNDS:
             rng = np.random.default_rng(zlib.crc32(plant.encode()))
-            each = [Counted.of(plant, losses(plant, background, rng)) for _ in range(draws)]
-            means = (mean(getattr(one, of) for one in each) for of in ("planted", "others", "own"))
+            samples = [Counted.of(plant, losses(plant, background, rng)) for _ in range(draws)]
+            means = (
+                mean(getattr(counts, field) for counts in samples)
+                for field in ("planted", "others", "own")
+            )
             planted, others, own = (f"{number:.1f}" for number in means)
-            shown = sum(one.others > 0 for one in each)
-            wrong = sum(one.own > 0 for one in each)
+            n_with_others = sum(counts.others > 0 for counts in samples)
+            n_with_own = sum(counts.own > 0 for counts in samples)
+            largest = mean(counts.largest for counts in samples)
             yield (
-                f"| {plant} | `{background}` | {mean(one.largest for one in each):.3f} | {planted} "
-                f"| {others} | {shown} of {draws} | {own} | {wrong} of {draws} |"
+                f"| {plant} | `{background}` | {largest:.3f} | {planted} | {others} "
+                f"| {n_with_others} of {draws} | {own} | {n_with_own} of {draws} |"
             )
 
 

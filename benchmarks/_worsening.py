@@ -1,7 +1,7 @@
-"""How often a verdict correctly and wrongly lists what got worse, by simulation.
+"""Simulated rates of correct and false significant losses in verdicts.
 
-Scores are normal within each class and group, so that it is known what got worse in the
-population. `python -m benchmarks._worsening` prints the table.
+Scores are normal within each class and group, so that the losses in the population are known.
+`python -m benchmarks._worsening` prints the table.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ Shift = tuple[float, float]
 
 @dataclass(frozen=True)
 class Change:
-    """Two models, and whether the first is worse anywhere.
+    """Two models, with the metric in which the first is worse.
 
     Attributes
     ----------
     name : str
         Description in words.
     candidate, champion : tuple of float
-        How far toxic and harmless comments of each group are shifted upwards.
+        Upward shifts of the toxic and of the harmless comments of each group.
     grew : str or None
-        The metric that got worse; None if none did.
+        The metric that got worse; None without a loss.
     n_groups : int
-        Number of groups, all shifted alike.
+        Number of groups, all with the same shift.
     n_of_class : int
         Rows of each class in each group; the background has five times as many.
     separation : float
@@ -75,7 +75,10 @@ CHANGES = (
 
 
 def listed(change: Change, draws: int) -> float:
-    """Return the share of samples that list the metric that got worse, or anything if none did."""
+    """Return the share of samples with a significant loss in the metric that got worse.
+
+    Without a loss in the population, losses in any metric count.
+    """
     rng = np.random.default_rng(zlib.crc32(change.name.encode()))
     return sum(_is_listed(change, rng) for _ in range(draws)) / draws
 
@@ -85,46 +88,46 @@ def sample(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, np.ndarray]]:
     """Draw labels, the two models' scores and the groups' members."""
     sizes = [change.n_of_class] * change.n_groups + [5 * change.n_of_class]
-    group = np.repeat(np.arange(change.n_groups + 1), [2 * one for one in sizes])
-    labels = np.concatenate([np.arange(2 * one) < one for one in sizes])
+    group = np.repeat(np.arange(change.n_groups + 1), [2 * size for size in sizes])
+    labels = np.concatenate([np.arange(2 * size) < size for size in sizes])
     common = rng.standard_normal(labels.size) * math.sqrt(0.8)
 
     def scores(shift: Shift) -> np.ndarray:
-        own = rng.standard_normal(labels.size) * math.sqrt(0.2)
-        moved = np.where(labels, *shift) * (group < change.n_groups)
-        return np.asarray(common + own + change.separation * labels + moved)
+        noise = rng.standard_normal(labels.size) * math.sqrt(0.2)
+        shifts = np.where(labels, *shift) * (group < change.n_groups)
+        return np.asarray(common + noise + change.separation * labels + shifts)
 
     first, second = scores(change.candidate), scores(change.champion)
-    return labels, first, second, {str(one): group == one for one in range(change.n_groups)}
+    return labels, first, second, {str(i): group == i for i in range(change.n_groups)}
 
 
 def _is_listed(change: Change, rng: np.random.Generator) -> bool:
     labels, first, second, members = sample(change, rng)
 
-    def shown(level: float) -> tuple[Loss, ...]:
-        compared = compare_bias(labels, first, second, members, confidence=level)
-        differences = BiasTable({}, compared.counts).add_numbers(compared, against="champion")
+    def list_losses(level: float) -> tuple[Loss, ...]:
+        comparison = compare_bias(labels, first, second, members, confidence=level)
+        differences = BiasTable({}, comparison.counts).add_numbers(comparison, against="champion")
         return Losses.from_table(
             differences, "champion", dict.fromkeys(members, SUBGROUP_METRICS), level
         ).cells
 
-    # To save time: at the joint level, which is never below this one, no more is listed.
-    if change.grew is None and not shown(1 - 2 * ALPHA):
+    # To save time: the joint level is at least as high, so that it cannot list more losses.
+    if change.grew is None and not list_losses(1 - 2 * ALPHA):
         return False
     level = compute_joint_level(Rows(labels, members), (first, second), members, alpha=ALPHA)
-    return any(change.grew in {None, loss.metric} for loss in shown(level))
+    return any(change.grew in {None, loss.metric} for loss in list_losses(level))
 
 
 def rows(draws: int = DRAWS) -> Iterator[str]:
     """Yield the lines of the table as they are computed."""
     yield "| population | listed | required |\n|---|--:|---|"
-    for one in CHANGES:
-        demand = "at least 90 %" if one.grew else f"at most {100 * ALPHA:.0f} %"
-        yield f"| {one.name} | {100 * listed(one, draws):.1f} % | {demand} |"
+    for change in CHANGES:
+        requirement = "at least 90 %" if change.grew else f"at most {100 * ALPHA:.0f} %"
+        yield f"| {change.name} | {100 * listed(change, draws):.1f} % | {requirement} |"
 
 
 def as_demanded(change: Change, share: float, draws: int) -> bool:
-    """Say whether a share is as required, allowing for two Monte Carlo errors."""
+    """Return whether a share is as required, within two Monte Carlo errors."""
     if change.grew:
         return share >= 0.9 - allowed_error(0.9, draws)
     return share <= ALPHA + allowed_error(ALPHA, draws)

@@ -188,8 +188,8 @@ class Reweight(Method):
         share_after = float(weighting.after[farthest])
         sentence = (
             f"Weights are {weighting.weights.min():.3g} to {weighting.weights.max():.3g}; the "
-            f"effective sample size is {weighting.effective_rows:,.0f} of {rows.n:,} rows. Farthest "
-            f"from the prior {weighting.prior:.3f} after weighting: {farthest} with "
+            f"effective sample size is {weighting.effective_rows:,.0f} of {rows.n:,} rows. "
+            f"Farthest from the prior {weighting.prior:.3f} after weighting: {farthest} with "
             f"{share_after:.3f}."
         )
         return Change(weights=weighting.weights, report=weighting.to_dict(), sentences=(sentence,))
