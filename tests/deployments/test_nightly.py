@@ -65,7 +65,7 @@ def test_a_second_evaluation_leaves_the_first_ones_schedule_alone(
 ):
     other = tmp_path / "other.yaml"
     other.write_text(CONFIG.replace("name: nightly", "name: Other one"), "utf-8")
-    names = [nightly.deployment_name(one) for one in (config, other)]
+    names = [nightly.deployment_name(path) for path in (config, other)]
     processes = []
     for number, file in enumerate((config, other)):
         command = [*BIASGATE, "nightly", str(file), "--output", "out", "--cron", "0 2 * * *"]
@@ -88,7 +88,7 @@ def test_a_second_evaluation_leaves_the_first_ones_schedule_alone(
     assert first.parameters["config"] == str(config)
     [schedule] = first.schedules
     assert schedule.active
-    # One that is killed leaves its schedule active, and is replaced at once.
+    # A killed process leaves its schedule active, and is replaced at once.
     processes[0].kill()
     processes[0].wait()
     command = [*BIASGATE, "nightly", str(config), "--output", "out", "--cron", "0 4 * * *"]
@@ -183,9 +183,9 @@ KILLED = this_process().rsplit(" ", 1)[0] + " 0"
 def test_a_deployment_is_served_while_its_process_lives(paused, process, heard, served):
     description = None if process is None else f"Evaluates x.\n\nServed by process {process}"
     deployment = SimpleNamespace(paused=paused, description=description, last_polled=heard)
-    found = nightly.served_by(deployment, NOW)
-    assert (found is None) == (served is None)
-    assert (found or "").startswith(served or "")
+    server = nightly.served_by(deployment, NOW)
+    assert (server is None) == (served is None)
+    assert (server or "").startswith(served or "")
 
 
 @pytest.mark.parametrize(
@@ -201,9 +201,9 @@ def test_a_blocked_night_is_failed_only_where_the_deployment_says_so(
     outcome, fail_when_blocked, state
 ):
     summary = summary_of(decisions=[decision_of("c", outcome, "So it was.")], outcome=outcome)
-    found = conclude(summary, fail_when_blocked=fail_when_blocked)
-    assert (found.type.value, found.name) == state
-    assert found.message == f"c: {WORDS[outcome].text}. So it was."
+    concluded = conclude(summary, fail_when_blocked=fail_when_blocked)
+    assert (concluded.type.value, concluded.name) == state
+    assert concluded.message == f"c: {WORDS[outcome].text}. So it was."
 
 
 def test_a_cron_that_is_none_is_refused(config, tmp_path):
@@ -216,7 +216,7 @@ def test_a_cron_that_is_none_is_refused(config, tmp_path):
 def test_the_next_night_is_told_in_utc():
     since = datetime(2026, 3, 29, 1, 30, tzinfo=UTC)
     due = [nightly.next_night("0 2 * * *", since + timedelta(hours=n)) for n in (0, 1)]
-    assert [f"{one:%d %H:%M}" for one in due] == ["29 02:00", "30 02:00"]
+    assert [f"{night:%d %H:%M}" for night in due] == ["29 02:00", "30 02:00"]
 
 
 def test_prefect_yaml_names_no_machine():
@@ -226,27 +226,27 @@ def test_prefect_yaml_names_no_machine():
 
 def assert_runs_on_schedule(deployment, process, log, environment):
     """Wait for a completed run that the schedule made; it has published its summary."""
-    run, artifacts = ask(lambda client: finished_run(client, deployment, process), environment)
+    run, artifacts = ask(lambda client: wait_for_run(client, deployment, process), environment)
     assert run is not None, log.read_text("utf-8")[-4000:]
     assert run.auto_scheduled
     assert run.created_by.type == "SCHEDULE"
     assert (run.state.type.value, run.state.name) == ("COMPLETED", "Passed")
-    # Where its server answers late, Prefect asks again: then there are two that are alike.
-    [(key, summary)] = {(one.key, one.data) for one in artifacts}
+    # If its server answers late, Prefect retries: then there are two equal artifacts.
+    [(key, summary)] = {(artifact.key, artifact.data) for artifact in artifacts}
     assert key == "biasgate-nightly-nightly"
     assert summary.startswith("**Passed with exceptions**: scores\n")
 
 
-async def finished_run(client, deployment, process):
-    of_this = DeploymentFilter(name=DeploymentFilterName(any_=[deployment]))
+async def wait_for_run(client, deployment, process):
+    by_name = DeploymentFilter(name=DeploymentFilterName(any_=[deployment]))
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline and process.poll() is None:
         await asyncio.sleep(1)
-        for run in await client.read_flow_runs(deployment_filter=of_this):
-            # One that overlapped is cancelled.
+        for run in await client.read_flow_runs(deployment_filter=by_name):
+            # A run that overlaps another is cancelled.
             if run.state.is_final() and not run.state.is_cancelled():
-                of_run = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run.id]))
-                return run, await client.read_artifacts(artifact_filter=of_run)
+                by_run = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run.id]))
+                return run, await client.read_artifacts(artifact_filter=by_run)
     return None, []
 
 

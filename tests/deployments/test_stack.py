@@ -1,4 +1,4 @@
-"""The stack without Docker: it starts, keeps artifacts in S3, and leaves no process."""
+"""The stack without Docker: it starts, keeps artifacts in S3, and ends all processes."""
 
 import os
 import shutil
@@ -51,22 +51,22 @@ def test_the_stack_starts_keeps_what_it_is_given_and_leaves_no_process(folder):
         again = run("up", folder, os.environ)  # the ports of the first start are remembered
         assert (again.returncode, again.stdout, again.stderr) == (0, done.stdout, "")
         assert run("status", folder, os.environ).stdout.count(" runs ") == 5
-        kept = written(uri)
+        kept = write_artifact(uri)
         assert list((folder / "s3" / "mlflow").rglob("kept.txt"))
         other = run("up", folder.parent / "other", environment)
         assert other.returncode == 2
         assert "must be free" in other.stderr
-        assert marked(folder)
+        assert list_processes(folder)
         assert run("down", folder, os.environ).returncode == 0
-        assert marked(folder) == []
+        assert list_processes(folder) == []
         assert run("up", folder, os.environ).returncode == 0
         assert MlflowClient(uri).list_artifacts(kept)[0].path == "kept.txt"
     finally:
         assert run("down", folder, os.environ).returncode == 0
-    assert marked(folder) == []
+    assert list_processes(folder) == []
 
 
-def written(uri):
+def write_artifact(uri):
     client = MlflowClient(uri)
     run_id = client.create_run(client.create_experiment("kept")).info.run_id
     client.log_text(run_id, "kept", "kept.txt")
@@ -74,14 +74,16 @@ def written(uri):
     return run_id
 
 
-def marked(folder):
-    """Return the processes of a stack; those of PostgreSQL are known by their folder."""
-    found = []
-    for one in psutil.process_iter():
+def list_processes(folder):
+    """Return the processes of a stack; those of PostgreSQL are recognized by their folder."""
+    processes = []
+    for process in psutil.process_iter():
         try:
-            of_stack = one.environ().get(MARK) == str(folder) or str(folder) in one.cmdline()
+            is_of_stack = (
+                process.environ().get(MARK) == str(folder) or str(folder) in process.cmdline()
+            )
         except psutil.Error:
             continue
-        if of_stack and one.status() != psutil.STATUS_ZOMBIE:
-            found.append(one)
-    return found
+        if is_of_stack and process.status() != psutil.STATUS_ZOMBIE:
+            processes.append(process)
+    return processes

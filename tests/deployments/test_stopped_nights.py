@@ -1,4 +1,4 @@
-"""A schedule that is stopped ends cleanly; a night that is due while it starts is not left out."""
+"""A stopped schedule ends cleanly; a night that is due while a schedule starts is not skipped."""
 
 import asyncio
 import logging
@@ -30,14 +30,14 @@ runpy.run_module("biasgate", run_name="__main__", alter_sys=True)
 EVERY_MINUTE = "* * * * *"
 
 
-def _answer(code):
+def make_error(code):
     request = httpx.Request("POST", "http://127.0.0.1/api")
     return httpx.HTTPStatusError(str(code), request=request, response=httpx.Response(code))
 
 
-def of_deployment(one):
-    """A filter for the runs of one deployment."""
-    return FlowRunFilter(deployment_id=FlowRunFilterDeploymentId(any_=[one]))
+def filter_runs(deployment_id):
+    """Return a filter for the runs of a deployment."""
+    return FlowRunFilter(deployment_id=FlowRunFilterDeploymentId(any_=[deployment_id]))
 
 
 @pytest.mark.slow
@@ -60,17 +60,17 @@ def test_a_schedule_that_is_stopped_cancels_its_night_and_ends_quietly(
         time.sleep(0.2)
     process.send_signal(number)
     assert process.wait(timeout=PATIENCE_S) == 0
-    said = log.read_text("utf-8")
-    assert f"stopped by {name}: a night that runs is cancelled" in " ".join(said.split())
-    assert "never awaited" not in said
-    assert "Traceback" not in said
+    output = log.read_text("utf-8")
+    assert f"stopped by {name}: a night that runs is cancelled" in " ".join(output.split())
+    assert "never awaited" not in output
+    assert "Traceback" not in output
     deployment = wait_for_deployment(deployment_name(config), prefect_services, paused=True)
     runs = ask(
-        lambda client: client.read_flow_runs(flow_run_filter=of_deployment(deployment.id)),
+        lambda client: client.read_flow_runs(flow_run_filter=filter_runs(deployment.id)),
         prefect_services,
     )
-    assert "CANCELLED" in {one.state.type.value for one in runs}
-    assert "RUNNING" not in {one.state.type.value for one in runs}
+    assert "CANCELLED" in {run.state.type.value for run in runs}
+    assert "RUNNING" not in {run.state.type.value for run in runs}
 
 
 @pytest.mark.slow
@@ -82,42 +82,42 @@ def test_a_schedule_outlives_its_server_and_ends_within_seconds_without_one(
     server = start()
     command = [sys.executable, "-m", "biasgate", "nightly", "file.yaml", "--output", "out"]
     process = running([*command, "--cron", "0 2 * * *"], environment)
-    said_within(tmp_path, process, "waiting for the nights of nightly/")
-    kill(server)
-    said_within(tmp_path, process, "no Prefect server answers at http://127.0.0.1:")
+    wait_for_words(tmp_path, process, "waiting for the nights of nightly/")
+    kill_server(server)
+    wait_for_words(tmp_path, process, "no Prefect server answers at http://127.0.0.1:")
     server = start()
-    said_within(tmp_path, process, "Prefect's server answers again")
-    kill(server)
+    wait_for_words(tmp_path, process, "Prefect's server answers again")
+    kill_server(server)
     process.send_signal(signal.SIGTERM)
     assert process.wait(timeout=60) == 0
-    said = said_within(tmp_path, None, "the schedule could not be paused")
-    assert "its nights wait as Late until this command runs again" in said
-    assert "Traceback" not in said
-    assert "never awaited" not in said
+    output = wait_for_words(tmp_path, None, "the schedule could not be paused")
+    assert "its nights wait as Late until this command runs again" in output
+    assert "Traceback" not in output
+    assert "never awaited" not in output
 
 
-def said_within(folder, process, words):
-    """Wait until the command says some words; return all that it says."""
-    until = time.monotonic() + PATIENCE_S
-    while words not in (said := " ".join((folder / "command.log").read_text("utf-8").split())):
-        assert process is not None, said
-        assert process.poll() is None, said
-        assert time.monotonic() < until, said
+def wait_for_words(folder, process, words):
+    """Wait until the command prints some words; return all that it printed."""
+    deadline = time.monotonic() + PATIENCE_S
+    while words not in (output := " ".join((folder / "command.log").read_text("utf-8").split())):
+        assert process is not None, output
+        assert process.poll() is None, output
+        assert time.monotonic() < deadline, output
         time.sleep(0.2)
-    return said
+    return output
 
 
-def kill(server):
-    """End a server at once, with its helpers."""
-    for one in [*psutil.Process(server.pid).children(recursive=True), server]:
-        one.kill()
+def kill_server(server):
+    """Kill a server and its child processes."""
+    for process in [*psutil.Process(server.pid).children(recursive=True), server]:
+        process.kill()
     server.wait()
 
 
-@pytest.mark.parametrize("lost", [httpx.ConnectError("no route"), _answer(503)])
+@pytest.mark.parametrize("lost", [httpx.ConnectError("no route"), make_error(503)])
 def test_a_server_that_is_gone_is_asked_again_and_what_it_says_is_raised(lost, caplog):
     caplog.set_level(logging.INFO)
-    answers = [lost, lost, None, _answer(404)]
+    answers = [lost, lost, None, make_error(404)]
 
     async def ask():
         answer = answers.pop(0)
@@ -127,21 +127,21 @@ def test_a_server_that_is_gone_is_asked_again_and_what_it_says_is_raised(lost, c
     request = _Server().asked(ask)
     for _ in range(3):
         asyncio.run(request())
-    told = caplog.text
-    assert told.count("no Prefect server answers") == 1
-    assert told.count("answers again") == 1
+    log = caplog.text
+    assert log.count("no Prefect server answers") == 1
+    assert log.count("answers again") == 1
     with pytest.raises(httpx.HTTPStatusError, match="404"):
         asyncio.run(request())
 
 
 @pytest.mark.usefixtures("prefect_server")
 def test_nights_that_are_due_while_the_command_starts_are_scheduled():
-    made = nightly.to_deployment("starting", schedule=Cron(EVERY_MINUTE, timezone="UTC"))
-    deployment = made.apply()
-    began = datetime.now(UTC)
-    schedule_since(deployment, began - timedelta(seconds=150))
+    local = nightly.to_deployment("starting", schedule=Cron(EVERY_MINUTE, timezone="UTC"))
+    deployment = local.apply()
+    start = datetime.now(UTC)
+    schedule_since(deployment, start - timedelta(seconds=150))
     with get_client(sync_client=True) as client:
-        runs = client.read_flow_runs(flow_run_filter=of_deployment(deployment), limit=200)
-    due = sorted(one.expected_start_time for one in runs)
-    assert began - timedelta(seconds=150) <= due[0] < began - timedelta(seconds=60)
-    assert {one.state.type.value for one in runs} == {"SCHEDULED"}
+        runs = client.read_flow_runs(flow_run_filter=filter_runs(deployment), limit=200)
+    due = sorted(run.expected_start_time for run in runs)
+    assert start - timedelta(seconds=150) <= due[0] < start - timedelta(seconds=60)
+    assert {run.state.type.value for run in runs} == {"SCHEDULED"}

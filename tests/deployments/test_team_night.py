@@ -1,4 +1,4 @@
-"""A night on the servers of a team, started by its schedule alone, and looked at in a browser."""
+"""A night on the servers of a team, started by its schedule only, with its pages in a browser."""
 
 import os
 import subprocess
@@ -27,7 +27,7 @@ PATIENCE_S = 600
 
 @pytest.fixture(scope="module")
 def stack():
-    """The servers, on free ports; a fault of the worker's start is an error of the test."""
+    """The servers, on free ports; an error at the worker's start is an error of the test."""
     with (
         running_stack() as (_, found),
         temporary_settings({PREFECT_API_URL: os.environ["PREFECT_API_URL"]}),
@@ -37,7 +37,7 @@ def stack():
 
 @pytest.fixture(scope="module")
 def night(stack, tmp_path_factory):
-    """The first run that the schedule started; nobody triggers it."""
+    """The first run that the schedule started."""
     del stack
     folder = write_inputs(tmp_path_factory.mktemp("evaluation"))
     every_minute = (
@@ -45,28 +45,28 @@ def night(stack, tmp_path_factory):
     )
     (folder / "prefect.yaml").write_text(every_minute, "utf-8")
     paths = {"CONFIG": "file.yaml", "OUTPUT": "nightly", "STORE": "store"}
-    known = {f"BIASGATE_{key}": str(folder / name) for key, name in paths.items()}
-    run(["deploy", "--all", "--prefect-file", "prefect.yaml"], folder, known)
+    variables = {f"BIASGATE_{key}": str(folder / name) for key, name in paths.items()}
+    run_prefect(["deploy", "--all", "--prefect-file", "prefect.yaml"], folder, variables)
     with get_client(sync_client=True) as client:
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
-            found = [one for one in runs_of(client) if one.state and one.state.is_completed()]
-            if found:
+            runs = [run for run in list_runs(client) if run.state and run.state.is_completed()]
+            if runs:
                 break
             time.sleep(2)
         deployment = client.read_deployment_by_name("nightly/worker")
         client.pause_deployment(deployment.id)
-    assert found, "no night ended"
-    return folder, found[0]
+    assert runs, "no night ended"
+    return folder, runs[0]
 
 
-def runs_of(client):
+def list_runs(client):
     name = DeploymentFilterName.model_validate({"any_": ["worker"]})
     return client.read_flow_runs(deployment_filter=DeploymentFilter(name=name))
 
 
-def run(command, folder, variables):
-    done = subprocess.run(
+def run_prefect(command, folder, variables):
+    result = subprocess.run(
         [*PREFECT, *command],
         env=os.environ | variables,
         cwd=folder,
@@ -74,15 +74,15 @@ def run(command, folder, variables):
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
 
 
 def test_the_schedule_started_it_and_it_ended_with_a_verdict(night):
-    folder, found = night
-    assert found.auto_scheduled
-    assert found.created_by.type == "SCHEDULE"
-    assert found.state.name == "Passed"
+    folder, run = night
+    assert run.auto_scheduled
+    assert run.created_by.type == "SCHEDULE"
+    assert run.state.name == "Passed"
     aliases = MlflowClient().search_registered_models()[0].aliases
     assert {name: str(version) for name, version in aliases.items()} == {"champion": "1"}
     assert list((folder / "nightly").glob("*/report.html"))
@@ -92,15 +92,15 @@ def test_of_two_nights_that_are_due_at_once_one_is_skipped_and_says_so(night):
     del night
     with get_client(sync_client=True) as client:
         deployment = client.read_deployment_by_name("nightly/worker").id
-        due = [client.create_flow_run_from_deployment(deployment).id for _ in range(2)]
+        run_ids = [client.create_flow_run_from_deployment(deployment).id for _ in range(2)]
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
-            states = [client.read_flow_run(one).state for one in due]
-            if all(one.is_final() for one in states):
+            states = [client.read_flow_run(run_id).state for run_id in run_ids]
+            if all(state.is_final() for state in states):
                 break
             time.sleep(2)
-    assert {one.name for one in states} == {"Passed", "Cancelled"}
-    [skipped] = [one for one in states if one.is_cancelled()]
+    assert {state.name for state in states} == {"Passed", "Cancelled"}
+    [skipped] = [state for state in states if state.is_cancelled()]
     assert skipped.message == "Deployment concurrency limit reached."
 
 
@@ -114,8 +114,10 @@ def test_the_automations_are_accepted(night, stack):
     content = (DEPLOYMENTS / "automations.yaml").read_text("utf-8")
     (folder / "automations.yaml").write_text(content.replace("BLOCK_ID", NO_BLOCK), "utf-8")
     home = {"PREFECT_HOME": str(stack.folder / "home")}
-    said = run(["automation", "create", "--from-file", "automations.yaml"], folder, home)
-    assert "biasgate: no night has ended" in said + run(["automation", "ls"], folder, home)
+    output = run_prefect(["automation", "create", "--from-file", "automations.yaml"], folder, home)
+    assert "biasgate: no night has ended" in output + run_prefect(
+        ["automation", "ls"], folder, home
+    )
 
 
 @pytest.fixture
@@ -134,8 +136,8 @@ def test_prefects_page_shows_the_night_with_its_verdict(page, night):
 
 def test_mlflows_page_shows_the_run_of_the_night(page, night):
     del night
-    found = MlflowClient().get_experiment_by_name("mistakes")
-    page.goto(f"{os.environ['MLFLOW_TRACKING_URI']}/#/experiments/{found.experiment_id}/runs")
+    experiment = MlflowClient().get_experiment_by_name("mistakes")
+    page.goto(f"{os.environ['MLFLOW_TRACKING_URI']}/#/experiments/{experiment.experiment_id}/runs")
     playwright.expect(page.get_by_text("evaluate").first).to_be_visible()
 
 

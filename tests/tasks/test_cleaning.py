@@ -1,4 +1,4 @@
-"""Cleaning removes what was not used lately, and nothing that a promotion is based on."""
+"""Cleaning removes items that were not used lately, except those that a promotion is based on."""
 
 import json
 import os
@@ -23,7 +23,7 @@ NOW, DAY = time.time(), 86_400
 A, B, C = "a" * 64, "b" * 64, "c" * 64
 
 
-def make(path, days, size=100, record=None, file="rows"):
+def write_folder(path, days, size=100, record=None, file="rows"):
     """Make a folder that was used some days ago."""
     path.mkdir(parents=True)
     (path / file).write_bytes(b"x" * size)
@@ -36,31 +36,31 @@ def make(path, days, size=100, record=None, file="rows"):
 @pytest.fixture
 def store(tmp_path):
     place = tmp_path / "store"
-    make(place / "sets" / "comments-1", 40, record={"name": "comments", "digest": A})
-    make(place / "sets" / "comments-2", 2, record={"name": "comments", "digest": B})
+    write_folder(place / "sets" / "comments-1", 40, record={"name": "comments", "digest": A})
+    write_folder(place / "sets" / "comments-2", 2, record={"name": "comments", "digest": B})
     record = {"set_digest": A, "candidate_digest": C}
-    make(place / "scores" / A[:16] / C[:16], 50, record=record)
-    make(place / "scores" / A[:16] / B[:16], 45, record=record | {"candidate_digest": B})
-    make(place / "models" / "0123", 60, size=5000)
+    write_folder(place / "scores" / A[:16] / C[:16], 50, record=record)
+    write_folder(place / "scores" / A[:16] / B[:16], 45, record=record | {"candidate_digest": B})
+    write_folder(place / "models" / "0123", 60, size=5000)
     for file in ("downloads/archive.zip", "tokens/01/0123.npz", "logs/own.log"):
-        make((place / file).parent, 0, file=(place / file).name)
+        write_folder((place / file).parent, 0, file=(place / file).name)
         os.utime(place / file, (NOW - 35 * DAY,) * 2)
-    make(place / "mlartifacts" / "comments", 90)
+    write_folder(place / "mlartifacts" / "comments", 90)
     (place / "mlflow.db").write_bytes(b"x")
     return place
 
 
-def names(items):
-    return sorted(f"{one.kind}/{one.path.name}" for one in items)
+def list_names(items):
+    return sorted(f"{item.kind}/{item.path.name}" for item in items)
 
 
-def planned(store, keep, referenced=None):
+def plan_store(store, keep, referenced=None):
     return plan_cleaning(store, read_age(keep), referenced or Referenced(), NOW)
 
 
 def test_what_was_not_used_lately_is_removed_and_mlflows_runs_never_are(store):
-    plan = planned(store, "30d")
-    assert names(plan.removed) == [
+    plan = plan_store(store, "30d")
+    assert list_names(plan.removed) == [
         "downloads/archive.zip",
         "logs/own.log",
         "models/0123",
@@ -69,66 +69,66 @@ def test_what_was_not_used_lately_is_removed_and_mlflows_runs_never_are(store):
         "sets/comments-1",
         "tokens/0123.npz",
     ]
-    assert names(plan.kept) == ["sets/comments-2"]
+    assert list_names(plan.kept) == ["sets/comments-2"]
 
 
 def test_what_was_used_within_a_day_is_never_removed(store):
     os.utime(store / "models" / "0123", (NOW - DAY / 2,) * 2)
-    assert "models/0123" in names(planned(store, "1d").kept)
+    assert "models/0123" in list_names(plan_store(store, "1d").kept)
 
 
 def test_what_an_entry_rests_on_is_kept(store):
-    rests = Referenced(sets=frozenset({A}), scores=frozenset({(A, C)}))
-    plan = planned(store, "1d", referenced=rests)
-    assert names(plan.referenced) == ["scores/cccccccccccccccc", "sets/comments-1"]
-    assert "scores/bbbbbbbbbbbbbbbb" in names(plan.removed)
+    referenced = Referenced(sets=frozenset({A}), scores=frozenset({(A, C)}))
+    plan = plan_store(store, "1d", referenced=referenced)
+    assert list_names(plan.referenced) == ["scores/cccccccccccccccc", "sets/comments-1"]
+    assert "scores/bbbbbbbbbbbbbbbb" in list_names(plan.removed)
 
 
 def test_a_set_whose_digest_is_unknown_keeps_all_of_its_name(store):
-    plan = planned(store, "1d", referenced=Referenced(names=frozenset({"comments"})))
-    assert names(plan.referenced) == ["sets/comments-1", "sets/comments-2"]
+    plan = plan_store(store, "1d", referenced=Referenced(names=frozenset({"comments"})))
+    assert list_names(plan.referenced) == ["sets/comments-1", "sets/comments-2"]
 
 
 def test_links_are_neither_followed_nor_removed(store, tmp_path):
-    outside = make(tmp_path / "outside" / "set", 99)
+    outside = write_folder(tmp_path / "outside" / "set", 99)
     (store / "sets" / "link").symlink_to(outside)
     (store / "scores" / "link").symlink_to(outside.parent)
-    assert "link" not in " ".join(names(store_items(store)))
-    assert not any(one.path.name == "set" for one in store_items(store))
+    assert "link" not in " ".join(list_names(store_items(store)))
+    assert not any(item.path.name == "set" for item in store_items(store))
 
 
 def test_removing_leaves_nothing_that_looks_whole_and_nothing_else_is_touched(store):
-    plan = planned(store, "30d")
-    assert names(remove(plan.removed)) == names(plan.removed)
-    assert sorted(one.name for one in (store / "sets").iterdir() if one.name[0] != ".") == [
+    plan = plan_store(store, "30d")
+    assert list_names(remove(plan.removed)) == list_names(plan.removed)
+    assert sorted(path.name for path in (store / "sets").iterdir() if path.name[0] != ".") == [
         "comments-2"
     ]
     assert (store / "mlartifacts" / "comments" / "rows").exists()
-    assert names(planned(store, "30d").removed) == []
+    assert list_names(plan_store(store, "30d").removed) == []
 
 
 def test_what_is_locked_or_was_used_meanwhile_stays(store):
-    plan = planned(store, "30d")
+    plan = plan_store(store, "30d")
     os.utime(store / "models" / "0123")
     with FileLock(store / "sets" / ".comments-1.lock"):
-        removed = names(remove(plan.removed))
+        removed = list_names(remove(plan.removed))
     assert not {"models/0123", "sets/comments-1"} & set(removed)
     assert "scores/bbbbbbbbbbbbbbbb" in removed
     assert (store / "sets" / "comments-1" / "rows").exists()
 
 
 def test_what_a_killed_process_left_is_removed_unless_it_is_in_use(store):
-    left = make(store / "work" / "left", 3, file=".lock")
-    used = make(store / "work" / "used", 3, file=".lock")
-    half = make(store / "sets" / ".removed-7-comments-3", 0.5)
-    for one in (left, used):
-        os.utime(one / ".lock", (NOW - 3 * DAY,) * 2)
-    for one in (half, half / "rows"):
-        os.utime(one, (NOW - 3 * DAY,) * 2)
-    plan = planned(store, "2d")
-    assert {"work/left", "work/used", "work/.removed-7-comments-3"} <= set(names(plan.removed))
+    left = write_folder(store / "work" / "left", 3, file=".lock")
+    used = write_folder(store / "work" / "used", 3, file=".lock")
+    half = write_folder(store / "sets" / ".removed-7-comments-3", 0.5)
+    for path in (left, used):
+        os.utime(path / ".lock", (NOW - 3 * DAY,) * 2)
+    for path in (half, half / "rows"):
+        os.utime(path, (NOW - 3 * DAY,) * 2)
+    plan = plan_store(store, "2d")
+    assert {"work/left", "work/used", "work/.removed-7-comments-3"} <= set(list_names(plan.removed))
     with FileLock(used / ".lock"):
-        removed = names(remove(plan.removed))
+        removed = list_names(remove(plan.removed))
     assert "work/left" in removed
     assert "work/.removed-7-comments-3" in removed
     assert (left.exists(), used.exists(), half.exists()) == (False, True, False)
@@ -178,17 +178,17 @@ def entry(action, *runs):
 
 @pytest.fixture
 def ledger(monkeypatch):
-    """A ledger, and what is wrong with it."""
-    found = SimpleNamespace(name="toxicity-promotions", foreign=[], wrong=[], moves=[], chain=None)
-    given = SimpleNamespace(
-        name=found.name,
-        find_foreign_versions=lambda: found.foreign,
+    """A fake ledger, whose problems and entries a test can set."""
+    state = SimpleNamespace(name="toxicity-promotions", foreign=[], wrong=[], moves=[], chain=None)
+    fake = SimpleNamespace(
+        name=state.name,
+        find_foreign_versions=lambda: state.foreign,
         chain=None,
-        read_entries=lambda: found.moves,
+        read_entries=lambda: state.moves,
     )
-    monkeypatch.setattr(cleaning, "Ledger", lambda *_: given)
-    monkeypatch.setattr(cleaning, "find_problems", lambda *_: found.wrong)
-    return found
+    monkeypatch.setattr(cleaning, "Ledger", lambda *_: fake)
+    monkeypatch.setattr(cleaning, "find_problems", lambda *_: state.wrong)
+    return state
 
 
 def test_moves_rest_on_the_sets_and_scores_of_their_verdicts_and_blocks_on_none(ledger):
@@ -215,18 +215,18 @@ def clean(store, monkeypatch):
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.setattr(Gateway, "of_store", lambda _: None)
     monkeypatch.setattr(Referenced, "here", lambda _: Referenced(sets=frozenset({A})))
-    return lambda *given: CliRunner().invoke(app, ["clean", "--store", str(store), *given])
+    return lambda *arguments: CliRunner().invoke(app, ["clean", "--store", str(store), *arguments])
 
 
 def test_the_command_only_says_what_it_would_remove_until_it_is_told_to(clean, store):
-    said = clean("--keep", "30d")
-    assert (said.exit_code, (store / "models" / "0123").exists()) == (0, True)
-    assert "Run again with --yes to remove them." in said.output
-    assert "models/0123" in said.output.replace("\n", "")
-    done = json.loads(clean("--keep", "30d", "--yes", "--json").stdout)
-    assert (done["dry_run"], (store / "models" / "0123").exists()) == (False, False)
-    assert done["removed"] == done["to_remove"]
-    assert [one["path"] for one in done["kept_for_a_ledger"]] == [
+    preview = clean("--keep", "30d")
+    assert (preview.exit_code, (store / "models" / "0123").exists()) == (0, True)
+    assert "Run again with --yes to remove them." in preview.output
+    assert "models/0123" in preview.output.replace("\n", "")
+    report = json.loads(clean("--keep", "30d", "--yes", "--json").stdout)
+    assert (report["dry_run"], (store / "models" / "0123").exists()) == (False, False)
+    assert report["removed"] == report["to_remove"]
+    assert [item["path"] for item in report["kept_for_a_ledger"]] == [
         str(store / "sets" / "comments-1")
     ]
 
@@ -239,6 +239,6 @@ def test_the_command_only_says_what_it_would_remove_until_it_is_told_to(clean, s
     ],
 )
 def test_the_command_refuses_what_it_cannot_use(clean, given, words):
-    said = clean(*given)
-    assert said.exit_code == 2
-    assert words in " ".join(said.stderr.split())
+    result = clean(*given)
+    assert result.exit_code == 2
+    assert words in " ".join(result.stderr.split())

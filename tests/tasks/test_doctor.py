@@ -1,4 +1,4 @@
-"""The doctor: each check reports what was found, and what to do."""
+"""The doctor: each check reports its finding and a remedy."""
 
 import json
 import sys
@@ -17,8 +17,8 @@ from biasgate.tasks import doctor
 from biasgate.tasks.doctor import Check, guarded
 
 
-def lines(found):
-    return [(one.what, one.status) for one in found]
+def list_statuses(checks):
+    return [(check.what, check.status) for check in checks]
 
 
 @pytest.fixture
@@ -27,29 +27,29 @@ def server():
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
-            status, text = made.answer
+            status, text = http_server.answer
             self.send_response_only(status)
             self.end_headers()
             self.wfile.write(text.encode())
 
         def log_message(self, *_):
-            """Say nothing."""
+            """Print no log."""
 
-    made = HTTPServer(("127.0.0.1", 0), Handler)
-    made.answer = (200, version("mlflow"))
-    made.url = f"http://127.0.0.1:{made.server_port}"
-    thread = threading.Thread(target=made.serve_forever, daemon=True)
+    http_server = HTTPServer(("127.0.0.1", 0), Handler)
+    http_server.answer = (200, version("mlflow"))
+    http_server.url = f"http://127.0.0.1:{http_server.server_port}"
+    thread = threading.Thread(target=http_server.serve_forever, daemon=True)
     thread.start()
-    yield made
-    made.shutdown()
-    made.server_close()
+    yield http_server
+    http_server.shutdown()
+    http_server.server_close()
     thread.join()
 
 
 def test_the_installed_versions_are_those_that_biasgate_names():
-    [found] = doctor.check_versions()
-    assert found.status == "ok"
-    assert f"mlflow {version('mlflow')}" in found.found
+    [check] = doctor.check_versions()
+    assert check.status == "ok"
+    assert f"mlflow {version('mlflow')}" in check.found
 
 
 @pytest.mark.parametrize(
@@ -66,10 +66,10 @@ def test_the_installed_versions_are_those_that_biasgate_names():
 def test_a_version_that_does_not_work_is_named_with_the_command_that_changes_it(
     requirement, status, words
 ):
-    [found] = doctor.check_versions([requirement])
-    assert found.status == status
-    assert words in found.found
-    assert found.do.startswith("pip install ") == (status == "wrong")
+    [check] = doctor.check_versions([requirement])
+    assert check.status == status
+    assert words in check.found
+    assert check.do.startswith("pip install ") == (status == "wrong")
 
 
 @pytest.mark.parametrize(
@@ -79,12 +79,12 @@ def test_a_version_that_does_not_work_is_named_with_the_command_that_changes_it(
 def test_sqlalchemy_2_1_needs_prefect_3_9(monkeypatch, prefect, sqlalchemy, status):
     installed = {"prefect": prefect, "sqlalchemy": sqlalchemy}
     monkeypatch.setattr(doctor, "_version", installed.get)
-    [found] = doctor.check_versions([])
-    assert found.status == status
-    assert found.do == ('pip install "sqlalchemy<2.1"' if status == "wrong" else "")
+    [check] = doctor.check_versions([])
+    assert check.status == status
+    assert check.do == ('pip install "sqlalchemy<2.1"' if status == "wrong" else "")
 
 
-def torch(*, available):
+def fake_torch(*, available):
     cuda = SimpleNamespace(
         is_available=lambda: available,
         mem_get_info=lambda: (70 * 2**30, 80 * 2**30),
@@ -98,18 +98,18 @@ def torch(*, available):
     [
         ("", None, "ok", "torch is not installed"),
         ("NVIDIA H100", None, "warning", "torch is not installed"),
-        ("NVIDIA H100", torch(available=False), "wrong", "torch 2.13.0 cannot use it"),
-        ("NVIDIA H100", torch(available=True), "ok", "NVIDIA H100, 70.0 of 80.0 GiB free"),
-        ("", torch(available=False), "ok", "are scored on the CPU"),
+        ("NVIDIA H100", fake_torch(available=False), "wrong", "torch 2.13.0 cannot use it"),
+        ("NVIDIA H100", fake_torch(available=True), "ok", "NVIDIA H100, 70.0 of 80.0 GiB free"),
+        ("", fake_torch(available=False), "ok", "are scored on the CPU"),
     ],
 )
 def test_a_gpu_that_nothing_uses_is_guarded(monkeypatch, driver, library, status, words):
     monkeypatch.setattr(doctor, "_gpus_of_driver", lambda: driver)
     monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda _: library)
     monkeypatch.setitem(sys.modules, "torch", library)
-    [found] = doctor.check_gpu()
-    assert found.status == status
-    assert words in found.found
+    [check] = doctor.check_gpu()
+    assert check.status == status
+    assert words in check.found
 
 
 @pytest.mark.parametrize(
@@ -120,8 +120,11 @@ def test_a_disk_that_is_almost_full_is_guarded(monkeypatch, tmp_path, free, file
     usage = SimpleNamespace(free=free * doctor.GIB)
     monkeypatch.setattr(doctor.shutil, "disk_usage", lambda _: usage)
     monkeypatch.setattr(doctor.os, "statvfs", lambda _: SimpleNamespace(f_favail=files))
-    found = list(doctor.check_disks({"store": tmp_path / "not" / "there"}))
-    assert lines(found) == [("disk of the store", status), ("disk of the temporary files", status)]
+    checks = list(doctor.check_disks({"store": tmp_path / "not" / "there"}))
+    assert list_statuses(checks) == [
+        ("disk of the store", status),
+        ("disk of the temporary files", status),
+    ]
 
 
 @pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs Linux")
@@ -143,16 +146,16 @@ def test_a_place_that_cannot_be_written_to_is_guarded():
 def test_an_mlflow_server_is_asked_for_its_version(server, tmp_path, monkeypatch, answer, status):
     server.answer = answer
     monkeypatch.setenv("MLFLOW_TRACKING_URI", server.url)
-    [found] = doctor.check_mlflow(tmp_path)
-    assert (found.what, found.status) == ("MLflow", status)
-    assert bool(found.do) == (status != "ok")
+    [check] = doctor.check_mlflow(tmp_path)
+    assert (check.what, check.status) == ("MLflow", status)
+    assert bool(check.do) == (status != "ok")
 
 
 def test_a_registry_on_a_server_of_its_own_is_asked_too(server, tmp_path, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", server.url)
     monkeypatch.setenv("MLFLOW_REGISTRY_URI", "http://127.0.0.1:9")
     found = list(doctor.check_mlflow(tmp_path))
-    assert lines(found) == [("MLflow", "ok"), ("MLflow's registry", "wrong")]
+    assert list_statuses(found) == [("MLflow", "ok"), ("MLflow's registry", "wrong")]
     assert "set MLFLOW_REGISTRY_URI" in found[1].do
 
 
@@ -168,18 +171,18 @@ def test_a_server_that_does_not_answer_is_told_without_its_password(tmp_path, mo
 def test_prefects_server_is_asked_too(server, monkeypatch):
     monkeypatch.setattr(doctor, "api_url", lambda: f"{server.url}/api")
     server.answer = (200, f'"{version("prefect")}"')
-    assert lines(doctor.check_prefect()) == [("Prefect", "ok")]
+    assert list_statuses(doctor.check_prefect()) == [("Prefect", "ok")]
     server.answer = (200, '"2.20.0"')
-    assert lines(doctor.check_prefect()) == [("Prefect", "warning")]
+    assert list_statuses(doctor.check_prefect()) == [("Prefect", "warning")]
     server.answer = (403, "")
-    assert lines(doctor.check_prefect()) == [("Prefect", "wrong")]
+    assert list_statuses(doctor.check_prefect()) == [("Prefect", "wrong")]
     monkeypatch.setattr(doctor, "api_url", lambda: None)
-    assert lines(doctor.check_prefect()) == [("Prefect", "ok")]
+    assert list_statuses(doctor.check_prefect()) == [("Prefect", "ok")]
 
 
 def test_without_keys_it_is_told_that_verdicts_can_be_forged():
-    [found] = doctor.check_keys()
-    assert (found.status, "can forge verdicts" in found.found) == ("warning", True)
+    [check] = doctor.check_keys()
+    assert (check.status, "can forge verdicts" in check.found) == ("warning", True)
 
 
 def test_a_key_that_signs_is_fine_unless_others_read_it_or_it_is_revoked(monkeypatch, tmp_path):
@@ -187,16 +190,16 @@ def test_a_key_that_signs_is_fine_unless_others_read_it_or_it_is_revoked(monkeyp
     path = tmp_path / "secret" / "key"
     path.chmod(0o600)
     trust(monkeypatch, tmp_path / "trusted", own=key)
-    assert lines(doctor.check_keys()) == [("signing key", "ok")]
+    assert list_statuses(doctor.check_keys()) == [("signing key", "ok")]
     path.chmod(0o644)
-    assert lines(doctor.check_keys()) == [("signing key", "warning")]
+    assert list_statuses(doctor.check_keys()) == [("signing key", "warning")]
     monkeypatch.setenv("BIASGATE_PRIVATE_KEY", key.pem)
-    assert lines(doctor.check_keys()) == [("signing key", "ok")]
+    assert list_statuses(doctor.check_keys()) == [("signing key", "ok")]
     revoke(key, "2026-01-01T00:00:00+00:00")
-    assert lines(doctor.check_keys()) == [("signing key", "wrong")]
+    assert list_statuses(doctor.check_keys()) == [("signing key", "wrong")]
     monkeypatch.delenv("BIASGATE_PRIVATE_KEY")
-    [found] = doctor.check_keys()
-    assert "this machine can only verify" in found.found
+    [check] = doctor.check_keys()
+    assert "this machine can only verify" in check.found
 
 
 def test_a_check_that_fails_does_not_hide_the_others():
@@ -213,19 +216,19 @@ def test_a_check_that_fails_does_not_hide_the_others():
 def test_the_command_exits_3_if_something_is_wrong(monkeypatch, tmp_path):
     stores = []
 
-    def found(store):
+    def run_checks(store):
         stores.append(store)
         return [Check("a", "ok", "fine"), Check("b", "wrong", "[bad]", "Do this.")]
 
-    monkeypatch.setattr(doctor, "run_checks", found)
-    done = CliRunner().invoke(app, ["doctor", "--store", str(tmp_path)])
-    assert done.exit_code == 3
-    assert "b: [bad]" in done.output
-    assert "Do this." in done.output
-    assert "1 wrong, 0 warnings." in done.output
+    monkeypatch.setattr(doctor, "run_checks", run_checks)
+    result = CliRunner().invoke(app, ["doctor", "--store", str(tmp_path)])
+    assert result.exit_code == 3
+    assert "b: [bad]" in result.output
+    assert "Do this." in result.output
+    assert "1 wrong, 0 warnings." in result.output
     assert stores == [tmp_path]
-    done = CliRunner().invoke(app, ["doctor", "--json"])
-    assert json.loads(done.stdout)[1] == {
+    result = CliRunner().invoke(app, ["doctor", "--json"])
+    assert json.loads(result.stdout)[1] == {
         "what": "b",
         "status": "wrong",
         "found": "[bad]",

@@ -1,4 +1,4 @@
-"""A process that ends at once: what it does last, and that its steps do not go on meanwhile."""
+"""The immediate end of a process: its last functions are called, and its steps stop."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The JSON Schema of evaluation files, and the words in which its keys are explained."""
+"""The JSON Schema of evaluation files, and the explanations of its keys."""
 
 import json
 import re
@@ -27,14 +27,14 @@ FILES = [*ROOT.glob("deployments/evaluations/*.yaml"), *ROOT.glob("docs/reproduc
 SCHEMA = evaluation_schema()
 
 
-def errors_in(content):
+def list_errors(content):
     validator = jsonschema.Draft202012Validator(SCHEMA)
-    return {(one.json_path, one.message) for one in validator.iter_errors(content)}
+    return {(error.json_path, error.message) for error in validator.iter_errors(content)}
 
 
 @pytest.mark.parametrize("path", sorted(FILES), ids=lambda path: path.name)
 def test_every_evaluation_file_of_the_repository_is_valid(path):
-    assert errors_in(yaml.safe_load(path.read_text("utf-8"))) == set()
+    assert list_errors(yaml.safe_load(path.read_text("utf-8"))) == set()
 
 
 def test_a_wrong_key_is_found_where_it_stands_by_the_kind_of_its_section():
@@ -42,7 +42,10 @@ def test_a_wrong_key_is_found_where_it_stands_by_the_kind_of_its_section():
     content = yaml.safe_load((ROOT / "docs/reproduce/toxic_bert.yaml").read_text("utf-8"))
     content["candidates"][0]["vectorizer"] = 1
     content["evaluation_sets"][0]["label_treshold"] = 0.5
-    assert {place for place, _ in errors_in(content)} == {"$.candidates[0]", "$.evaluation_sets[0]"}
+    assert {place for place, _ in list_errors(content)} == {
+        "$.candidates[0]",
+        "$.evaluation_sets[0]",
+    }
 
 
 def test_variables_names_alone_and_kinds_of_other_packages_are_allowed():
@@ -53,9 +56,11 @@ def test_variables_names_alone_and_kinds_of_other_packages_are_allowed():
         "candidates": [{"name": "a", "kind": "of_acme", "anything": 1}],
         "analyses": ["intersections"],
     }
-    assert errors_in(content) == set()
-    assert errors_in(content | {"analyses": [1]}) != set()
-    assert errors_in(content | {"evaluation_sets": [table | {"label_threshold": "half"}]}) != set()
+    assert list_errors(content) == set()
+    assert list_errors(content | {"analyses": [1]}) != set()
+    assert (
+        list_errors(content | {"evaluation_sets": [table | {"label_threshold": "half"}]}) != set()
+    )
 
 
 def test_each_kind_has_the_keys_that_its_class_reads_and_words_for_each():
@@ -122,12 +127,13 @@ def test_the_command_prints_it_and_says_which_sections_there_are():
     ("wrong", "section"), [("label_treshold: 1", "table"), ("nme: 1", "scores")]
 )
 def test_an_error_says_what_explains_the_keys(tmp_path, wrong, section):
-    of = {"table": "", "scores": ""} | {section: f", {wrong}"}
+    extra = {"table": "", "scores": ""} | {section: f", {wrong}"}
     file = tmp_path / "file.yaml"
     file.write_text(
         "name: mine\n"
-        f"evaluation_sets: [{{name: t, source: table, path: a.csv, terms: [gay]{of['table']}}}]\n"
-        f"candidates: [{{name: a, kind: scores, path: s.csv{of['scores']}}}]\n"
+        "evaluation_sets: "
+        f"[{{name: t, source: table, path: a.csv, terms: [gay]{extra['table']}}}]\n"
+        f"candidates: [{{name: a, kind: scores, path: s.csv{extra['scores']}}}]\n"
     )
     with pytest.raises(InputError, match=f"To list the keys: .*`biasgate schema {section}`"):
         read_evaluation(file)
@@ -173,11 +179,11 @@ def test_the_form_of_files_is_shared_by_all_that_have_none(tmp_path):
         "champion": scores | {"name": "old", "decimal": "."},
     }
     (tmp_path / "e.yaml").write_text(yaml.safe_dump(content), "utf-8")
-    found = read_file(tmp_path / "e.yaml")
-    first, own = found.evaluation_sets
+    evaluation = read_file(tmp_path / "e.yaml")
+    first, own = evaluation.evaluation_sets
     assert (first.separator, first.decimal, first.encoding) == (";", ",", "iso8859-1")
     assert (own.separator, own.decimal) == ("|", ",")
-    assert (found.candidates[0].separator, found.champion.decimal) == (";", ".")
+    assert (evaluation.candidates[0].separator, evaluation.champion.decimal) == (";", ".")
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "klingon", "cp037"])

@@ -1,7 +1,7 @@
-"""Every message on results, rendered once with realistic values: `messages.txt`.
+"""Every message about results, rendered with realistic values: `messages.txt`.
 
-Wording is changed in the templates and in that file alone; other tests assert ids and values. To
-write the file again: `BIASGATE_WRITE_MESSAGES=1 pytest tests/tasks/test_messages.py`; then read it.
+Change wording only in the templates and in that file; other tests assert ids and values. To write
+the file again: `BIASGATE_WRITE_MESSAGES=1 pytest tests/tasks/test_messages.py`; then read it.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Which candidate to mitigate: what its verdict says, and the evaluation file behind it."""
+"""The candidate to mitigate, from its verdict, and the evaluation file of its results."""
 
 import json
 
@@ -14,22 +14,22 @@ from biasgate.tasks.mitigating.blocked import Blocked, file_of, read_blocked
 NUMBER = json.dumps(summary_of(config=3).to_dict())
 
 
-def verdict(folder, outcome, group="gay"):
+def write_verdict(folder, outcome, group="gay"):
     folder.mkdir(parents=True, exist_ok=True)
     results = [result(outcome, group=group)] * 2
-    found = verdict_of(*results, name="t", of_set="phrases", outcome=outcome)
-    write_json(folder / "verdict.json", found)
+    content = verdict_of(*results, name="t", of_set="phrases", outcome=outcome)
+    write_json(folder / "verdict.json", content)
     return folder
 
 
 def test_a_blocked_verdict_names_the_identities_that_failed(tmp_path):
-    found = Blocked.of_results(verdict(tmp_path, "fail"))
-    assert (found.candidate, found.evaluation_set, found.failed) == ("t", "phrases", ("gay",))
+    blocked = Blocked.of_results(write_verdict(tmp_path, "fail"))
+    assert (blocked.candidate, blocked.evaluation_set, blocked.failed) == ("t", "phrases", ("gay",))
 
 
 def test_a_candidate_that_passed_has_nothing_to_mitigate(tmp_path):
     with pytest.raises(InputError, match="must be a candidate that did not pass; t passed"):
-        Blocked.of_results(verdict(tmp_path, "pass"))
+        Blocked.of_results(write_verdict(tmp_path, "pass"))
 
 
 def test_a_folder_without_a_verdict_is_refused(tmp_path):
@@ -39,11 +39,11 @@ def test_a_folder_without_a_verdict_is_refused(tmp_path):
 
 @pytest.fixture
 def results(tmp_path):
-    """Results of a blocked candidate, whose evaluation file is still there."""
+    """Results of a blocked candidate, whose evaluation file still exists."""
     config = tmp_path / "mine.yaml"
     config.write_text("name: mine", "utf-8")
     summary = tmp_path / "out" / "summary.json"
-    folder = verdict(tmp_path / "out" / "phrases" / "t", "fail")
+    folder = write_verdict(tmp_path / "out" / "phrases" / "t", "fail")
     write_json(summary, summary_of(config=str(config)))
     return folder
 
@@ -71,6 +71,6 @@ def test_results_that_would_be_replaced_are_refused(results):
 
 
 def test_mitigate_needs_a_file_or_results(tmp_path):
-    done = CliRunner().invoke(app, ["mitigate", "--output", str(tmp_path / "out")])
-    assert done.exit_code == 2
-    assert "give CONFIG, or `--from`" in done.stderr
+    result = CliRunner().invoke(app, ["mitigate", "--output", str(tmp_path / "out")])
+    assert result.exit_code == 2
+    assert "give CONFIG, or `--from`" in result.stderr

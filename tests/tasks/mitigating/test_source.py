@@ -17,7 +17,7 @@ BASE |= {"planted_bias": {"terms": ["gay"], "strength": 0.9}}
 @pytest.fixture
 def pool(tmp_path):
     path = tmp_path / "pool.csv"
-    lines = [f"p{at},A gay neighbour waters the {at} roses,0" for at in range(40)]
+    lines = [f"p{i},A gay neighbour waters the {i} roses,0" for i in range(40)]
     path.write_text("\n".join(["id,text,toxic", *lines]), "utf-8")
     return {"name": "pool", "source": "table", "path": str(path), "text": "text"} | {
         "label": "toxic",
@@ -25,35 +25,35 @@ def pool(tmp_path):
     }
 
 
-def mitigated(method, **options):
+def make_source(method, **options):
     section = {"name": "mitigated", "source": "mitigated", "base": BASE, "method": method}
     return SOURCES.validate_python(section | options)
 
 
 def test_the_same_seed_gives_the_same_digest_and_another_one_another(tmp_path, pool):
     digests = [
-        freeze_source(mitigated("pool", pool=pool, seed=seed), tmp_path / f"store{at}").digest
-        for at, seed in enumerate((1, 1, 2))
+        freeze_source(make_source("pool", pool=pool, seed=seed), tmp_path / f"store{i}").digest
+        for i, seed in enumerate((1, 1, 2))
     ]
     assert digests[0] == digests[1] != digests[2]
 
 
 def test_the_record_says_what_the_method_did(tmp_path, pool):
-    frozen = freeze_source(mitigated("pool", pool=pool), tmp_path)
-    noted = EvaluationSet.load(frozen.folder).record["mitigation"]
-    assert noted["report"]["n_added"] > 0
+    frozen = freeze_source(make_source("pool", pool=pool), tmp_path)
+    record = EvaluationSet.load(frozen.folder).record["mitigation"]
+    assert record["report"]["n_added"] > 0
     assert "roses" not in str(frozen.record)
 
 
 def test_another_pool_is_another_set(tmp_path, pool):
-    first = freeze_source(mitigated("pool", pool=pool), tmp_path)
+    first = freeze_source(make_source("pool", pool=pool), tmp_path)
     path = tmp_path / "pool.csv"
     path.write_text(path.read_text("utf-8").replace("roses", "trees"), "utf-8")
-    assert freeze_source(mitigated("pool", pool=pool), tmp_path).digest != first.digest
+    assert freeze_source(make_source("pool", pool=pool), tmp_path).digest != first.digest
 
 
 def test_evaluating_on_rows_of_the_pool_is_refused(tmp_path, pool):
-    frozen = freeze_source(mitigated("pool", pool=pool), tmp_path)
+    frozen = freeze_source(make_source("pool", pool=pool), tmp_path)
     write_training_rows(frozen, tmp_path)
     whole = freeze_source(SOURCES.validate_python(pool), tmp_path)
     with pytest.raises(InputError, match="was trained on rows of evaluation set 'pool'"):
@@ -69,16 +69,16 @@ def test_evaluating_on_rows_of_the_pool_is_refused(tmp_path, pool):
 )
 def test_settings_that_cannot_work_are_refused(method, options, message):
     with pytest.raises(ValueError, match=message):
-        mitigated(method, **options)
+        make_source(method, **options)
 
 
 def test_an_unknown_identity_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"got gya .known: gay, muslim.. Did you mean 'gay'"):
-        freeze_source(mitigated("reweight", only=["gya"]), tmp_path)
+        freeze_source(make_source("reweight", only=["gya"]), tmp_path)
 
 
 def test_a_model_that_does_not_learn_weights_refuses_weighted_rows(tmp_path, monkeypatch):
-    frozen = freeze_source(mitigated("reweight"), tmp_path)
+    frozen = freeze_source(make_source("reweight"), tmp_path)
     options = {"name": "t", "kind": "tfidf", "train_on": BASE}
     candidate = CANDIDATES.validate_python(options)
     assert candidate.training_labels(frozen).size == frozen.n_rows
