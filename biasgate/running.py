@@ -16,7 +16,7 @@ import typer
 
 from biasgate.output import BLOCKED, STEPS, print_error, report_errors, say, waiting
 from biasgate.tasks.common.errors import InputError, shown_names
-from biasgate.tasks.ending import until_stopped
+from biasgate.tasks.ending import run_until_stopped
 from biasgate.tasks.included import included_names
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def check_sets(check: Callable[[], None], store: Path) -> None:
     """
     say("checking its sets")
     with waiting("checking"):
-        until_stopped(check, store)
+        run_until_stopped(check, store)
 
 
 def flow_called(name: str) -> Any:
@@ -169,7 +169,7 @@ def run_flow(name: str, *places: str, store: Path, **options: Any) -> Any:
         wait_for_server()
     where = store.resolve()
     with waiting("working"):
-        return until_stopped(lambda: flow(*places, store=str(where), **options), where)
+        return run_until_stopped(lambda: flow(*places, store=str(where), **options), where)
 
 
 def run_evaluation(name: str, *places: str, store: Path, **options: Any) -> Any:

@@ -51,10 +51,10 @@ class NightRunner(Runner):
     async def __aenter__(self) -> Self:
         """Poll for runs as Prefect does, and continue if the server does not answer."""
         await super().__aenter__()
-        server = _Server()
+        server = _ServerState()
         poller: Any = self._scheduled_run_poller
-        poller._get_and_submit_flow_runs = server.asked(poller._get_and_submit_flow_runs)
-        _calm(self._cancelling_observer, server)
+        poller._get_and_submit_flow_runs = server.wrap_request(poller._get_and_submit_flow_runs)
+        _protect_observer(self._cancelling_observer, server)
         return self
 
     async def _pause_schedules(self) -> None:
@@ -82,24 +82,24 @@ class NightRunner(Runner):
         asyncio.run_coroutine_threadsafe(self.astop(), asyncio.get_running_loop())
 
 
-class _Server:
+class _ServerState:
     """State of Prefect's server, shared by the polling loops: each change is reported once."""
 
     def __init__(self) -> None:
         self._is_gone = False
 
-    def asked(self, ask: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
+    def wrap_request(self, ask: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
         """Wrap a request, so that it does not raise an error if the server does not answer."""
 
         async def request(*arguments: Any, **options: Any) -> None:
             try:
                 await ask(*arguments, **options)
             except httpx.TransportError as error:
-                self._say_gone(type(error).__name__)
+                self._report_gone(type(error).__name__)
             except httpx.HTTPStatusError as error:
                 if error.response.status_code < _SERVER_ERROR:
                     raise
-                self._say_gone(f"HTTP {error.response.status_code}")
+                self._report_gone(f"HTTP {error.response.status_code}")
             else:
                 if self._is_gone:
                     say("Prefect's server answers again")
@@ -107,7 +107,7 @@ class _Server:
 
         return request
 
-    def _say_gone(self, reason: str) -> None:
+    def _report_gone(self, reason: str) -> None:
         if not self._is_gone:
             say(
                 f"no Prefect server answers at {PREFECT_API_URL.value()} ({reason}): retrying "
@@ -116,7 +116,7 @@ class _Server:
         self._is_gone = True
 
 
-def _calm(observer: Any, server: _Server) -> None:
+def _protect_observer(observer: Any, server: _ServerState) -> None:
     """Let the observer of cancelled runs survive an unreachable server.
 
     Prefect's observer falls back to polling when its connection is lost, and gives up after some
@@ -124,7 +124,9 @@ def _calm(observer: Any, server: _Server) -> None:
     """
     observer.logger.addFilter(_has_no_traceback)
     handle_done, polling_task = observer._handle_polling_task_done, observer._polling_task
-    observer._check_for_cancelled_flow_runs = server.asked(observer._check_for_cancelled_flow_runs)
+    observer._check_for_cancelled_flow_runs = server.wrap_request(
+        observer._check_for_cancelled_flow_runs
+    )
     # Prefect's callback raises an error for a cancelled task.
     observer._handle_polling_task_done = lambda task: task.cancelled() or handle_done(task)
     if polling_task is not None:  # it is polling already, because it could not connect

@@ -42,8 +42,8 @@ from biasgate.tasks.reading_evaluation import read_file
 
 # A serving process polls for runs every ten seconds. After this time without a request it is
 # taken for dead.
-SILENCE = timedelta(seconds=60)
-_SERVED_BY = "Served by process "
+SILENCE_LIMIT = timedelta(seconds=60)
+_SERVER_PREFIX = "Served by process "
 ONE_AT_A_TIME = ConcurrencyLimitConfig(
     limit=1, collision_strategy=ConcurrencyLimitStrategy.CANCEL_NEW
 )
@@ -57,8 +57,8 @@ def serve(
     `store`: folder of sets, scores and, by default, the MLflow store. `options`: other parameters
     of the flow `nightly`, such as `fail_when_blocked`.
     """
-    schedule = _schedule(cron)
-    name = deployment_name(config)
+    schedule = _read_schedule(cron)
+    name = get_deployment_name(config)
     refuse_second_server(name)
     parameters = {
         "config": command_argument(config),
@@ -71,7 +71,7 @@ def serve(
         name=name,
         schedule=schedule,
         parameters=parameters | dict(options or {}),
-        description=f"Evaluates {command_argument(config)}.\n\n{_SERVED_BY}{this_process()}",
+        description=f"Evaluates {command_argument(config)}.\n\n{_SERVER_PREFIX}{this_process()}",
         tags=["biasgate"],
         # One evaluation at a time: nights that are due meanwhile, or were missed, are skipped.
         concurrency_limit=ONE_AT_A_TIME,
@@ -80,8 +80,8 @@ def serve(
     )
     assert isinstance(deployment, UUID)  # noqa: S101 - a coroutine only within an event loop
     started = datetime.fromtimestamp(psutil.Process().create_time(), UTC)
-    schedule_since(deployment, started)
-    next_due = f"{next_night(cron, started):%Y-%m-%d %H:%M} UTC"
+    schedule_nights(deployment, started)
+    next_due = f"{find_next_night(cron, started):%Y-%m-%d %H:%M} UTC"
     say(
         f"waiting for the nights of nightly/{name}: the next is due at {next_due}. "
         f"Each night gets a folder in {output.resolve()}. "
@@ -91,13 +91,13 @@ def serve(
         asyncio.run(runner.start())
 
 
-def next_night(cron: str, since: datetime) -> datetime:
+def find_next_night(cron: str, since: datetime) -> datetime:
     """Return the first time after `since` at which a schedule, in UTC, is due."""
     [due] = asyncio.run(CronSchedule(cron=cron, timezone="UTC").get_dates(1, since))
     return due
 
 
-def schedule_since(deployment: UUID, since: datetime) -> None:
+def schedule_nights(deployment: UUID, since: datetime) -> None:
     """Schedule the nights of a deployment that are due after `since`.
 
     Prefect's server itself would begin some seconds after the registration, and would skip a night
@@ -110,7 +110,7 @@ def schedule_since(deployment: UUID, since: datetime) -> None:
         )
 
 
-def deployment_name(config: str) -> str:
+def get_deployment_name(config: str) -> str:
     """Return the evaluation's name in lower case with dashes, and a digest of the file's path.
 
     The digest distinguishes files with the same name in different folders. For an included
@@ -141,34 +141,34 @@ def refuse_second_server(name: str) -> None:
     except httpx.TransportError as error:
         msg = f"no Prefect server answers at PREFECT_API_URL {url} ({type(error).__name__})."
         raise InputError(msg) from error
-    process = served_by(deployment, datetime.now(UTC))
+    process = describe_server(deployment, datetime.now(UTC))
     if process is not None:
         msg = (
             f"deployment nightly/{name} is already served by {process}. Stop that process first: "
             "a second process would replace its schedule, and ending either would pause both. (If "
-            f"it was killed on another machine, wait {SILENCE.seconds} s.)"
+            f"it was killed on another machine, wait {SILENCE_LIMIT.seconds} s.)"
         )
         raise InputError(msg)
 
 
-def served_by(deployment: DeploymentResponse | Any, now: datetime) -> str | None:
+def describe_server(deployment: DeploymentResponse | Any, now: datetime) -> str | None:
     """Return a description of the process that serves a deployment, or None."""
-    process = (deployment.description or "").rpartition(_SERVED_BY)[2]
+    process = (deployment.description or "").rpartition(_SERVER_PREFIX)[2]
     if process and has_ended(process):
         return None
     if process and is_of_this_machine(process):
         return f"process {process.rsplit(' ', 2)[1]} on {host_of(process)}"
     last_poll = deployment.last_polled
     # A stopped process has paused its deployment.
-    if deployment.paused or last_poll is None or now - last_poll > SILENCE:
+    if deployment.paused or last_poll is None or now - last_poll > SILENCE_LIMIT:
         return None
     machine = host_of(process) or "an unknown machine"
     return f"a process on {machine}, last seen {(now - last_poll).seconds} s ago"
 
 
-def _schedule(cron: str) -> Schedule:
+def _read_schedule(cron: str) -> Schedule:
     try:
-        next_night(cron, datetime.now(UTC))
+        find_next_night(cron, datetime.now(UTC))
         return Cron(cron, timezone="UTC")
     except ValueError as error:
         msg = (

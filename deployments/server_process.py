@@ -16,7 +16,7 @@ import traceback
 from biasgate.tasks.common.garbage import collect_seldom
 
 
-def serve() -> None:
+def run_server() -> None:
     """Print the port and run Prefect's server until standard input is closed."""
     collect_seldom()
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -55,7 +55,7 @@ def _end_with_parent() -> None:
 
 if __name__ == "__main__":
     try:
-        serve()
+        run_server()
     except (Exception, SystemExit):  # noqa: BLE001 - any error ends the process
         if os.environ.get("PREFECT_SERVER_LOGGING_LEVEL") != "CRITICAL":
             traceback.print_exc()

@@ -24,10 +24,10 @@ from biasgate.tasks.common.files import require_writable
 from biasgate.tasks.common.prefect_artifacts import TEMPORARY
 
 # The settings with which Prefect starts a server for a flow.
-_EPHEMERAL = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_FINAL": "1", TEMPORARY: "1"}
+_SERVER_SETTINGS = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_FINAL": "1", TEMPORARY: "1"}
 # Prefect writes each change of a task's state separately, which takes a third of a temporary
 # server's time. Writing them in batches each second costs little; the rest is written at the end.
-_TOGETHER = {
+_BATCH_SETTINGS = {
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "100",
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_FLUSH_INTERVAL": "1",
 }
@@ -45,8 +45,8 @@ def start_server() -> Callable[[], None]:
         return lambda: None
     if "connection_url" not in settings.server.database.model_fields_set:
         require_writable(settings.home.absolute(), "PREFECT_HOME")
-    server, url = launch()
-    atexit.register(stop, server)
+    server, url = launch_server()
+    atexit.register(stop_server, server)
     os.environ |= {"PREFECT_API_URL": url, TEMPORARY: "1"}
     refresh_global_settings_context()
 
@@ -69,12 +69,12 @@ def start_server() -> Callable[[], None]:
     return wait
 
 
-def launch() -> tuple[subprocess.Popen[bytes], str]:
+def launch_server() -> tuple[subprocess.Popen[bytes], str]:
     """Start a server with the settings of this process; return its process and its API's URL."""
     settings = get_current_settings().to_environment_variables(exclude_unset=True)
     server = subprocess.Popen(
         [sys.executable, "-P", "-m", "biasgate.deployments.server_process"],
-        env=_TOGETHER | os.environ | settings | _EPHEMERAL,
+        env=_BATCH_SETTINGS | os.environ | settings | _SERVER_SETTINGS,
         stdin=subprocess.PIPE,  # the end of this process closes it
         stdout=subprocess.PIPE,
         start_new_session=True,
@@ -83,7 +83,7 @@ def launch() -> tuple[subprocess.Popen[bytes], str]:
     return server, f"http://127.0.0.1:{int(port or 0)}/api"
 
 
-def stop(server: subprocess.Popen[bytes]) -> None:
+def stop_server(server: subprocess.Popen[bytes]) -> None:
     """Terminate the process of a server; kill it if it hangs."""
     server.terminate()
     try:

@@ -27,7 +27,12 @@ from biasgate.tasks.common.prefect_task import is_spread, say
 from biasgate.tasks.common.processes import has_ended, this_process
 from biasgate.tasks.common.secrets import masked
 from biasgate.tasks.common.steps import steps_as, steps_now
-from biasgate.tasks.ending import before_end, end_at_once, end_mlflow_runs, kept_in
+from biasgate.tasks.ending import (
+    describe_kept_work,
+    end_immediately,
+    end_mlflow_runs,
+    register_end_action,
+)
 from biasgate.tasks.reading_evaluation import read_step_settings
 
 STAGES = ("freeze", "score", "measure", "judge", "publish")
@@ -65,7 +70,7 @@ def cancel_own_runs(reason: str) -> None:
     end_own_runs(Cancelled(message=reason))
 
 
-before_end(cancel_own_runs)
+register_end_action(cancel_own_runs)
 
 
 def end_own_runs(state: State[Any], step: UUID | None = None) -> None:
@@ -137,11 +142,11 @@ def _end_run(config: str, store: str, flow: FlowRunContext | None, limit: float)
     _first.acquire()  # for good: of several late steps, the first one is reported
     sentence = masked(
         f"step {runtime.task_run.name!r} took longer than its limit of {limit:g} s, "
-        f"`step_timeout_s` in {config}, so the run was ended; {kept_in(Path(store))}"
+        f"`step_timeout_s` in {config}, so the run was ended; {describe_kept_work(Path(store))}"
     )
     say(sentence, is_error=True)
     state: State[Any] = Failed(name=TIMED_OUT, message=sentence)
-    end_at_once(
+    end_immediately(
         _CRASH,
         _PATIENCE_S,
         partial(end_own_runs, state, UUID(runtime.task_run.id)),

@@ -59,12 +59,12 @@ def exception_message(exception: PassException) -> str:
             "warning": "the policy only warns",
             "no_rule": "no rule of the policy covers this",
         }.get(str(exception.allowed_by), f"the policy tolerates {exception.allowed_by}")
-        doubt = _SHARED if exception.may_be_shared else ""
+        doubt = _SHARED_LOSS if exception.may_be_shared else ""
         return (
             f"{exception.group}: significantly worse than under the champion "
             f"({loss_message(exception.loss)}); {permission} (`{HARM}`).{doubt}"
         )
-    return _small_exception(exception)
+    return _describe_small_exception(exception)
 
 
 def bounds_message(bounds: BoundCounts) -> str:
@@ -113,13 +113,13 @@ def objective_message(objective: Objective) -> str:
     if objective.low is None or objective.high is None:
         return f"{name} is {change}, without bounds ({objective.reason or 'no reason given'})"
     bounds = f"{objective.low:.4f} to {objective.high:.4f}"
-    return f"{name} is {change} ({_bounds(objective.confidence)} {bounds})"
+    return f"{name} is {change} ({_name_bounds(objective.confidence)} {bounds})"
 
 
 # ---- Names of numbers
 
 
-def _label(result: RuleResult) -> str:
+def _name_number(result: RuleResult) -> str:
     """Return the name of the number, such as `bpsn_auc of gay`, with threshold and slice."""
     group = result.group
     name = f"{result.metric} of {group}" if group else f"{result.scope} {result.metric}"
@@ -132,7 +132,7 @@ def _label(result: RuleResult) -> str:
     return name
 
 
-def _full_label(result: RuleResult) -> str:
+def _name_covered_number(result: RuleResult) -> str:
     """Return the name of the number, with the identities and rows that it covers."""
     n_categories, n_covered = result.n_categories, len(result.instead_of)
     coverage = ""
@@ -144,28 +144,28 @@ def _full_label(result: RuleResult) -> str:
             noun = "identity" if n_identities == 1 else "identities"
             identities = f"{n_identities} {noun} and "
         coverage = f" over {identities}{n_categories} {categories}"
-    return f"{_label(result)}{coverage}{' on these rows' if result.on_these_rows else ''}"
+    return f"{_name_number(result)}{coverage}{' on these rows' if result.on_these_rows else ''}"
 
 
 def _is_gap(result: RuleResult) -> bool:
     return METRICS[result.metric].is_gap
 
 
-def _signed(result: RuleResult, value: float | None) -> str:
+def _format_value(result: RuleResult, value: float | None) -> str:
     return f"{value:+.4f}" if _is_gap(result) else f"{value:.4f}"
 
 
-def _bounds(confidence: float) -> str:
+def _name_bounds(confidence: float) -> str:
     """Return the name of the bounds. Two one-sided 95% bounds are the ends of a 90% interval."""
     return f"one-sided {100 * confidence:g}% bounds"
 
 
-def _interval(result: RuleResult) -> str:
+def _format_interval(result: RuleResult) -> str:
     if result.mode == "estimate" or result.low is None or result.high is None:
         return ""
     is_size = _is_gap(result) and not METRICS[result.metric].needs_rival
     quantity = " of the size:" if is_size else ""
-    return f" ({_bounds(result.confidence)}{quantity} {result.low:.4f} to {result.high:.4f})"
+    return f" ({_name_bounds(result.confidence)}{quantity} {result.low:.4f} to {result.high:.4f})"
 
 
 def lack_message(lack: Lack) -> str:
@@ -183,19 +183,20 @@ def lack_message(lack: Lack) -> str:
 # ---- Results of rules
 
 
-def _judged(result: RuleResult) -> str:
-    name, value = _full_label(result), result.value
+def _describe_judged(result: RuleResult) -> str:
+    name, value = _name_covered_number(result), result.value
     assert value is not None  # noqa: S101 - an undefined value is not judged
     if METRICS[result.metric].needs_rival:
-        margin = _margin(result, "more than")
-        text = f"{name}: {value:.4f} of the comments{_interval(result)}, {margin}."
+        margin = _compare_with_margin(result, "more than")
+        text = f"{name}: {value:.4f} of the comments{_format_interval(result)}, {margin}."
     elif result.kind in RIVALS:
         text = (
-            f"{name} is {_signed(result, value)}, the {result.kind}'s "
-            f"{_signed(result, result.rival)}: {_change(result)}."
+            f"{name} is {_format_value(result, value)}, the {result.kind}'s "
+            f"{_format_value(result, result.rival)}: {_describe_change(result)}."
         )
     else:
-        text = f"{name} is {_signed(result, value)}{_interval(result)}, {_limit(result)}"
+        number = f"{_format_value(result, value)}{_format_interval(result)}"
+        text = f"{name} is {number}, {_compare_with_limit(result)}"
         if result.reason == "not_met" and result.group is not None:
             metric = METRICS[result.metric]
             harm = metric.harm.format(group=result.group, side=metric.sides[value > 0])
@@ -210,7 +211,7 @@ def _judged(result: RuleResult) -> str:
     return text
 
 
-def _limit(result: RuleResult) -> str:
+def _compare_with_limit(result: RuleResult) -> str:
     """Return the comparison with the limit, based on the bound unless the mode is `estimate`."""
     limit = f"the {result.kind} {result.limit:g}"
     if result.reason == "undecided":
@@ -222,7 +223,7 @@ def _limit(result: RuleResult) -> str:
     return f"significantly {'above' if is_above else 'below'} {limit}"
 
 
-def _change(result: RuleResult) -> str:
+def _describe_change(result: RuleResult) -> str:
     is_gap, value, rival = _is_gap(result), result.value or 0.0, result.rival or 0.0
     loss = abs(value) - abs(rival) if is_gap else rival - value
     subject = "the gap is" if is_gap else "it is"
@@ -231,10 +232,12 @@ def _change(result: RuleResult) -> str:
         change = f"{subject} {'narrower' if is_gap else 'higher'} by {-loss:.4f}"
     if loss == 0:
         change = "no difference"
-    return f"{change}{_interval(result)}, {_margin(result, 'worse by more than')}"
+    return (
+        f"{change}{_format_interval(result)}, {_compare_with_margin(result, 'worse by more than')}"
+    )
 
 
-def _margin(result: RuleResult, beyond: str) -> str:
+def _compare_with_margin(result: RuleResult, beyond: str) -> str:
     """Return the comparison of a change with the margin."""
     margin = f"the margin {result.limit:g}"
     if result.reason == "undecided":
@@ -242,34 +245,34 @@ def _margin(result: RuleResult, beyond: str) -> str:
     return f"{'within' if result.reason == 'met' else beyond} {margin}"
 
 
-def _few_rows(result: RuleResult) -> str:
+def _describe_few_rows(result: RuleResult) -> str:
     assert result.lack is not None  # noqa: S101
-    return f"{_full_label(result)}: insufficient evidence: {lack_message(result.lack)}."
+    return f"{_name_covered_number(result)}: insufficient evidence: {lack_message(result.lack)}."
 
 
-def _undefined(result: RuleResult) -> str:
-    return f"{_full_label(result)} is undefined: {result.why or 'no reason given'}."
+def _describe_undefined(result: RuleResult) -> str:
+    return f"{_name_covered_number(result)} is undefined: {result.why or 'no reason given'}."
 
 
-def _no_interval(result: RuleResult) -> str:
+def _describe_no_interval(result: RuleResult) -> str:
     reason = result.why or "it is not a finite number"
-    return f"{_full_label(result)} has no usable interval: {reason}."
+    return f"{_name_covered_number(result)} has no usable interval: {reason}."
 
 
-def _not_finite(result: RuleResult) -> str:
-    return f"{_full_label(result)} is not a finite number."
+def _describe_not_finite(result: RuleResult) -> str:
+    return f"{_name_covered_number(result)} is not a finite number."
 
 
-def _no_rival(result: RuleResult) -> str:
+def _describe_no_rival(result: RuleResult) -> str:
     if result.rule == HARM:
         return "Losses are not tested: no champion to compare with."
-    return f"{_label(result)}: no {result.kind} to compare with."
+    return f"{_name_number(result)}: no {result.kind} to compare with."
 
 
 # ---- Groups with too few rows
 
 
-def _small_group(result: RuleResult) -> str:
+def _describe_small_group(result: RuleResult) -> str:
     """Return the sentences for a group with too few rows.
 
     They name the category that is judged instead, and the loss that its own rows do not exclude.
@@ -279,14 +282,15 @@ def _small_group(result: RuleResult) -> str:
     comparison = (
         f"{side} the {result.kind} {result.limit:g}" if side else f"worse than the {result.kind}'s"
     )
-    parts = [f"{_full_label(result)}: {lack_message(result.lack)}, {_judged_in(result)}."]
+    lack = lack_message(result.lack)
+    parts = [f"{_name_covered_number(result)}: {lack}, {_describe_substitute(result)}."]
     own_rows = "Own comments"
     if result.outcome == "fail":
         own_rows = f"Own comments, significantly {comparison}"
     if result.value is None or result.not_excluded is None:
         parts.append(f"{own_rows}: no bound.")
     else:
-        parts.append(f"{own_rows}: {_left_open(result)}")
+        parts.append(f"{own_rows}: {_describe_own_bound(result)}")
         if result.outcome == "insufficient" and result.blind is not None:
             parts.append(
                 f"The policy requires a loss above {result.blind:g} to be excluded (`blind`)."
@@ -304,7 +308,7 @@ def _small_group(result: RuleResult) -> str:
     return " ".join([*parts, *([result.hint] if result.hint else [])])
 
 
-def _judged_in(result: RuleResult) -> str:
+def _describe_substitute(result: RuleResult) -> str:
     unmeasured = f"the policy lists it as not measured ({result.not_measured})"
     if result.judged_in is not None:
         addition = f"; {unmeasured}" if result.not_measured else ""
@@ -316,7 +320,7 @@ def _judged_in(result: RuleResult) -> str:
     return "and no category covers it"
 
 
-def _left_open(result: RuleResult) -> str:
+def _describe_own_bound(result: RuleResult) -> str:
     """Return the bound from a group's own rows, and the loss that they could detect."""
     percent, bound, value = f"{100 * result.confidence:g}%", result.not_excluded, result.value
     assert value is not None  # noqa: S101
@@ -324,24 +328,24 @@ def _left_open(result: RuleResult) -> str:
     if result.kind not in RIVALS:
         size = abs(value) if _is_gap(result) else value
         side = "lower" if result.kind == "floor" else "upper"
-        power = _detected(result)
+        power = _describe_power(result)
         return f"{size:.4f}, {percent} {side} bound {bound:.4f}; {power}."
     rival = 0.0 if result.rival is None else result.rival
     change = abs(value) - abs(rival) if _is_gap(result) else value - rival
     subject = "the gap changed" if _is_gap(result) else "changed"
     return (
-        f"{subject} by {change:+.4f} from the {result.kind}'s {_signed(result, rival)}; "
-        f"{_open_loss(bound)} ({percent} bound); 80% power to detect a loss of "
+        f"{subject} by {change:+.4f} from the {result.kind}'s {_format_value(result, rival)}; "
+        f"{_describe_open_loss(bound)} ({percent} bound); 80% power to detect a loss of "
         f"{result.visible:.2g}."
     )
 
 
-def _open_loss(bound: float) -> str:
+def _describe_open_loss(bound: float) -> str:
     """Return the largest loss that a group's own bound does not exclude."""
     return f"a loss of up to {bound:.2g} is not excluded" if bound > 0 else "a loss is excluded"
 
 
-def _detected(result: RuleResult) -> str:
+def _describe_power(result: RuleResult) -> str:
     """Return the value beyond a limit that is detected with 80% power, if the metric has it."""
     distance = result.visible
     detectable = (
@@ -354,7 +358,7 @@ def _detected(result: RuleResult) -> str:
     return f"80% power to detect {detectable:.2f}"
 
 
-def _small_exception(exception: PassException) -> str:
+def _describe_small_exception(exception: PassException) -> str:
     """Return the exception for a group with too few rows, from its least certain check."""
     check, n_checks = exception.check, exception.n_checks
     assert check is not None  # noqa: S101
@@ -364,7 +368,7 @@ def _small_exception(exception: PassException) -> str:
         basis = f"not measured ({check.not_measured})"
     elif check.judged_in is None:
         basis = f"judged by its own comments, with the wider margin {check.blind:g}"
-    parts = [f"{check.group}: {basis} ({checks})", _own_number(check)]
+    parts = [f"{check.group}: {basis} ({checks})", _describe_own_number(check)]
     if exception.n_unbounded:
         parts.append(f"{exception.n_unbounded:,} of the checks without a bound")
     shortages = [f"{n:,} more {_CLASSES[name]}" for name, n in check.rows_needed.items()]
@@ -373,7 +377,7 @@ def _small_exception(exception: PassException) -> str:
     return f"{'; '.join(parts)}."
 
 
-def _own_number(check: RuleResult) -> str:
+def _describe_own_number(check: RuleResult) -> str:
     """Return the value from a group's own rows, its bound and the detectable loss."""
     slice_words = "" if check.slice is None else f" in slice {check.slice}"
     value, open_loss = check.value, check.not_excluded
@@ -383,36 +387,36 @@ def _own_number(check: RuleResult) -> str:
         size = abs(value) if check.kind == "ceiling" else value
         number = f"own {check.metric}{slice_words} {size:.3f}"
         side = "lower" if check.kind == "floor" else "upper"
-        return f"{number}, {side} bound {open_loss:.2f}; {_detected(check)}"
+        return f"{number}, {side} bound {open_loss:.2f}; {_describe_power(check)}"
     sign = "+" if _is_gap(check) else ""
     rival = value if check.rival is None else check.rival
     number = f"own {check.metric}{slice_words} {value:{sign}.3f}"
     number += f", the {check.kind}'s {rival:{sign}.3f}"
     power = f"; 80% power to detect a loss of {check.visible:.2g}" if check.visible else ""
-    return f"{number}; {_open_loss(open_loss)}{power}"
+    return f"{number}; {_describe_open_loss(open_loss)}{power}"
 
 
 # ---- Losses
 
 
-_SHARED = " It may come from comments that also mention another identity with a loss."
+_SHARED_LOSS = " It may come from comments that also mention another identity with a loss."
 
 
-def _family(result: RuleResult) -> str:
+def _count_bounds(result: RuleResult) -> str:
     if result.on_these_rows:
         return f"{result.n_bounds:,} differences on these rows"
     return f"{result.n_bounds:,} simultaneous {100 * result.confidence:g}% bounds"
 
 
-def _no_loss(result: RuleResult) -> str:
+def _describe_no_loss(result: RuleResult) -> str:
     worse = "worse" if result.on_these_rows else "significantly worse"
     rival = f"the {result.kind}"
     if result.limit:
         rival += f" by more than {result.limit:g}, or {2 * result.limit:g} for a gap"
-    return f"No identity is {worse} than under {rival} ({_family(result)})."
+    return f"No identity is {worse} than under {rival} ({_count_bounds(result)})."
 
 
-def _loss(result: RuleResult) -> str:
+def _describe_group_loss(result: RuleResult) -> str:
     is_gap, value, rival, bound = _is_gap(result), result.value, result.rival, result.bound
     assert value is not None  # noqa: S101
     assert rival is not None  # noqa: S101
@@ -424,20 +428,20 @@ def _loss(result: RuleResult) -> str:
     significance = "worse by" if result.on_these_rows else "significantly worse, by at least"
     rows = " on these rows" if result.on_these_rows else ""
     text = (
-        f"{result.metric} of {result.group}{at_threshold}{rows} is {_signed(result, value)}, "
-        f"the {result.kind}'s {_signed(result, rival)}: {subject} {loss:.4f}, {significance} "
-        f"{at_least:.4f} ({_family(result)})."
+        f"{result.metric} of {result.group}{at_threshold}{rows} is {_format_value(result, value)}, "
+        f"the {result.kind}'s {_format_value(result, rival)}: {subject} {loss:.4f}, {significance} "
+        f"{at_least:.4f} ({_count_bounds(result)})."
     )
     if result.without:
         names = " or ".join(result.without)
         text += f" Without comments that also mention {names}, it is not significant."
-    return text + (_SHARED if result.may_be_shared else "")
+    return text + (_SHARED_LOSS if result.may_be_shared else "")
 
 
 # ---- Models without use, comments without a score
 
 
-def _no_better_than_chance(result: RuleResult) -> str:
+def _describe_chance(result: RuleResult) -> str:
     number = f"{result.value:.3f}"
     if result.low is not None and result.high is not None:
         number = f"{number} [{result.low:.3f}, {result.high:.3f}]"
@@ -447,7 +451,7 @@ def _no_better_than_chance(result: RuleResult) -> str:
     return f"{text}: the scores may not separate toxic comments, so no rule can pass."
 
 
-def _useless_threshold(result: RuleResult) -> str:
+def _describe_useless_threshold(result: RuleResult) -> str:
     amount = "hardly any" if result.reason == "flags_nothing" else "nearly every"
     return (
         f"At its threshold {result.at:g} the model flags {amount} comment: "
@@ -456,11 +460,11 @@ def _useless_threshold(result: RuleResult) -> str:
     )
 
 
-def _truncated_unknown(result: RuleResult) -> str:
+def _describe_unknown_truncation(result: RuleResult) -> str:
     return f"It is unknown which comments the model truncates, so `{result.rule}` cannot be met."
 
 
-def _share(result: RuleResult) -> str:
+def _describe_share(result: RuleResult) -> str:
     name = f"{result.metric} of {result.group}" if result.group else f"overall {result.metric}"
     predicate = _MARKED[result.rule][result.n_marked != 1]
     counts = f"{result.n_marked:,} of {result.n_rows:,} comments {predicate}"
@@ -481,7 +485,7 @@ def _share(result: RuleResult) -> str:
         comparison = f"{side} the limit {result.limit:g}"
     bounds = ""
     if result.mode == "proven" and result.low is not None and result.high is not None:
-        bounds = f" ({_bounds(result.confidence)} {result.low:.4f} to {result.high:.4f})"
+        bounds = f" ({_name_bounds(result.confidence)} {result.low:.4f} to {result.high:.4f})"
     return f"{name} is {result.value:.4f}{bounds}, {comparison}: {counts}."
 
 
@@ -496,23 +500,23 @@ _UNMARKED = {
 }
 
 _TEMPLATES: dict[str, Callable[[RuleResult], str]] = {
-    "met": _judged,
-    "not_met": _judged,
-    "undecided": _judged,
-    "not_finite": _not_finite,
-    "no_interval": _no_interval,
-    "undefined": _undefined,
-    "few_rows": _few_rows,
-    "no_rival": _no_rival,
-    "small_group": _small_group,
-    "loss": _loss,
-    "no_loss": _no_loss,
-    "no_better_than_chance": _no_better_than_chance,
-    "flags_nothing": _useless_threshold,
-    "flags_everything": _useless_threshold,
-    "share": _share,
-    "share_zero": _share,
-    "share_undefined": _share,
-    "missing_not_ruled": _share,
-    "truncated_unknown": _truncated_unknown,
+    "met": _describe_judged,
+    "not_met": _describe_judged,
+    "undecided": _describe_judged,
+    "not_finite": _describe_not_finite,
+    "no_interval": _describe_no_interval,
+    "undefined": _describe_undefined,
+    "few_rows": _describe_few_rows,
+    "no_rival": _describe_no_rival,
+    "small_group": _describe_small_group,
+    "loss": _describe_group_loss,
+    "no_loss": _describe_no_loss,
+    "no_better_than_chance": _describe_chance,
+    "flags_nothing": _describe_useless_threshold,
+    "flags_everything": _describe_useless_threshold,
+    "share": _describe_share,
+    "share_zero": _describe_share,
+    "share_undefined": _describe_share,
+    "missing_not_ruled": _describe_share,
+    "truncated_unknown": _describe_unknown_truncation,
 }

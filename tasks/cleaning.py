@@ -37,7 +37,7 @@ PLACES = {
     "work": 1,
 }
 # The prefix of an item during its removal. It remains if the process is killed.
-LEFT = ".removed-"
+REMOVAL_PREFIX = ".removed-"
 
 
 def read_age(text: str) -> timedelta:
@@ -76,22 +76,24 @@ class StoreItem:
 def store_items(store: Path) -> Iterator[StoreItem]:
     """Yield the items of a store; links are not followed."""
     for kind, depth in PLACES.items():
-        for path in _paths_below(store / kind, depth):
+        for path in _list_paths(store / kind, depth):
             chain = (path, *path.parents)
             if not any(folder.is_symlink() for folder in chain[: chain.index(store)]):
-                yield _measure("work" if path.name.startswith(LEFT) else kind, path)
+                yield _measure_item("work" if path.name.startswith(REMOVAL_PREFIX) else kind, path)
 
 
-def _paths_below(folder: Path, depth: int) -> list[Path]:
+def _list_paths(folder: Path, depth: int) -> list[Path]:
     """Return the paths at a depth, except hidden files such as locks."""
     paths = [folder] if folder.is_dir() else []
     for _ in range(depth):
         paths = [path for parent in paths if parent.is_dir() for path in sorted(parent.iterdir())]
-        paths = [path for path in paths if path.name.startswith(LEFT) or path.name[0] != "."]
+        paths = [
+            path for path in paths if path.name.startswith(REMOVAL_PREFIX) or path.name[0] != "."
+        ]
     return paths
 
 
-def _measure(kind: str, path: Path) -> StoreItem:
+def _measure_item(kind: str, path: Path) -> StoreItem:
     try:
         used = path.stat().st_mtime
         if kind == "work":  # use changes the files in it, not the folder itself
@@ -116,7 +118,7 @@ class Referenced:
     def here(cls, gateway: Gateway) -> Referenced:
         """Read all ledgers of a registry; refuse an incomplete or changed ledger."""
         sets, names, scores = set[str](), set[str](), set[tuple[str, str]]()
-        for run_id, name in _verdicts_of_moves(gateway):
+        for run_id, name in _iter_move_verdicts(gateway):
             tags = gateway.run_tags(run_id) or {}
             set_digest = tags.get("biasgate.set_digest")
             candidate_digest = tags.get("biasgate.candidate_digest")
@@ -143,7 +145,7 @@ class Referenced:
         return digests in self.scores
 
 
-def _verdicts_of_moves(gateway: Gateway) -> Iterator[tuple[str, str]]:
+def _iter_move_verdicts(gateway: Gateway) -> Iterator[tuple[str, str]]:
     """Yield run and set of each verdict that moved `champion`."""
     # Also for models without a ledger: their verdicts may name entries of a deleted ledger.
     for model in dict.fromkeys(name.removesuffix(LEDGER_SUFFIX) for name in gateway.models()):
@@ -192,13 +194,13 @@ def remove(items: Sequence[StoreItem]) -> Iterator[StoreItem]:
     """Remove items, except those in use; yield the removed items."""
     for item in items:
         try:
-            if _remove_work(item.path) if item.kind == "work" else _remove_unused(item):
+            if _remove_work_folder(item.path) if item.kind == "work" else _remove_unused_item(item):
                 yield item
         except (Timeout, FileNotFoundError):
             continue
 
 
-def _remove_unused(item: StoreItem) -> bool:
+def _remove_unused_item(item: StoreItem) -> bool:
     """Remove an item that no process locks and that was not used since it was measured."""
     lock = item.path.parent / f".{item.path.name}.lock"
     if lock.is_symlink():
@@ -207,24 +209,24 @@ def _remove_unused(item: StoreItem) -> bool:
         if item.path.stat().st_mtime > item.used:
             return False
         # Renamed first, so that a killed removal does not leave an item that looks complete.
-        renamed = item.path.with_name(f"{LEFT}{os.getpid()}-{item.path.name}")
+        renamed = item.path.with_name(f"{REMOVAL_PREFIX}{os.getpid()}-{item.path.name}")
         item.path.rename(renamed)
-        _delete(renamed)
+        _delete_path(renamed)
     return True
 
 
-def _remove_work(path: Path) -> bool:
+def _remove_work_folder(path: Path) -> bool:
     """Remove a file, or a folder whose lock is free, that a killed process left."""
     lock = path / ".lock"
     if path.is_dir() and lock.is_file():
         with FileLock(lock, timeout=0):
             shutil.rmtree(path, ignore_errors=True)
     else:
-        _delete(path)
+        _delete_path(path)
     return not path.exists()
 
 
-def _delete(path: Path) -> None:
+def _delete_path(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:

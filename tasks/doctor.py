@@ -28,11 +28,11 @@ from biasgate.tasks.mlflow_server.server import REGISTRY, TRACKING, address_in
 from biasgate.tasks.signing.keys import PRIVATE_KEY, SHORT_ID_LENGTH, PrivateKey, TrustedKeys
 
 GIB = 2**30
-_LEAST_GIB, _FEW_GIB, _LEAST_FILES = 1, 10, 1000
+_WRONG_BELOW_GIB, _WARN_BELOW_GIB, _MIN_FILES = 1, 10, 1000
 _TIMEOUT_S = 10.0
-_SHOWN = ("mlflow", "prefect", "numpy", "pandas", "pyarrow", "scikit-learn")
+_SHOWN_PACKAGES = ("mlflow", "prefect", "numpy", "pandas", "pyarrow", "scikit-learn")
 # Known failures with versions outside the required range.
-_BREAKS = {
+_KNOWN_FAILURES = {
     "fastapi": "Prefect 3.8 breaks, in part silently: flows die, reads answer 422",
     "sqlalchemy": "Prefect breaks, in part silently: its scheduler stops",
     "pyarrow": "MLflow 3.17 needs pyarrow below 26",
@@ -40,7 +40,7 @@ _BREAKS = {
     "prefect": "flows and deployments of another version may not run",
 }
 # Pairs (a, b): if a is installed, b is required. Package metadata cannot express this.
-_PAIRS = (("prefect<3.9", "sqlalchemy<2.1"),)
+_CONDITIONAL_REQUIREMENTS = (("prefect<3.9", "sqlalchemy<2.1"),)
 
 
 @dataclass(frozen=True)
@@ -66,10 +66,10 @@ def run_checks(store: Path) -> Iterator[Check]:
         "signing key": check_keys,
     }
     for name, check in checks.items():
-        yield from guarded(name, check)
+        yield from guard_check(name, check)
 
 
-def guarded(name: str, check: Callable[[], Iterable[Check]]) -> Iterator[Check]:
+def guard_check(name: str, check: Callable[[], Iterable[Check]]) -> Iterator[Check]:
     """Yield the results of a check; an error that it raises becomes a result, `wrong`."""
     try:
         yield from check()
@@ -87,41 +87,45 @@ def check_versions(named: Sequence[str] | None = None) -> Iterator[Check]:
     """
     has_errors = False
     named = (requires("biasgate") or []) if named is None else named
-    paired = [second for first, second in _PAIRS if _is_met(Requirement(first))]
+    paired = [
+        second for first, second in _CONDITIONAL_REQUIREMENTS if _is_satisfied(Requirement(first))
+    ]
     for requirement in map(Requirement, (*named, *paired)):
-        extra = "text" if _is_of(requirement, "text") else "app"
+        extra = "text" if _is_for_extra(requirement, "text") else "app"
         if requirement.name == "biasgate" or not (
-            _is_of(requirement, "") or _is_of(requirement, extra)
+            _is_for_extra(requirement, "") or _is_for_extra(requirement, extra)
         ):
             continue
-        installed = _version(requirement.name)
+        installed = _find_version(requirement.name)
         if installed is None and extra == "text":
             continue  # the check of the GPU reports it
-        if _is_met(requirement):
+        if _is_satisfied(requirement):
             continue
         has_errors = True
-        reason = _BREAKS.get(requirement.name.lower(), "biasgate was not tried with other versions")
+        reason = _KNOWN_FAILURES.get(
+            requirement.name.lower(), "biasgate was not tried with other versions"
+        )
         text = f"{requirement.name} must be {requirement.specifier or 'installed'}; "
         text += "it is missing" if installed is None else f"{installed} is installed ({reason})"
         remedy = f'pip install "{requirement.name}{requirement.specifier}"'
         yield Check("versions", "wrong", text, remedy)
     if not has_errors:
         packages = ", ".join(
-            f"{name} {_version(name) or 'missing'}" for name in ("biasgate", *_SHOWN)
+            f"{name} {_find_version(name) or 'missing'}" for name in ("biasgate", *_SHOWN_PACKAGES)
         )
         yield Check("versions", "ok", f"Python {platform.python_version()}, {packages}")
 
 
-def _is_of(requirement: Requirement, extra: str) -> bool:
+def _is_for_extra(requirement: Requirement, extra: str) -> bool:
     return requirement.marker is None or requirement.marker.evaluate({"extra": extra})
 
 
-def _is_met(requirement: Requirement) -> bool:
-    installed = _version(requirement.name)
+def _is_satisfied(requirement: Requirement) -> bool:
+    installed = _find_version(requirement.name)
     return installed is not None and requirement.specifier.contains(installed, prereleases=True)
 
 
-def _version(name: str) -> str | None:
+def _find_version(name: str) -> str | None:
     try:
         return version(name)
     except PackageNotFoundError:
@@ -130,7 +134,7 @@ def _version(name: str) -> str | None:
 
 def check_gpu() -> Iterator[Check]:
     """Check whether torch can use a GPU; only candidates of kind `transformer` do."""
-    driver = _gpus_of_driver()
+    driver = _list_driver_gpus()
     if importlib.util.find_spec("torch") is None:
         if driver:
             remedy = f"For candidates of kind `transformer`: {to_install('text')}"
@@ -153,7 +157,7 @@ def check_gpu() -> Iterator[Check]:
         yield Check("GPU", "ok", "none; candidates of kind `transformer` are scored on the CPU")
 
 
-def _gpus_of_driver() -> str:
+def _list_driver_gpus() -> str:
     """Return the names of the GPUs that the driver lists; empty if no driver answers."""
     command = shutil.which("nvidia-smi")
     if command is None:
@@ -182,16 +186,16 @@ def check_disks(places: Mapping[str, Path]) -> Iterator[Check]:
             yield Check(name, "wrong", text, "Make it writable, or name another place.")
             continue
         free = shutil.disk_usage(folder).free / GIB
-        n_files = os.statvfs(folder).f_favail if hasattr(os, "statvfs") else _LEAST_FILES
+        n_files = os.statvfs(folder).f_favail if hasattr(os, "statvfs") else _MIN_FILES
         text, remedy = (
             f"{free:.1f} GiB free at {folder}",
             "Free space, for example with `biasgate clean`.",
         )
-        if 0 < n_files < _LEAST_FILES:
+        if 0 < n_files < _MIN_FILES:
             text, remedy = f"{text}, and room for only {n_files} more files", "Remove some files."
             yield Check(name, "wrong", text, remedy)
-        elif free < _FEW_GIB:
-            yield Check(name, "wrong" if free < _LEAST_GIB else "warning", text, remedy)
+        elif free < _WARN_BELOW_GIB:
+            yield Check(name, "wrong" if free < _WRONG_BELOW_GIB else "warning", text, remedy)
         else:
             yield Check(name, "ok", text)
 

@@ -30,21 +30,21 @@ _SIGNALS = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
 _POLL_S = 0.2
 # For processes that end slowly, and servers that do not answer.
 _PATIENCE_S = 2.0
-_to_end: list[Callable[[str], object]] = []
+_end_actions: list[Callable[[str], object]] = []
 
 
-def before_end(end: Callable[[str], object]) -> None:
+def register_end_action(end: Callable[[str], object]) -> None:
     """Register a function to call before a stopped process ends; it gets the reason."""
-    _to_end.append(end)
+    _end_actions.append(end)
 
 
-def kept_in(store: Path) -> str:
+def describe_kept_work(store: Path) -> str:
     """Return the message that finished work is kept, and how to resume."""
     text = f"finished scores, frozen sets and trained models are kept in {store}"
     return f"{text}. Run it again to resume."
 
 
-def end_at_once(code: int, patience_s: float, *last: Callable[[], object]) -> NoReturn:
+def end_immediately(code: int, patience_s: float, *last: Callable[[], object]) -> NoReturn:
     """End this process and its child processes.
 
     `patience_s`: seconds to wait for `last`, since servers may not answer. `*last`: functions to
@@ -52,7 +52,7 @@ def end_at_once(code: int, patience_s: float, *last: Callable[[], object]) -> No
     """
     hold_steps()
     threads = [
-        threading.Thread(target=copy_context().run, args=(_attempt, function), daemon=True)
+        threading.Thread(target=copy_context().run, args=(_call_safely, function), daemon=True)
         for function in last
     ]
     until = time.monotonic() + patience_s
@@ -60,10 +60,10 @@ def end_at_once(code: int, patience_s: float, *last: Callable[[], object]) -> No
         thread.start()
     for thread in threads:
         thread.join(max(0, until - time.monotonic()))
-    exit_at_once(code)
+    exit_immediately(code)
 
 
-def exit_at_once(code: int) -> NoReturn:
+def exit_immediately(code: int) -> NoReturn:
     """Kill the child processes, remove the temporary folders of this process, and exit."""
     with suppress(psutil.Error):
         children = psutil.Process().children(recursive=True)
@@ -87,7 +87,7 @@ def end_mlflow_runs(store: Path, status: str) -> None:
         Gateway.of_store(store).end_own_runs(status)
 
 
-def _attempt(function: Callable[[], object]) -> None:
+def _call_safely(function: Callable[[], object]) -> None:
     with suppress(Exception):
         function()
 
@@ -100,7 +100,7 @@ class StoppedError(BaseException):
         self.number = number
 
 
-def until_stopped(work: Callable[[], Result], store: Path) -> Result:
+def run_until_stopped(work: Callable[[], Result], store: Path) -> Result:
     """Call `work` in another thread and return its result; end the process at a signal.
 
     A signal ends the runs of this process in MLflow and Prefect, kills its child processes and
@@ -123,30 +123,30 @@ def until_stopped(work: Callable[[], Result], store: Path) -> Result:
             done.set()
 
     try:
-        with _raised():
+        with _raise_signals():
             threading.Thread(target=run, name="work", daemon=True).start()
             # A signal does not always wake a thread that waits without a timeout.
             while not done.wait(_POLL_S):
                 pass
     except StoppedError as stopped:
         signal_name = _SIGNALS[signal.Signals(stopped.number)]
-        say(f"stopped by {signal_name}; {kept_in(store)}", is_error=True)
-        end_calls = [partial(end, f"Stopped by {signal_name}.") for end in _to_end]
+        say(f"stopped by {signal_name}; {describe_kept_work(store)}", is_error=True)
+        end_calls = [partial(end, f"Stopped by {signal_name}.") for end in _end_actions]
         end_mlflow = partial(end_mlflow_runs, store, "KILLED")
-        end_at_once(128 + stopped.number, _PATIENCE_S, end_mlflow, *end_calls)
+        end_immediately(128 + stopped.number, _PATIENCE_S, end_mlflow, *end_calls)
     if errors:
         raise errors[0]
     return results[0]
 
 
 @contextmanager
-def _raised() -> Iterator[None]:
+def _raise_signals() -> Iterator[None]:
     """Raise `StoppedError` at Ctrl-C and SIGTERM, unless the process was started to ignore them."""
 
     def stop(number: int, _: Any) -> None:
         for handled in handlers:
             # A second signal ends the process at once.
-            signal.signal(handled, lambda number, _: exit_at_once(128 + number))
+            signal.signal(handled, lambda number, _: exit_immediately(128 + number))
         raise StoppedError(number)
 
     handlers = {

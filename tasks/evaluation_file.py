@@ -30,7 +30,7 @@ from biasgate.tasks.scoring.kinds.catalogue import KINDS as CANDIDATES
 from biasgate.tasks.scoring.kinds.catalogue import Candidate
 from biasgate.tasks.scoring.registered_candidates import RegisteredCandidates, refuse_none
 
-_MLFLOWS_OWN = "Default"
+_MLFLOW_DEFAULT = "Default"
 
 
 class EvaluationFile(TextFormat):
@@ -87,27 +87,27 @@ class EvaluationFile(TextFormat):
 
     @model_validator(mode="before")
     @classmethod
-    def _share_text_form(cls, value: Any) -> Any:
+    def _share_text_format(cls, value: Any) -> Any:
         """Give the file's text format to each section that reads text and does not set a format."""
         if not isinstance(value, dict):
             return value
         form = {key: value[key] for key in TextFormat.model_fields if value.get(key) is not None}
-        return _with_form(value, form) if form else value
+        return _add_text_format(value, form) if form else value
 
     @field_validator("registered_model")
     @classmethod
-    def _no_ledger(cls, value: str | None) -> str | None:
+    def _refuse_ledger_name(cls, value: str | None) -> str | None:
         if value is not None and is_ledger(value):
             msg = f"must not end with {LEDGER_SUFFIX}, the name of a ledger"
             raise ValueError(msg)
         return value
 
     @model_validator(mode="after")
-    def _coherent(self) -> Self:
-        if self.name == _MLFLOWS_OWN:
+    def _check_coherence(self) -> Self:
+        if self.name == _MLFLOW_DEFAULT:
             msg = (
-                f"`name` must not be {_MLFLOWS_OWN}, which is MLflow's own experiment: its files "
-                "are outside a local store"
+                f"`name` must not be {_MLFLOW_DEFAULT}, which is MLflow's own experiment: its "
+                "files are outside a local store"
             )
             raise ValueError(msg)
         refuse_none(self.candidates, self.registered_candidates, self.registered_model)
@@ -118,7 +118,7 @@ class EvaluationFile(TextFormat):
                 msg = f"names in `{key}` must differ; {', '.join(duplicates)} is given twice"
                 raise ValueError(msg)
         self._refuse_unclear_analyses()
-        self._refuse_lists_alone()
+        self._refuse_only_lists()
         unknown = sorted(set(self.outcome_of) - {candidate.name for candidate in self.candidates})
         if unknown:
             candidate_names = ", ".join(candidate.name for candidate in self.candidates)
@@ -167,7 +167,7 @@ class EvaluationFile(TextFormat):
         """Names of the sets that promotion requires a pass on."""
         return [source.name for source in self.evaluation_sets if source.required]
 
-    def _refuse_lists_alone(self) -> None:
+    def _refuse_only_lists(self) -> None:
         required = [source for source in self.evaluation_sets if source.required]
         names = [source.name for source in required if source.population == "these_rows"]
         if self.registered_model and names and len(names) == len(required):
@@ -208,13 +208,13 @@ class EvaluationFile(TextFormat):
                     raise ValueError(msg)
 
 
-def _with_form(value: Any, form: Mapping[str, Any]) -> Any:
+def _add_text_format(value: Any, form: Mapping[str, Any]) -> Any:
     """Return a section with the format added to all nested sections that read a text file."""
     if isinstance(value, list):
-        return [_with_form(entry, form) for entry in value]
+        return [_add_text_format(entry, form) for entry in value]
     if not isinstance(value, dict):
         return value
-    section = {key: _with_form(entry, form) for key, entry in value.items()}
+    section = {key: _add_text_format(entry, form) for key, entry in value.items()}
     for catalogue in (SOURCE_KINDS, CANDIDATES):
         name = value.get(catalogue.key)
         section_class = name in catalogue.own and catalogue.named(str(name))
@@ -264,8 +264,8 @@ def evaluation_schema() -> dict[str, JsonValue]:
             section["properties"][catalogue.key] = {"const": kind}
             section["required"] = sorted({*section.get("required", ()), catalogue.key})
             sections[name] = section
-        sections[catalogue.base.__name__] = _one_of(catalogue, by_kind)
-    whole: dict[str, JsonValue] = _with_variables(schema)
+        sections[catalogue.base.__name__] = _build_kind_schema(catalogue, by_kind)
+    whole: dict[str, JsonValue] = _allow_variables(schema)
     return whole
 
 
@@ -279,7 +279,7 @@ def keys_of(section: JsonSchemaValue) -> Iterator[tuple[str, str, str]]:
         default = "must be given" if key in required else ""
         if field.get("default") not in (None, [], {}):
             default = f"default {json.dumps(field['default'])}" if "$ref" not in field else ""
-        value = ", ".join(filter(None, [_in_words(field), default]))
+        value = ", ".join(filter(None, [_describe_value(field), default]))
         yield key, value, field.get("description", "")
 
 
@@ -336,7 +336,7 @@ def explained(section: str) -> Iterator[str]:
             yield f"    {meaning}"
 
 
-_BASIC = {
+_BASIC_KEYS = {
     "evaluation": (
         *("name", "evaluation_sets", "candidates", "policy", "registered_model"),
         *("separator", "decimal", "encoding"),
@@ -352,7 +352,7 @@ _BASIC = {
 def explained_basics() -> Iterator[str]:
     """Yield an explanation of the keys that most evaluation files need."""
     sections = sections_of(evaluation_schema())
-    for section, keys in _BASIC.items():
+    for section, keys in _BASIC_KEYS.items():
         yield f"{section}:"
         explanations = {key: lines for key, *lines in keys_of(sections[section])}
         for key in keys:
@@ -362,7 +362,7 @@ def explained_basics() -> Iterator[str]:
                 yield f"      {meaning}"
 
 
-def _in_words(schema: JsonSchemaValue) -> str:
+def _describe_value(schema: JsonSchemaValue) -> str:
     """Return the type and limits of a value, as briefly as in a table of options."""
     if "const" in schema:
         return json.dumps(schema["const"])
@@ -378,10 +378,12 @@ def _in_words(schema: JsonSchemaValue) -> str:
         choices = [
             choice for choice in schema["anyOf"] if choice not in (_VARIABLE, {"type": "null"})
         ]
-        return " or ".join(dict.fromkeys(map(_in_words, choices)))
+        return " or ".join(dict.fromkeys(map(_describe_value, choices)))
     kind = str(schema.get("type", "any value"))
     if kind == "array":
-        return f"a list of {_in_words(schema.get('items', schema.get('prefixItems', [{}])[0]))}"
+        return (
+            f"a list of {_describe_value(schema.get('items', schema.get('prefixItems', [{}])[0]))}"
+        )
     words = {
         "string": "text",
         "integer": "a whole number",
@@ -399,7 +401,7 @@ def _in_words(schema: JsonSchemaValue) -> str:
     return " ".join([words, " and ".join(bounds)]).rstrip()
 
 
-def _one_of(catalogue: Catalogue[Any], by_kind: Mapping[str, str]) -> JsonSchemaValue:
+def _build_kind_schema(catalogue: Catalogue[Any], by_kind: Mapping[str, str]) -> JsonSchemaValue:
     """Return the schema of a section that depends on its kind.
 
     With `if` and `then`, instead of `oneOf`, an editor shows keys and errors of that kind only.
@@ -426,13 +428,13 @@ def _one_of(catalogue: Catalogue[Any], by_kind: Mapping[str, str]) -> JsonSchema
     return {"anyOf": [kind_schema, section]} if by_name else section
 
 
-def _with_variables(schema: Any) -> Any:
+def _allow_variables(schema: Any) -> Any:
     """Allow `${VARIABLES}` for numbers, booleans and texts with a pattern."""
     if isinstance(schema, list):
-        return [_with_variables(value) for value in schema]
+        return [_allow_variables(value) for value in schema]
     if not isinstance(schema, dict):
         return schema
-    new_schema = {key: _with_variables(value) for key, value in schema.items()}
+    new_schema = {key: _allow_variables(value) for key, value in schema.items()}
     if schema.get("type") in {"number", "integer", "boolean"} or "pattern" in schema:
         annotations = {
             key: new_schema.pop(key)

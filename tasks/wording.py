@@ -21,7 +21,7 @@ from biasgate.tasks.records import CandidateDecision, Verdict, is_champions_copy
 MOST_EXCEPTIONS = 12
 MARKED = {"missing": "without a score", "truncated": "truncated"}
 """The words for comments by their kind in a report."""
-_NAMED = 3  # most names in a list
+_MAX_NAMES = 3  # most names in a list
 IN_TITLE = 2  # most names in the words for an outcome
 
 
@@ -36,7 +36,7 @@ def word_of_verdict(*verdicts: Verdict) -> Word:
     if any(verdict.policy.report_only for verdict in verdicts):
         return REPORTED
     if outcome == "fail":
-        return replace(WORDS[outcome], text=_blocked(verdicts))
+        return replace(WORDS[outcome], text=_describe_block(verdicts))
     if outcome != "pass":
         return WORDS[outcome]
     if all(map(is_champions_copy, verdicts)):
@@ -51,7 +51,7 @@ def word_of_verdict(*verdicts: Verdict) -> Word:
     return replace(WORDS[outcome], text=text)
 
 
-def _blocked(verdicts: Sequence[Verdict]) -> str:
+def _describe_block(verdicts: Sequence[Verdict]) -> str:
     """Return the words for a block, with the significantly worse identities, the worst first."""
     worse = (
         str(result.group)
@@ -86,7 +86,7 @@ def exceptions_in_words(
     lines = [
         printable(line)
         for verdict in verdicts
-        for line in _exceptions(verdict, omits_set=omits_set)
+        for line in _iter_exceptions(verdict, omits_set=omits_set)
     ]
     n_more = len(lines) - most
     if n_more <= 0:
@@ -109,7 +109,7 @@ def reservations_in_words(verdicts: Sequence[Verdict], *, name_sets: bool = Fals
     ]
 
 
-def _exceptions(verdict: Verdict, *, omits_set: bool) -> Iterator[str]:
+def _iter_exceptions(verdict: Verdict, *, omits_set: bool) -> Iterator[str]:
     on_set = "" if omits_set else f" on {verdict.evaluation_set.name}"
     names, n_identities = verdict.holds_for.identities, verdict.holds_for.of
     if len(names) < n_identities:
@@ -166,14 +166,15 @@ not without comments that mention muslim.
         cells = [cell for cell in own if cell.group == name]
         more_numbers = f", {format_count(len(cells) - 1, 'more number')}" if len(cells) > 1 else ""
         descriptions.append(f"{printable(name)} ({loss_message(cells[0])}{more_numbers})")
-    more = f"; and {len(descriptions) - _NAMED:,} more" if len(descriptions) > _NAMED else ""
+    more = (
+        f"; and {len(descriptions) - _MAX_NAMES:,} more" if len(descriptions) > _MAX_NAMES else ""
+    )
     others: dict[str, tuple[str, ...]] = {}
     for cell in worsened:
         if cell.group not in causes:
             others[cell.group] = max(others.get(cell.group, ()), cell.without, key=len)
-    sentences = [
-        f"Significantly worse than {printable(rival)}: {'; '.join(descriptions[:_NAMED])}{more}."
-    ]
+    first = "; ".join(descriptions[:_MAX_NAMES])
+    sentences = [f"Significantly worse than {printable(rival)}: {first}{more}."]
     for without in dict.fromkeys(others.values()):
         names = [name for name, other_without in others.items() if other_without == without]
         excluded = joined(without, "or")
@@ -182,7 +183,7 @@ not without comments that mention muslim.
     return " ".join(sentences)
 
 
-_DIRECTIONS = {
+_WORDS_BY_CHANGE = {
     "newly_flagged": ("harmless", "newly flagged"),
     "newly_missed": ("toxic", "newly missed"),
 }
@@ -198,7 +199,7 @@ def changed_in_words(changed: Mapping[str, Mapping[str, CountedShare]]) -> str:
     12 of 480 harmless comments that mention "muslim" are newly flagged (2.5% [0.9%, 5.1%])
     """
     sentences = []
-    for metric, (kind, change) in _DIRECTIONS.items():
+    for metric, (kind, change) in _WORDS_BY_CHANGE.items():
         shares = {name: group_shares[metric] for name, group_shares in changed.items()}
         nonzero = {name: share for name, share in shares.items() if share.count}
         if not nonzero:
@@ -216,8 +217,8 @@ def changed_in_words(changed: Mapping[str, Mapping[str, CountedShare]]) -> str:
     return "; ".join(sentences) or "no comment that mentions an identity is newly flagged or missed"
 
 
-_MOST_LETTERS = 40
-_WRONG = {
+_MAX_LETTERS = 40
+_ERRORS_BY_RATE = {
     "false_positive_rate": ("harmless", "flagged", "mean_score_negative"),
     "false_negative_rate": ("toxic", "missed", "mean_score_positive"),
 }
@@ -241,24 +242,25 @@ also "Bea"
     """
     sentences = []
     for rate, overall in errors.overall.items():
-        kind, error, mean = _WRONG[rate]
-        worse = _of_identity(errors.list_worse_terms(rate), identity)
+        kind, error, mean = _ERRORS_BY_RATE[rate]
+        worse = _select_terms(errors.list_worse_terms(rate), identity)
         if worse:
-            share, (term, also) = worse[0].rates[rate], _named_terms(worse)
+            share, (term, also) = worse[0].rates[rate], _format_terms(worse)
+            ends = f"[{_format_percent(share.low)}, {_format_percent(share.high)}]"
             sentences.append(
                 f"{share.count:,} of {share.n:,} {kind} comments with {term} are {error}{at} "
-                f"({_percent(share.value)}% [{_percent(share.low)}, {_percent(share.high)}]; "
-                f"{_percent(overall.value)}% of all){also}"
+                f"({_format_percent(share.value)}% {ends}; "
+                f"{_format_percent(overall.value)}% of all){also}"
             )
         if mean not in errors.mean_scores:
             continue
         others = [
             term
-            for term in _of_identity(errors.list_worse_terms(mean), identity)
+            for term in _select_terms(errors.list_worse_terms(mean), identity)
             if term not in worse
         ]
         if others:
-            score, (term, also) = others[0].mean_scores[mean], _named_terms(others)
+            score, (term, also) = others[0].mean_scores[mean], _format_terms(others)
             sentences.append(
                 f"the mean score of {kind} comments with {term} is {score.value:.3g} "
                 f"[{score.low:.3g}, {score.high:.3g}] ({errors.mean_scores[mean].value:.3g} of all)"
@@ -283,29 +285,29 @@ def name_worse_terms(errors: ErrorsByTerm) -> str:
     for term in chain.from_iterable(map(errors.list_worse_terms, errors.numbers)):
         terms = by_identity.setdefault(term.subgroup, [])
         terms += [] if term in terms else [term]
-    return "; ".join("".join(_named_terms(terms)) for terms in by_identity.values())
+    return "; ".join("".join(_format_terms(terms)) for terms in by_identity.values())
 
 
-def _of_identity(terms: Iterable[TermErrors], identity: str | None) -> list[TermErrors]:
+def _select_terms(terms: Iterable[TermErrors], identity: str | None) -> list[TermErrors]:
     return [term for term in terms if identity in {None, term.subgroup}]
 
 
-def _named_terms(terms: Sequence[TermErrors]) -> tuple[str, str]:
+def _format_terms(terms: Sequence[TermErrors]) -> tuple[str, str]:
     """Return the first term with its identity, and a list of the other terms."""
     names = [printable(term.term) for term in terms]
     shortened = [
-        name if len(name) <= _MOST_LETTERS else f"{name[:_MOST_LETTERS]}..." for name in names
+        name if len(name) <= _MAX_LETTERS else f"{name[:_MAX_LETTERS]}..." for name in names
     ]
     first, *others = dict.fromkeys(f'"{name}"' for name in shortened)
     also = f", also {first_names(others)}" if others else ""
     return f"{first} ({printable(terms[0].subgroup)})", also
 
 
-def _percent(share: float | None) -> str:
+def _format_percent(share: float | None) -> str:
     return f"{100 * (share or 0.0):.1f}"
 
 
-def first_names(names: Sequence[str], most: int = _NAMED) -> str:
+def first_names(names: Sequence[str], most: int = _MAX_NAMES) -> str:
     """Return the first names, and the number of the others."""
     first, more = ", ".join(names[:most]), len(names) - most
     return first if more <= 0 else f"{first} and {more:,} more"
@@ -322,7 +324,7 @@ def names_by(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 def joined(names: Iterable[str], word: str) -> str:
     """Return the first names as an enumeration, with a word before the last name."""
     all_names = list(map(printable, names))
-    shown = all_names[:_NAMED]
-    shown += [f"{len(all_names) - _NAMED:,} more"] if len(all_names) > _NAMED else []
+    shown = all_names[:_MAX_NAMES]
+    shown += [f"{len(all_names) - _MAX_NAMES:,} more"] if len(all_names) > _MAX_NAMES else []
     *first, last = shown
     return f"{', '.join(first)} {word} {last}" if first else last

@@ -22,12 +22,12 @@ from support.evaluations import write_inputs
 
 from biasgate.deployments.temporary_server import start_server
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.ending import until_stopped
+from biasgate.tasks.ending import run_until_stopped
 
 COMMAND = """\
 import signal, subprocess, sys, time
 from pathlib import Path
-from biasgate.tasks.ending import until_stopped
+from biasgate.tasks.ending import run_until_stopped
 from biasgate.tasks.common.own_folders import own_folder
 
 def work():
@@ -39,7 +39,7 @@ def work():
         print(child.pid, flush=True)
         time.sleep(3600)
 
-until_stopped(work, Path("store"))
+run_until_stopped(work, Path("store"))
 """
 
 
@@ -72,9 +72,9 @@ def test_a_stopped_command_ends_with_its_children_and_folders_and_says_what_is_k
 
 def test_work_that_is_not_stopped_gives_its_result_or_error():
     handlers = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
-    assert until_stopped(lambda: 42, Path("store")) == 42
+    assert run_until_stopped(lambda: 42, Path("store")) == 42
     with pytest.raises(ZeroDivisionError):
-        until_stopped(lambda: 1 / 0, Path("store"))
+        run_until_stopped(lambda: 1 / 0, Path("store"))
     assert handlers == (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM))
 
 

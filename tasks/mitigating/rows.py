@@ -136,7 +136,7 @@ def read_rows(source: SourceSettings) -> pa.Table:
     return pa.concat_tables([conform_rows(chunk, source.name) for chunk in source.chunks()])
 
 
-def added_rows(
+def build_rows(
     rows: TrainingRows,
     ids: Sequence[str],
     texts: Sequence[str],
@@ -181,7 +181,7 @@ def added_rows(
     return pa.table(columns, schema=table.schema)
 
 
-def fresh_ids(rows: TrainingRows, ids: Sequence[str], prefix: str) -> list[str]:
+def make_unique_ids(rows: TrainingRows, ids: Sequence[str], prefix: str) -> list[str]:
     """Return ids that are unique in the set, with a prefix for ids that are taken.
 
     Other ids do not change, so that an evaluation on the same rows is refused by id and text.

@@ -11,7 +11,7 @@ import pyarrow as pa
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
-from biasgate.tasks.mitigating.methods.row_methods import require_identities, required
+from biasgate.tasks.mitigating.methods.row_methods import require_pool, require_pool_identities
 from biasgate.tasks.mitigating.rows import TrainingRows
 from biasgate.tasks.mitigating.settings import Mitigation
 
@@ -76,8 +76,8 @@ def refuse_unfit(sets: Sets, mitigation: Mitigation) -> None:
     rows.require_mentions()
     for method in mitigation.chosen():
         if method.needs_pool and sets.pool is not None:
-            pool = required(rows_of(sets.pool, mitigation, whole=False), method.called)
-            require_identities(pool, rows)
+            pool = require_pool(rows_of(sets.pool, mitigation, whole=False), method.called)
+            require_pool_identities(pool, rows)
             break
 
 

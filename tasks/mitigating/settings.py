@@ -11,8 +11,8 @@ from biasgate.tasks.data.freezing import Source
 from biasgate.tasks.mitigating.methods.catalogue import ANY_METHOD, AnyMethod
 from biasgate.tasks.mitigating.methods.method import Method
 
-_ALWAYS = ("reweight", "swap")
-_WITH_POOL = ("pool", "random")
+_DEFAULT_METHODS = ("reweight", "swap")
+_POOL_METHODS = ("pool", "random")
 
 
 class Mitigation(Settings):
@@ -28,7 +28,7 @@ class Mitigation(Settings):
     """Which rows are added."""
 
     @model_validator(mode="after")
-    def _coherent(self) -> Self:
+    def _check_coherence(self) -> Self:
         names = [method.called for method in self.chosen()]
         duplicates = sorted({name for name in names if names.count(name) > 1})
         if duplicates:
@@ -51,5 +51,5 @@ class Mitigation(Settings):
         """Return the methods in the file, or the default methods."""
         if self.methods is not None:
             return list(self.methods)
-        kinds = (*(_WITH_POOL if self.pool is not None else ()), *_ALWAYS)
+        kinds = (*(_POOL_METHODS if self.pool is not None else ()), *_DEFAULT_METHODS)
         return [ANY_METHOD.validate_python(kind) for kind in kinds]

@@ -15,7 +15,7 @@ from biasgate.tasks.data.evaluation_set import WEIGHT
 from biasgate.tasks.data.freezing import Source
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.data.terms import TermMatcher
-from biasgate.tasks.mitigating.methods.catalogue import AnyMethod, code_of_method
+from biasgate.tasks.mitigating.methods.catalogue import AnyMethod, list_method_code
 from biasgate.tasks.mitigating.methods.method import Change, Method
 from biasgate.tasks.mitigating.rows import TrainingRows, read_rows
 
@@ -39,7 +39,7 @@ class MitigatedSource(SourceSettings):
     _change: Change | None = PrivateAttr(default=None)
 
     @model_validator(mode="after")
-    def _coherent(self) -> Self:
+    def _check_coherence(self) -> Self:
         for key in ("label_threshold", "identity_threshold"):
             if getattr(self, key) != getattr(self.base, key):
                 msg = (
@@ -81,7 +81,7 @@ class MitigatedSource(SourceSettings):
     def provenance(self) -> dict[str, JsonValue]:
         """Return the settings, files and code that the frozen rows depend on."""
         options = super().provenance()
-        options |= {"files": {}, "code": [*code_of_method(self.method)]}
+        options |= {"files": {}, "code": [*list_method_code(self.method)]}
         for key, source in (("base", self.base), ("pool", self.pool)):
             if source is not None:
                 options[key] = {**source.provenance(), "split": source.split_name()}
@@ -97,7 +97,7 @@ class MitigatedSource(SourceSettings):
         pool = None
         if self.pool is not None:
             pool = TrainingRows.of(self.pool, read_rows(self.pool))
-        table, self._change = changed(self.method, rows, pool, self.seed)
+        table, self._change = change_rows(self.method, rows, pool, self.seed)
         yield table
 
     def notes(self) -> dict[str, JsonValue]:
@@ -113,7 +113,7 @@ class MitigatedSource(SourceSettings):
         }
 
 
-def changed(
+def change_rows(
     method: Method, rows: TrainingRows, pool: TrainingRows | None, seed: int
 ) -> tuple[pa.Table, Change]:
     """Apply a method to rows; return the new rows and the change."""

@@ -54,7 +54,7 @@ def config(tmp_path):
 def test_the_cron_of_the_nightly_command_runs_it(config, tmp_path, prefect_services, running):
     command = [*BIASGATE, "nightly", config.name, "--output", "nightly", "--store", "store"]
     process = running([*command, "--cron", EVERY_MINUTE], prefect_services)
-    name = nightly.deployment_name(config)
+    name = nightly.get_deployment_name(config)
     assert_runs_on_schedule(name, process, tmp_path / "command.log", prefect_services)
     assert_results_by_date(tmp_path / "nightly")
 
@@ -65,7 +65,7 @@ def test_a_second_evaluation_leaves_the_first_ones_schedule_alone(
 ):
     other = tmp_path / "other.yaml"
     other.write_text(CONFIG.replace("name: nightly", "name: Other one"), "utf-8")
-    names = [nightly.deployment_name(path) for path in (config, other)]
+    names = [nightly.get_deployment_name(path) for path in (config, other)]
     processes = []
     for number, file in enumerate((config, other)):
         command = [*BIASGATE, "nightly", str(file), "--output", "out", "--cron", "0 2 * * *"]
@@ -151,11 +151,11 @@ def test_each_evaluation_file_has_a_deployment_of_its_own(config, tmp_path):
     ):
         file = CONFIG.replace("name: nightly", f"name: {name}") + "policy: report-only\n"
         path.write_text(file, "utf-8")
-        names.append(nightly.deployment_name(path))
+        names.append(nightly.get_deployment_name(path))
     assert len(set(names)) == len(names)
     assert names[3].startswith("my-evaluation-2-night-")
     config.write_text(CONFIG, "utf-8")  # the default policy; it is not part of the name
-    assert names[0] == nightly.deployment_name(config)
+    assert names[0] == nightly.get_deployment_name(config)
 
 
 NOW = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
@@ -183,7 +183,7 @@ KILLED = this_process().rsplit(" ", 1)[0] + " 0"
 def test_a_deployment_is_served_while_its_process_lives(paused, process, heard, served):
     description = None if process is None else f"Evaluates x.\n\nServed by process {process}"
     deployment = SimpleNamespace(paused=paused, description=description, last_polled=heard)
-    server = nightly.served_by(deployment, NOW)
+    server = nightly.describe_server(deployment, NOW)
     assert (server is None) == (served is None)
     assert (server or "").startswith(served or "")
 
@@ -215,7 +215,7 @@ def test_a_cron_that_is_none_is_refused(config, tmp_path):
 
 def test_the_next_night_is_told_in_utc():
     since = datetime(2026, 3, 29, 1, 30, tzinfo=UTC)
-    due = [nightly.next_night("0 2 * * *", since + timedelta(hours=n)) for n in (0, 1)]
+    due = [nightly.find_next_night("0 2 * * *", since + timedelta(hours=n)) for n in (0, 1)]
     assert [f"{night:%d %H:%M}" for night in due] == ["29 02:00", "30 02:00"]
 
 

@@ -17,8 +17,8 @@ from support.endless import CANDIDATE, SLOW
 from support.evaluations import write_inputs
 from support.served import PATIENCE_S, ask, wait_for_deployment
 
-from biasgate.deployments.night_runner import _Server
-from biasgate.deployments.nightly import deployment_name, schedule_since
+from biasgate.deployments.night_runner import _ServerState
+from biasgate.deployments.nightly import get_deployment_name, schedule_nights
 from biasgate.flows.nightly import nightly
 
 # In the background of a shell, Ctrl-C is ignored.
@@ -64,7 +64,7 @@ def test_a_schedule_that_is_stopped_cancels_its_night_and_ends_quietly(
     assert f"stopped by {name}: a night that runs is cancelled" in " ".join(output.split())
     assert "never awaited" not in output
     assert "Traceback" not in output
-    deployment = wait_for_deployment(deployment_name(config), prefect_services, paused=True)
+    deployment = wait_for_deployment(get_deployment_name(config), prefect_services, paused=True)
     runs = ask(
         lambda client: client.read_flow_runs(flow_run_filter=filter_runs(deployment.id)),
         prefect_services,
@@ -124,7 +124,7 @@ def test_a_server_that_is_gone_is_asked_again_and_what_it_says_is_raised(lost, c
         if answer:
             raise answer
 
-    request = _Server().asked(ask)
+    request = _ServerState().wrap_request(ask)
     for _ in range(3):
         asyncio.run(request())
     log = caplog.text
@@ -139,7 +139,7 @@ def test_nights_that_are_due_while_the_command_starts_are_scheduled():
     local = nightly.to_deployment("starting", schedule=Cron(EVERY_MINUTE, timezone="UTC"))
     deployment = local.apply()
     start = datetime.now(UTC)
-    schedule_since(deployment, start - timedelta(seconds=150))
+    schedule_nights(deployment, start - timedelta(seconds=150))
     with get_client(sync_client=True) as client:
         runs = client.read_flow_runs(flow_run_filter=filter_runs(deployment), limit=200)
     due = sorted(run.expected_start_time for run in runs)

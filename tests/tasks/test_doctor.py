@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from biasgate.cli import app
 from biasgate.tasks import doctor
-from biasgate.tasks.doctor import Check, guarded
+from biasgate.tasks.doctor import Check, guard_check
 
 
 def list_statuses(checks):
@@ -78,7 +78,7 @@ def test_a_version_that_does_not_work_is_named_with_the_command_that_changes_it(
 )
 def test_sqlalchemy_2_1_needs_prefect_3_9(monkeypatch, prefect, sqlalchemy, status):
     installed = {"prefect": prefect, "sqlalchemy": sqlalchemy}
-    monkeypatch.setattr(doctor, "_version", installed.get)
+    monkeypatch.setattr(doctor, "_find_version", installed.get)
     [check] = doctor.check_versions([])
     assert check.status == status
     assert check.do == ('pip install "sqlalchemy<2.1"' if status == "wrong" else "")
@@ -104,7 +104,7 @@ def fake_torch(*, available):
     ],
 )
 def test_a_gpu_that_nothing_uses_is_guarded(monkeypatch, driver, library, status, words):
-    monkeypatch.setattr(doctor, "_gpus_of_driver", lambda: driver)
+    monkeypatch.setattr(doctor, "_list_driver_gpus", lambda: driver)
     monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda _: library)
     monkeypatch.setitem(sys.modules, "torch", library)
     [check] = doctor.check_gpu()
@@ -208,7 +208,7 @@ def test_a_check_that_fails_does_not_hide_the_others():
         message = "http://me:secret@host is broken\nand more"
         raise RuntimeError(message)
 
-    first, second = guarded("a", fails)
+    first, second = guard_check("a", fails)
     assert (first.status, second.status) == ("ok", "wrong")
     assert second.found == "RuntimeError: http://***@host is broken"
 

@@ -6,7 +6,7 @@ import sys
 ENDING = """\
 import subprocess, sys, threading, time
 from biasgate.tasks.common.steps import limited
-from biasgate.tasks.ending import end_at_once
+from biasgate.tasks.ending import end_immediately
 
 child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
 entered = threading.Event()
@@ -22,7 +22,7 @@ def work():
 threading.Thread(target=work).start()
 entered.wait()
 last = [lambda: print("told", flush=True), lambda: 1 / 0, lambda: time.sleep(3600)]
-end_at_once(7, 1, *last, lambda: (child.kill(), child.wait(), time.sleep(0.5)))
+end_immediately(7, 1, *last, lambda: (child.kill(), child.wait(), time.sleep(0.5)))
 """
 
 

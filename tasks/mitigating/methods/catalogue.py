@@ -24,15 +24,15 @@ METHODS = Catalogue(
 )
 
 
-def code_of_method(method: Method) -> list[str | None]:
+def list_method_code(method: Method) -> list[str | None]:
     """Return a fingerprint of a method's code: releases, and digests of its files."""
     return code_of(type(method), Method, METHODS.added_by(method.kind))
 
 
-def _read(value: Any, info: ValidationInfo) -> Method:
+def _read_method(value: Any, info: ValidationInfo) -> Method:
     """Create a method from a section, or from a plain name with default options."""
     return METHODS.read({"kind": value} if isinstance(value, str) else value, info)
 
 
-AnyMethod = Annotated[SerializeAsAny[Method], BeforeValidator(_read)]
+AnyMethod = Annotated[SerializeAsAny[Method], BeforeValidator(_read_method)]
 ANY_METHOD: TypeAdapter[Method] = TypeAdapter(AnyMethod)

@@ -18,7 +18,7 @@ from bias_metrics.parts import format_count, reaches_cut
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.terms import TermMatcher
 from biasgate.tasks.mitigating.methods.method import Change, Method, MethodUndoneError
-from biasgate.tasks.mitigating.rows import TrainingRows, added_rows, fresh_ids
+from biasgate.tasks.mitigating.rows import TrainingRows, build_rows, make_unique_ids
 
 
 class Pool(Method):
@@ -32,8 +32,8 @@ class Pool(Method):
         self, rows: TrainingRows, pool: TrainingRows | None, rng: np.random.Generator
     ) -> Change:
         """Choose rows of the pool, and report the cells that it could not fill."""
-        pool = required(pool, self.called)
-        choice = choose(rows, pool, rng)
+        pool = require_pool(pool, self.called)
+        choice = choose_rows(rows, pool, rng)
         unfilled = [
             {
                 "term": rows.identities[cell.term],
@@ -60,10 +60,12 @@ class Pool(Method):
                 f"The pool could not fill {len(unfilled)} of {len(cells)} pairs of term and length "
                 f"({names}{', ...' if len(unfilled) > 5 else ''}) completely."
             )
-        return Change(taken(rows, pool, choice.chosen), report=report, sentences=tuple(sentences))
+        return Change(
+            take_rows(rows, pool, choice.chosen), report=report, sentences=tuple(sentences)
+        )
 
 
-def required(pool: TrainingRows | None, method: str) -> TrainingRows:
+def require_pool(pool: TrainingRows | None, method: str) -> TrainingRows:
     """Return the pool; refuse a missing pool, and a pool with toxic rows."""
     if pool is None:
         msg = f"method {method} must have a `pool` of non-toxic comments in `mitigation`."
@@ -78,7 +80,7 @@ def required(pool: TrainingRows | None, method: str) -> TrainingRows:
     return pool
 
 
-def require_identities(pool: TrainingRows, rows: TrainingRows) -> None:
+def require_pool_identities(pool: TrainingRows, rows: TrainingRows) -> None:
     """Refuse a pool without the training set's identities, if annotators labelled them."""
     missing = [identity for identity in rows.identities if identity not in pool.masks]
     if rows.matcher is None and missing:
@@ -86,39 +88,39 @@ def require_identities(pool: TrainingRows, rows: TrainingRows) -> None:
         raise InputError(msg)
 
 
-def choose(rows: TrainingRows, pool: TrainingRows, rng: np.random.Generator) -> PoolChoice:
+def choose_rows(rows: TrainingRows, pool: TrainingRows, rng: np.random.Generator) -> PoolChoice:
     """Choose rows of a pool that balance the terms, without texts of the training set."""
     rows.require_classes()
     training_texts = set(rows.texts)
     is_new = np.array([text not in training_texts for text in pool.texts], dtype=bool)
-    is_new &= first_ones(pool.texts)
+    is_new &= mask_first_texts(pool.texts)
     choice = balance_with_pool(
         rows.labels,
         rows.buckets,
         rows.mentions,
         pool.buckets[is_new],
-        mentions_of(rows, pool)[is_new],
+        match_identities(rows, pool)[is_new],
         rng=rng,
     )
     return PoolChoice(np.flatnonzero(is_new)[choice.chosen], choice.cells)
 
 
-def first_ones(texts: list[str]) -> np.ndarray:
+def mask_first_texts(texts: list[str]) -> np.ndarray:
     """Return a mask of the first occurrence of each text."""
     first_index: dict[str, int] = {}
     return np.array([first_index.setdefault(text, i) == i for i, text in enumerate(texts)], bool)
 
 
-def mentions_of(rows: TrainingRows, pool: TrainingRows) -> np.ndarray:
+def match_identities(rows: TrainingRows, pool: TrainingRows) -> np.ndarray:
     """Return the mentions of the training set's identities in the pool, a column per identity."""
-    require_identities(pool, rows)
+    require_pool_identities(pool, rows)
     if rows.matcher is None:
         return np.stack([pool.masks[name] for name in rows.identities], axis=1)
     mentions = rows.matcher.mentions(pool.texts)
     return mentions[:, [rows.matcher.identities.index(name) for name in rows.identities]]
 
 
-def taken(rows: TrainingRows, pool: TrainingRows, chosen: np.ndarray) -> pa.Table:
+def take_rows(rows: TrainingRows, pool: TrainingRows, chosen: np.ndarray) -> pa.Table:
     """Return the chosen rows of a pool with the columns of the training set."""
     ids = pool.table["id"].take(pa.array(chosen)).to_pylist()
     texts = [pool.texts[i] for i in chosen.tolist()]
@@ -132,7 +134,9 @@ def taken(rows: TrainingRows, pool: TrainingRows, chosen: np.ndarray) -> pa.Tabl
             ],
             axis=1,
         )
-    return added_rows(rows, fresh_ids(rows, ids, pool.name), texts, np.zeros(len(ids)), identities)
+    return build_rows(
+        rows, make_unique_ids(rows, ids, pool.name), texts, np.zeros(len(ids)), identities
+    )
 
 
 class RandomRows(Method):
@@ -149,16 +153,18 @@ class RandomRows(Method):
         self, rows: TrainingRows, pool: TrainingRows | None, rng: np.random.Generator
     ) -> Change:
         """Draw as many rows as `pool` would add."""
-        pool = required(pool, self.called)
-        n_wanted = choose(rows, pool, rng).chosen.size
+        pool = require_pool(pool, self.called)
+        n_wanted = choose_rows(rows, pool, rng).chosen.size
         training_texts = set(rows.texts)
-        is_new = first_ones(pool.texts) & np.array(
+        is_new = mask_first_texts(pool.texts) & np.array(
             [text not in training_texts for text in pool.texts], bool
         )
         chosen = rng.permutation(np.flatnonzero(is_new))[:n_wanted]
         sentence = f"{chosen.size:,} rows of the pool are added at random, as many as `pool` adds."
         return Change(
-            taken(rows, pool, chosen), report={"n_added": int(chosen.size)}, sentences=(sentence,)
+            take_rows(rows, pool, chosen),
+            report={"n_added": int(chosen.size)},
+            sentences=(sentence,),
         )
 
 
@@ -204,14 +210,14 @@ class Swap(Method):
 
     def require(self, rows: TrainingRows) -> None:
         """Refuse rows without terms to swap."""
-        self._matcher(rows)
+        self._require_matcher(rows)
 
     def change(
         self, rows: TrainingRows, pool: TrainingRows | None, rng: np.random.Generator
     ) -> Change:
         """Swap the terms."""
         del pool
-        matcher = self._matcher(rows)
+        matcher = self._require_matcher(rows)
         known_texts, ids, texts, labels = set(rows.texts), [], [], []
         table_labels = rows.table["label"].to_numpy()
         table_ids = rows.table["id"].to_pylist()
@@ -223,7 +229,7 @@ class Swap(Method):
                     ids.append(f"swap-{copy}/{table_ids[i]}")
                     texts.append(swapped)
                     labels.append(table_labels[i])
-        added = added_rows(rows, fresh_ids(rows, ids, self.called), texts, labels)
+        added = build_rows(rows, make_unique_ids(rows, ids, self.called), texts, labels)
         sentence = (
             f"{format_count(len(ids), 'comment is', 'comments are')} added with terms of other "
             "identities. Terms are swapped "
@@ -233,7 +239,7 @@ class Swap(Method):
             added, report={"n_added": len(ids), "grammar": "not regarded"}, sentences=(sentence,)
         )
 
-    def _matcher(self, rows: TrainingRows) -> TermMatcher:
+    def _require_matcher(self, rows: TrainingRows) -> TermMatcher:
         if rows.matcher is None or len(rows.matcher.identities) < 2:
             msg = (
                 f"left out, because training set {rows.name!r} needs `terms` of at least two "

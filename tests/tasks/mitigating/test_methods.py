@@ -9,7 +9,7 @@ from biasgate.tasks.data.terms import TermMatcher
 from biasgate.tasks.mitigating.methods.catalogue import ANY_METHOD, METHODS
 from biasgate.tasks.mitigating.methods.method import MethodUndoneError
 from biasgate.tasks.mitigating.rows import TrainingRows
-from biasgate.tasks.mitigating.source import changed
+from biasgate.tasks.mitigating.source import change_rows
 
 TERMS = {"gay": ["gay", "gays"], "tall": ["tall", "talls"]}
 
@@ -40,7 +40,7 @@ def make_method(kind, **options):
 
 
 def apply_method(kind, seed=0, training=TRAINING, pool=POOL, **options):
-    return changed(make_method(kind, **options), training, pool, seed)
+    return change_rows(make_method(kind, **options), training, pool, seed)
 
 
 def test_the_catalogue_has_the_methods_of_the_guide():

@@ -11,7 +11,7 @@ from support.evaluations import run, write_inputs
 
 from biasgate import require_champion
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.doctor import check_mlflow, guarded
+from biasgate.tasks.doctor import check_mlflow, guard_check
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.server import REGISTRY, TRACKING, address_in
 
@@ -65,10 +65,12 @@ def test_a_folder_of_runs_which_mlflow_refuses_is_refused_with_the_command_that_
     assert CliRunner().invoke(mlflow_commands, shlex.split(command)).exit_code == 0
     monkeypatch.setenv(name, "sqlite:///mlflow.db")
     assert Gateway.of_store(tmp_path / "store").models() == []
-    told = {one.what: one for one in guarded("MLflow", lambda: check_mlflow(tmp_path / "store"))}
+    told = {
+        one.what: one for one in guard_check("MLflow", lambda: check_mlflow(tmp_path / "store"))
+    }
     assert told["MLflow"].status == "ok"
     monkeypatch.setenv(name, uri)
-    [told] = guarded("MLflow", lambda: check_mlflow(tmp_path / "store"))
+    [told] = guard_check("MLflow", lambda: check_mlflow(tmp_path / "store"))
     assert (told.status, "mlflow migrate-filestore" in told.found) == ("wrong", True)
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     assert address_in(name) == uri
