@@ -56,8 +56,8 @@ from biasgate.running import (
 )
 from biasgate.tasks.common.command_lines import command_line
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.included import is_count_file, save_included, typed_argument, write_new
-from biasgate.tasks.outcomes import word_of
+from biasgate.tasks.included import is_count_file, save_included, shorten_argument, write_new_file
+from biasgate.tasks.outcomes import get_outcome_words
 
 if TYPE_CHECKING:
     from biasgate.tasks.records import Summary
@@ -185,9 +185,9 @@ def evaluate(
             if table is None:
                 save_included(config, save)
             else:
-                write_new(save, describe_table(config, table))
+                write_new_file(save, describe_table(config, table))
             again = command_line(
-                "evaluate", typed_argument(str(save.absolute())), "--output", "out"
+                "evaluate", shorten_argument(str(save.absolute())), "--output", "out"
             )
             print_sentence(f"saved {save}: change it, then run `{again}`")
             return
@@ -360,11 +360,11 @@ def mitigate(
     with report_errors(
         verbose=verbose, quiet=as_json or quiet, places={"store": store, "output": output}
     ):
-        from biasgate.tasks.mitigating.blocked import blocked_of, file_of  # noqa: PLC0415
+        from biasgate.tasks.mitigating.blocked import find_evaluated_file, load_blocked  # noqa: PLC0415
         from biasgate.tasks.mitigation import check_mitigation  # noqa: PLC0415
 
-        verdict = blocked_of(blocked, output)
-        named = str(config or file_of(blocked))
+        verdict = load_blocked(blocked, output)
+        named = str(config or find_evaluated_file(blocked))
         evaluation = check_input(named, output, store)
         check_sets(lambda: check_mitigation(evaluation, candidate, store, verdict), store)
         summary = run_evaluation(
@@ -413,13 +413,13 @@ def _evaluate_counts(config: str, output: Path, store: Path, *, as_json: bool) -
     verdict = run_flow("count", config, str(output), store=store)
     from biasgate.tasks.reporting.results import read_results  # noqa: PLC0415
     from biasgate.tasks.reporting.terminal import print_results  # noqa: PLC0415
-    from biasgate.tasks.wording import word_of_verdict  # noqa: PLC0415
+    from biasgate.tasks.wording import get_verdict_words  # noqa: PLC0415
 
     if as_json:
         print_json(verdict)
     else:
         print_results(read_results(output))
-    raise typer.Exit(word_of_verdict(verdict).exit_code)
+    raise typer.Exit(get_verdict_words(verdict).exit_code)
 
 
 def _conclude(
@@ -431,7 +431,7 @@ def _conclude(
         _print_results(summary, output, store)
         if last:
             print_sentence(last)
-    raise typer.Exit(word_of(summary).exit_code)
+    raise typer.Exit(get_outcome_words(summary).exit_code)
 
 
 def _print_results(summary: Summary, output: Path, store: Path) -> None:

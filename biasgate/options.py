@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from biasgate.tasks.included import included_names
+from biasgate.tasks.included import list_included_names
 
 # The groups of commands in `biasgate --help`.
 EVALUATE, READ, PROMOTE = "Evaluate", "Read results", "Promote"
@@ -26,7 +26,7 @@ Config = Annotated[
     str,
     typer.Argument(
         help="Evaluation file (YAML), or the name of an included evaluation: "
-        f"{', '.join(included_names())}.",
+        f"{', '.join(list_included_names())}.",
         metavar="CONFIG",
     ),
 ]
@@ -34,7 +34,7 @@ ConfigOrTable = Annotated[
     str,
     typer.Argument(
         help="Evaluation file (YAML); an included evaluation: "
-        f"{', '.join(included_names())}; or a table (CSV, JSON lines, Parquet) with --label, "
+        f"{', '.join(list_included_names())}; or a table (CSV, JSON lines, Parquet) with --label, "
         "--identities and --score.",
         metavar="CONFIG",
     ),

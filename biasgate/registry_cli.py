@@ -23,7 +23,7 @@ from biasgate.output import (
 from biasgate.running import open_registry
 from biasgate.tasks.common.command_lines import as_path, command_line, is_path
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.outcomes import word_of
+from biasgate.tasks.outcomes import get_outcome_words
 
 if TYPE_CHECKING:
     from biasgate.tasks.records import Decision
@@ -328,7 +328,7 @@ def _print_decision(decision: Decision, *, as_json: bool) -> NoReturn:
         print_json(decision)
     else:
         print_sentence(decision.sentence)
-    raise typer.Exit(word_of(decision).exit_code)
+    raise typer.Exit(get_outcome_words(decision).exit_code)
 
 
 def _sets(named: list[str] | None) -> dict[str, str] | None:

@@ -17,7 +17,7 @@ import typer
 from biasgate.output import BLOCKED, STEPS, print_error, report_errors, say, waiting
 from biasgate.tasks.common.errors import InputError, shown_names
 from biasgate.tasks.ending import run_until_stopped
-from biasgate.tasks.included import included_names
+from biasgate.tasks.included import list_included_names
 
 if TYPE_CHECKING:
     from biasgate.tasks.evaluation_file import Evaluation
@@ -102,7 +102,7 @@ def check_input(
     sample: int | None = None,
 ) -> Evaluation:
     """Refuse wrong input and places at once, before the slow start of Prefect; return the rest."""
-    included = "the included evaluation " if config in included_names() else ""
+    included = "the included evaluation " if config in list_included_names() else ""
     say(f"reading {included}{config}")
     with waiting("reading"):
         from biasgate.tasks.mlflow_server import server  # noqa: PLC0415

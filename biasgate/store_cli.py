@@ -28,7 +28,7 @@ from biasgate.tasks.common.printable import printable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from biasgate.tasks.cleaning import Plan, StoreItem
+    from biasgate.tasks.cleaning import CleaningPlan, StoreItem
     from biasgate.tasks.doctor import Check
     from biasgate.tasks.mlflow_server.runs import Gateway
 
@@ -137,16 +137,16 @@ def schema(
     """
     with report_errors(quiet=as_json):
         from biasgate.tasks.evaluation_file import (  # noqa: PLC0415
-            explained,
-            explained_basics,
-            schema_of_file,
+            explain_basics,
+            explain_section,
+            get_file_schema,
         )
 
         if as_json:
-            print_json(schema_of_file(section))
+            print_json(get_file_schema(section))
         else:
             out = console()
-            for line in explained_basics() if basic else explained(section):
+            for line in explain_basics() if basic else explain_section(section):
                 print_text(out, Text(line), indent=0 if line[0] == " " else 2, in_pipe=True)
 
 
@@ -197,7 +197,7 @@ def clean(
     sets and scores behind a promotion, a rollback or a reset.
     """
     with report_errors(quiet=as_json, places={"store": store}):
-        from biasgate.tasks.cleaning import Referenced, plan_cleaning, read_age, remove  # noqa: PLC0415
+        from biasgate.tasks.cleaning import VerdictReferences, plan_cleaning, read_age, remove_items  # noqa: PLC0415
 
         age = read_age(keep)
         say("reading the ledgers")
@@ -207,16 +207,16 @@ def clean(
 
             if not os.environ.get("MLFLOW_TRACKING_URI"):
                 require_store(store)
-            referenced = Referenced.here(Gateway.of_store(store))
+            referenced = VerdictReferences.from_ledgers(Gateway.of_store(store))
             plan = plan_cleaning(store.resolve(), age, referenced)
-        removed = list(remove(plan.removed)) if yes else []
+        removed = list(remove_items(plan.removed)) if yes else []
         if as_json:
             print_json(_plan_as_json(plan, removed, yes=yes))
         else:
             _print_plan(plan, removed, yes=yes)
 
 
-def _plan_as_json(plan: Plan, removed: Sequence[StoreItem], *, yes: bool) -> dict[str, Any]:
+def _plan_as_json(plan: CleaningPlan, removed: Sequence[StoreItem], *, yes: bool) -> dict[str, Any]:
     def listed(items: Sequence[StoreItem]) -> list[dict[str, Any]]:
         return [{"kind": item.kind, "path": str(item.path), "bytes": item.size} for item in items]
 
@@ -229,7 +229,7 @@ def _plan_as_json(plan: Plan, removed: Sequence[StoreItem], *, yes: bool) -> dic
     }
 
 
-def _print_plan(plan: Plan, removed: Sequence[StoreItem], *, yes: bool) -> None:
+def _print_plan(plan: CleaningPlan, removed: Sequence[StoreItem], *, yes: bool) -> None:
     out = console()
     for item in plan.removed:
         word = "in use " if yes and item not in removed else "removed" if yes else "remove "

@@ -37,7 +37,7 @@ from biasgate.flows.nightly import nightly
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.prefect_task import say
 from biasgate.tasks.common.processes import has_ended, host_of, is_of_this_machine, this_process
-from biasgate.tasks.included import command_argument
+from biasgate.tasks.included import format_argument
 from biasgate.tasks.reading_evaluation import read_file
 
 # A serving process polls for runs every ten seconds. After this time without a request it is
@@ -59,9 +59,9 @@ def serve(
     """
     schedule = _read_schedule(cron)
     name = get_deployment_name(config)
-    refuse_second_server(name)
+    refuse_second_process(name)
     parameters = {
-        "config": command_argument(config),
+        "config": format_argument(config),
         "output": str(output.resolve()),
         "store": str(store.resolve()),
     }
@@ -71,7 +71,7 @@ def serve(
         name=name,
         schedule=schedule,
         parameters=parameters | dict(options or {}),
-        description=f"Evaluates {command_argument(config)}.\n\n{_SERVER_PREFIX}{this_process()}",
+        description=f"Evaluates {format_argument(config)}.\n\n{_SERVER_PREFIX}{this_process()}",
         tags=["biasgate"],
         # One evaluation at a time: nights that are due meanwhile, or were missed, are skipped.
         concurrency_limit=ONE_AT_A_TIME,
@@ -117,10 +117,10 @@ def get_deployment_name(config: str) -> str:
     evaluation it is the digest of its name.
     """
     slug = re.sub(r"[^a-z0-9]+", "-", read_file(config).name.lower()).strip("-")
-    return f"{slug}-{hashlib.sha256(command_argument(config).encode()).hexdigest()[:6]}"
+    return f"{slug}-{hashlib.sha256(format_argument(config).encode()).hexdigest()[:6]}"
 
 
-def refuse_second_server(name: str) -> None:
+def refuse_second_process(name: str) -> None:
     """Raise an error if a running process already serves a deployment.
 
     A process on this machine is looked up. A process on another machine is taken for running until

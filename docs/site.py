@@ -23,7 +23,7 @@ from typing import Any
 import bias_metrics
 from biasgate.tasks.data.freezing import SOURCE_KINDS
 from biasgate.tasks.data.source import SourceSettings
-from biasgate.tasks.evaluation_file import evaluation_schema, keys_of, sections_of
+from biasgate.tasks.evaluation_file import evaluation_schema, explain_keys, list_sections
 from biasgate.tasks.gating.policy import policy_schema, sections_of_policy
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.http.preset import preset_names, read_preset
@@ -104,7 +104,7 @@ def main(target: Path) -> None:
     origins = {target / page: ROOT / source for source, page in MOVED.items()}
     schemas = {"evaluation": evaluation_schema(), "policy": policy_schema()}
     explained_in = dict.fromkeys(sections_of_policy(schemas["policy"]), "policy")
-    explained_in |= dict.fromkeys(sections_of(schemas["evaluation"]), "evaluation-file")
+    explained_in |= dict.fromkeys(list_sections(schemas["evaluation"]), "evaluation-file")
     for page in target.rglob("*.md"):
         origin = origins.get(page, DOCS / page.relative_to(target))
         text = _LINK.sub(
@@ -211,8 +211,8 @@ def evaluation_file_page() -> Iterator[str]:
     yield "`biasgate schema --json > evaluation.schema.json`, and begin the file with this line:"
     yield ""
     yield from ("```yaml", "# yaml-language-server: $schema=evaluation.schema.json", "```", "")
-    sections = sections_of(schema)
-    own: dict[str, list[Key]] = {name: list(keys_of(of)) for name, of in sections.items()}
+    sections = list_sections(schema)
+    own: dict[str, list[Key]] = {name: list(explain_keys(of)) for name, of in sections.items()}
     shared = {
         kind: (every, [key for key in own[first] if key[0] in base.model_fields])
         for catalogue, every, first, base in (
@@ -241,7 +241,7 @@ def policy_page() -> Iterator[str]:
     yield 'Editors complete and check keys by <a href="../policy.schema.json">the JSON Schema</a>,'
     yield from ("which `biasgate schema policy --json` prints.", "")
     for name, section in sections_of_policy(policy_schema()).items():
-        yield from table(name, keys_of(section))
+        yield from table(name, explain_keys(section))
 
 
 def services_page() -> Iterator[str]:

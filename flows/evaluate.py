@@ -217,7 +217,7 @@ def freeze_sets(evaluation: Evaluation, workplace: Workplace) -> list[str]:
     frozen = [freeze_evaluation_set(source, workplace) for source in evaluation.evaluation_sets]
     for source, rows in zip(evaluation.evaluation_sets, frozen, strict=True):
         check_policy(evaluation.policy, source, rows)
-        check_analyses(evaluation.analyses_of(source.name), source, rows)
+        check_analyses(evaluation.list_set_analyses(source.name), source, rows)
     return frozen
 
 
@@ -292,7 +292,7 @@ def measure_candidates(
                 scores,
                 against,
                 work,
-                evaluation.analyses_of(source.name),
+                evaluation.list_set_analyses(source.name),
                 submission=submission,
             )
             for source, rows, scores, against in zip(

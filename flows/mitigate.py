@@ -12,11 +12,11 @@ from biasgate.flows.own_runs import own_run, steps_of
 from biasgate.flows.states import conclude, summary_of
 from biasgate.tasks.common.own_folders import temporary_files
 from biasgate.tasks.data.freezing import freeze_evaluation_set
-from biasgate.tasks.mitigating.blocked import limited_to, read_blocked
-from biasgate.tasks.mitigating.proposing import propose_candidates, training_source
-from biasgate.tasks.mitigating.sets import check_sets, sets_of
+from biasgate.tasks.mitigating.blocked import limit_to_failed, read_blocked
+from biasgate.tasks.mitigating.proposing import get_training_source, propose_candidates
+from biasgate.tasks.mitigating.sets import check_sets, freeze_sets
 from biasgate.tasks.mitigating.settings import Mitigation
-from biasgate.tasks.mitigation import candidate_of, write_evaluation_file
+from biasgate.tasks.mitigation import resolve_candidate, write_evaluation_file
 from biasgate.tasks.reading_evaluation import read_evaluation_file
 from biasgate.tasks.reporting.publish import check_places
 from biasgate.tasks.store import Workplace
@@ -61,16 +61,16 @@ def mitigate(
         check_places(output, store)
         evaluation = read_evaluation_file(config)
         verdict = read_blocked(blocked, output)
-        chosen = candidate_of(evaluation, candidate, verdict)
+        chosen = resolve_candidate(evaluation, candidate, verdict)
         workplace = Workplace(Path(store))
         mitigation = evaluation.mitigation or Mitigation()
-        sets = sets_of(
-            training_source(chosen),
+        sets = freeze_sets(
+            get_training_source(chosen),
             evaluation.evaluation_sets,
             mitigation,
             lambda source: freeze_evaluation_set(source, workplace),
         )
-        mitigation = limited_to(verdict, mitigation, sets)
+        mitigation = limit_to_failed(verdict, mitigation, sets)
         check_sets(sets, mitigation)
         candidates = propose_candidates(chosen, mitigation, sets.training.folder)
         written = write_evaluation_file(evaluation, candidates, config, output)

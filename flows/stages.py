@@ -18,7 +18,7 @@ from biasgate.tasks.common.prefect_task import say, task_runner
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.common.progress import duration
 from biasgate.tasks.evaluation_file import Evaluation
-from biasgate.tasks.wording import first_names
+from biasgate.tasks.wording import shorten_names
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -83,5 +83,5 @@ def _describe_work(name: str, args: Sequence[Any]) -> str:
     if evaluation is None:
         return name
     candidates = format_count(len(evaluation.candidates), "candidate")
-    sets = first_names([source.name for source in evaluation.evaluation_sets])
+    sets = shorten_names([source.name for source in evaluation.evaluation_sets])
     return printable(f"{name}: {candidates} on {sets}")

@@ -9,9 +9,9 @@ from prefect import runtime
 from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
 
-from biasgate.tasks.outcomes import word_of
+from biasgate.tasks.outcomes import get_outcome_words
 from biasgate.tasks.records import Summary
-from biasgate.tasks.wording import in_short
+from biasgate.tasks.wording import summarize_outcome
 
 _concluded: dict[UUID, Summary] = {}
 
@@ -32,7 +32,7 @@ class NotPassedError(RuntimeError):
         self.summary = summary
 
     def __str__(self) -> str:
-        return f"{word_of(self.summary).text}. {_message(self.summary)}"
+        return f"{get_outcome_words(self.summary).text}. {_message(self.summary)}"
 
 
 def conclude(summary: Summary, *, fail_when_blocked: bool = False) -> State[Any]:
@@ -41,7 +41,7 @@ def conclude(summary: Summary, *, fail_when_blocked: bool = False) -> State[Any]
     It is Completed. With `fail_when_blocked` it is Failed if the outcome is not a pass, and
     carries the summary in a `NotPassedError`.
     """
-    name, message = word_of(summary).state, _message(summary)
+    name, message = get_outcome_words(summary).state, _message(summary)
     if runtime.flow_run.id:
         _concluded[UUID(runtime.flow_run.id)] = summary
     if fail_when_blocked and summary.outcome != "pass":
@@ -61,7 +61,7 @@ def summary_of(state: State[Any]) -> Any:
         What ended the run, if it did not end with `conclude`.
     """
     known = _concluded.get(state.state_details.flow_run_id or UUID(int=0))
-    if known is not None and state.name == word_of(known).state:
+    if known is not None and state.name == get_outcome_words(known).state:
         return known
     return state.result()
 
@@ -70,7 +70,10 @@ def _message(summary: Summary) -> str:
     decisions, verdicts = summary.decisions, summary.verdicts
     return " ".join(
         [
-            *(f"{decision.candidate}: {in_short(decision, verdicts)}" for decision in decisions),
+            *(
+                f"{decision.candidate}: {summarize_outcome(decision, verdicts)}"
+                for decision in decisions
+            ),
             *summary.moved,
         ]
     )

@@ -16,7 +16,7 @@ from bias_metrics.parts import format_count
 _CLASSES = {"positive": "toxic", "negative": "harmless"}
 
 
-def check_message(result: RuleResult) -> str:
+def describe_check(result: RuleResult) -> str:
     """Return the sentence for a result: the measured value, the comparison and the outcome."""
     text = _TEMPLATES[result.reason](result)
     if result.dominated_by is None:
@@ -30,18 +30,18 @@ def check_message(result: RuleResult) -> str:
     )
 
 
-def loss_message(loss: Loss) -> str:
+def describe_loss(loss: Loss) -> str:
     """Return the metric of a loss and its lower bound."""
-    return f"{loss.metric} by {least_loss(loss)}"
+    return f"{loss.metric} by {describe_least_loss(loss)}"
 
 
-def least_loss(loss: Loss) -> str:
+def describe_least_loss(loss: Loss) -> str:
     """Return the lower bound of a loss."""
     least = loss.worse_by_at_least
     return f"at least {least:.3f}" if least >= 0.0005 else "more than 0"
 
 
-def exception_message(exception: PassException) -> str:
+def describe_exception(exception: PassException) -> str:
     """Return the sentence for an exception: a limit of the evidence behind a pass."""
     n_checks = exception.n_checks
     checks = "1 check was" if n_checks == 1 else f"{n_checks:,} checks were"
@@ -62,12 +62,12 @@ def exception_message(exception: PassException) -> str:
         doubt = _SHARED_LOSS if exception.may_be_shared else ""
         return (
             f"{exception.group}: significantly worse than under the champion "
-            f"({loss_message(exception.loss)}); {permission} (`{HARM}`).{doubt}"
+            f"({describe_loss(exception.loss)}); {permission} (`{HARM}`).{doubt}"
         )
     return _describe_small_exception(exception)
 
 
-def bounds_message(bounds: BoundCounts) -> str:
+def describe_bounds(bounds: BoundCounts) -> str:
     """Return the number of computed bounds, and how many to expect wrong by chance."""
     if not bounds.alpha:
         return "Values are exact for these rows: nothing is estimated."
@@ -90,21 +90,21 @@ def bounds_message(bounds: BoundCounts) -> str:
     return text
 
 
-def objective_name(objective: Objective) -> str:
+def name_objective(objective: Objective) -> str:
     """Return the name of the number that ranks versions."""
     means = AGGREGATE_METRICS[:-1]
     return f"power mean of {objective.metric}" if objective.metric in means else objective.metric
 
 
-def objective_message(objective: Objective) -> str:
+def describe_objective(objective: Objective) -> str:
     """Return the change of the objective from the champion's, with its bounds.
 
     Examples
     --------
-    >>> objective_message(Objective("auc", 0.95, 0.91, 0.90, 0.01, 0.004, 0.016))
+    >>> describe_objective(Objective("auc", 0.95, 0.91, 0.90, 0.01, 0.004, 0.016))
     'auc is higher by 0.0100 (one-sided 95% bounds 0.0040 to 0.0160)'
     """
-    name = objective_name(objective)
+    name = name_objective(objective)
     if objective.change is None:
         return f"{name} has no difference: {objective.reason or 'it is undefined'}"
     change = f"{'higher' if objective.change > 0 else 'lower'} by {abs(objective.change):.4f}"
@@ -168,7 +168,7 @@ def _format_interval(result: RuleResult) -> str:
     return f" ({_name_bounds(result.confidence)}{quantity} {result.low:.4f} to {result.high:.4f})"
 
 
-def lack_message(lack: Lack) -> str:
+def describe_lack(lack: Lack) -> str:
     """Return the number of available rows or clusters, and the number that the rule needs."""
     side_words = f"{lack.side} " if lack.side else ""
     kind = "cluster" if lack.of == "cluster" else f"{_CLASSES[lack.of]} {side_words}comment"
@@ -176,7 +176,7 @@ def lack_message(lack: Lack) -> str:
     text = f"{format_count(lack.n, unit)}, {lack.needed:,} needed"
     text = text if lack.group is None else f"{lack.group} has {text}"
     if lack.categories:
-        text += f" (its categories: {', '.join(map(lack_message, lack.categories))})"
+        text += f" (its categories: {', '.join(map(describe_lack, lack.categories))})"
     return text
 
 
@@ -247,7 +247,7 @@ def _compare_with_margin(result: RuleResult, beyond: str) -> str:
 
 def _describe_few_rows(result: RuleResult) -> str:
     assert result.lack is not None  # noqa: S101
-    return f"{_name_covered_number(result)}: insufficient evidence: {lack_message(result.lack)}."
+    return f"{_name_covered_number(result)}: insufficient evidence: {describe_lack(result.lack)}."
 
 
 def _describe_undefined(result: RuleResult) -> str:
@@ -282,7 +282,7 @@ def _describe_small_group(result: RuleResult) -> str:
     comparison = (
         f"{side} the {result.kind} {result.limit:g}" if side else f"worse than the {result.kind}'s"
     )
-    lack = lack_message(result.lack)
+    lack = describe_lack(result.lack)
     parts = [f"{_name_covered_number(result)}: {lack}, {_describe_substitute(result)}."]
     own_rows = "Own comments"
     if result.outcome == "fail":

@@ -27,7 +27,7 @@ from biasgate.tasks.mlflow_server.runs import Gateway
 _AGE = re.compile(r"(\d+)([dw])")
 _DAYS = {"d": 1, "w": 7}
 # Depth of the items below the folder of their kind.
-PLACES = {
+ITEM_DEPTHS = {
     "scores": 2,
     "sets": 1,
     "models": 1,
@@ -73,9 +73,9 @@ class StoreItem:
     """The time of its last use, in seconds since 1970."""
 
 
-def store_items(store: Path) -> Iterator[StoreItem]:
+def iter_store_items(store: Path) -> Iterator[StoreItem]:
     """Yield the items of a store; links are not followed."""
-    for kind, depth in PLACES.items():
+    for kind, depth in ITEM_DEPTHS.items():
         for path in _list_paths(store / kind, depth):
             chain = (path, *path.parents)
             if not any(folder.is_symlink() for folder in chain[: chain.index(store)]):
@@ -104,7 +104,7 @@ def _measure_item(kind: str, path: Path) -> StoreItem:
 
 
 @dataclass(frozen=True)
-class Referenced:
+class VerdictReferences:
     """The sets and scores of the verdicts behind promotions, rollbacks and resets."""
 
     sets: frozenset[str] = frozenset()
@@ -115,7 +115,7 @@ class Referenced:
     """Digests of set and candidate."""
 
     @classmethod
-    def here(cls, gateway: Gateway) -> Referenced:
+    def from_ledgers(cls, gateway: Gateway) -> VerdictReferences:
         """Read all ledgers of a registry; refuse an incomplete or changed ledger."""
         sets, names, scores = set[str](), set[str](), set[tuple[str, str]]()
         for run_id, name in _iter_move_verdicts(gateway):
@@ -129,7 +129,7 @@ class Referenced:
                 scores.add((set_digest, candidate_digest))
         return cls(frozenset(sets), frozenset(names), frozenset(scores))
 
-    def needs(self, item: StoreItem) -> bool:
+    def includes(self, item: StoreItem) -> bool:
         """Return whether a move of `champion` is based on an item."""
         if item.kind not in {"sets", "scores"}:
             return False
@@ -166,7 +166,7 @@ def _iter_move_verdicts(gateway: Gateway) -> Iterator[tuple[str, str]]:
 
 
 @dataclass(frozen=True)
-class Plan:
+class CleaningPlan:
     """The items of a store that cleaning removes and keeps."""
 
     removed: tuple[StoreItem, ...]
@@ -176,21 +176,21 @@ class Plan:
 
 
 def plan_cleaning(
-    store: Path, age: timedelta, referenced: Referenced, now: float | None = None
-) -> Plan:
+    store: Path, age: timedelta, referenced: VerdictReferences, now: float | None = None
+) -> CleaningPlan:
     """Choose the items to remove: those that were not used within an age.
 
     `now` is in seconds since 1970. The store is only read.
     """
     oldest = (time.time() if now is None else now) - age.total_seconds()
     removed, kept, needed = list[StoreItem](), list[StoreItem](), list[StoreItem]()
-    for item in store_items(store):
+    for item in iter_store_items(store):
         destination = removed if item.used < oldest else kept
-        (needed if referenced.needs(item) else destination).append(item)
-    return Plan(tuple(removed), tuple(kept), tuple(needed))
+        (needed if referenced.includes(item) else destination).append(item)
+    return CleaningPlan(tuple(removed), tuple(kept), tuple(needed))
 
 
-def remove(items: Sequence[StoreItem]) -> Iterator[StoreItem]:
+def remove_items(items: Sequence[StoreItem]) -> Iterator[StoreItem]:
     """Remove items, except those in use; yield the removed items."""
     for item in items:
         try:

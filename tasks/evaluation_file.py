@@ -158,7 +158,7 @@ class EvaluationFile(TextFormat):
             raise ValueError(msg)
         return self
 
-    def analyses_of(self, evaluation_set: str) -> list[Analysis]:
+    def list_set_analyses(self, evaluation_set: str) -> list[Analysis]:
         """Return the analyses of a set."""
         return [analysis for analysis in self.analyses if analysis.is_for(evaluation_set)]
 
@@ -269,7 +269,7 @@ def evaluation_schema() -> dict[str, JsonValue]:
     return whole
 
 
-def keys_of(section: JsonSchemaValue) -> Iterator[tuple[str, str, str]]:
+def explain_keys(section: JsonSchemaValue) -> Iterator[tuple[str, str, str]]:
     """Yield name, value and meaning of each key of a section of the schema.
 
     The value is in words: its type and limits, and its default.
@@ -283,7 +283,7 @@ def keys_of(section: JsonSchemaValue) -> Iterator[tuple[str, str, str]]:
         yield key, value, field.get("description", "")
 
 
-def sections_of(schema: JsonSchemaValue) -> dict[str, JsonSchemaValue]:
+def list_sections(schema: JsonSchemaValue) -> dict[str, JsonSchemaValue]:
     """Return the sections by name: `evaluation` for the whole file, then each kind's section.
 
     Kinds of sets and candidates come before those of analyses and methods. `count` is the schema
@@ -304,7 +304,7 @@ def sections_of(schema: JsonSchemaValue) -> dict[str, JsonSchemaValue]:
     }
 
 
-def schema_of_file(name: str) -> dict[str, JsonValue]:
+def get_file_schema(name: str) -> dict[str, JsonValue]:
     """Return the JSON Schema of a kind of file: `evaluation`, `policy` or `count`."""
     settings: dict[str, type[Settings]] = {
         "evaluation": EvaluationFile,
@@ -317,12 +317,12 @@ def schema_of_file(name: str) -> dict[str, JsonValue]:
     return evaluation_schema() if name == "evaluation" else json_schema(settings[name])
 
 
-def explained(section: str) -> Iterator[str]:
+def explain_section(section: str) -> Iterator[str]:
     """Yield an explanation of each key of a section, for a terminal.
 
     The sections include `policy` and those within a policy.
     """
-    sections = sections_of(evaluation_schema()) | sections_of_policy(policy_schema())
+    sections = list_sections(evaluation_schema()) | sections_of_policy(policy_schema())
     for catalogue in CATALOGUES.values():
         if section in catalogue.names() and section not in sections:  # from another package
             sections[section] = json_schema(catalogue.named(section))
@@ -330,7 +330,7 @@ def explained(section: str) -> Iterator[str]:
         hint = did_you_mean(section, sections)
         msg = f"SECTION must be one of {', '.join(sections)}; got {section!r}.{hint}"
         raise InputError(msg)
-    for key, value, meaning in keys_of(sections[section]):
+    for key, value, meaning in explain_keys(sections[section]):
         yield f"{key}: {value}".rstrip(": ")
         if meaning:
             yield f"    {meaning}"
@@ -349,12 +349,12 @@ _BASIC_KEYS = {
 }
 
 
-def explained_basics() -> Iterator[str]:
+def explain_basics() -> Iterator[str]:
     """Yield an explanation of the keys that most evaluation files need."""
-    sections = sections_of(evaluation_schema())
+    sections = list_sections(evaluation_schema())
     for section, keys in _BASIC_KEYS.items():
         yield f"{section}:"
-        explanations = {key: lines for key, *lines in keys_of(sections[section])}
+        explanations = {key: lines for key, *lines in explain_keys(sections[section])}
         for key in keys:
             value, meaning = explanations[key]
             yield f"  {key}: {value}".rstrip(": ")

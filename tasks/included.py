@@ -14,7 +14,7 @@ from biasgate.tasks.common.errors import InputError
 FOLDER = Path(__file__).parents[1] / "deployments" / "evaluations"
 
 
-def included_names() -> list[str]:
+def list_included_names() -> list[str]:
     """Return the names of the included evaluations."""
     return sorted(path.stem for path in FOLDER.glob("*.yaml"))
 
@@ -25,7 +25,7 @@ def find_evaluation_file(config: str | Path) -> Path:
     For a file in the current folder with the name of an included evaluation, give `./NAME`.
     """
     text = os.fspath(config)
-    if text in included_names():
+    if text in list_included_names():
         return FOLDER / f"{text}.yaml"
     return Path(text)
 
@@ -44,24 +44,24 @@ def is_count_file(config: str | Path) -> bool:
     return isinstance(content, dict) and content.get("source") == "shards"
 
 
-def command_argument(config: str | Path) -> str:
+def format_argument(config: str | Path) -> str:
     """Return a command's argument for an evaluation file: an included name or an absolute path.
 
     Unlike a relative path, both are valid in every folder.
     """
     text = os.fspath(config)
-    return text if text in included_names() else str(Path(text).resolve())
+    return text if text in list_included_names() else str(Path(text).resolve())
 
 
-def typed_argument(config: str) -> str:
-    """Shorten an argument from `command_argument` for a command in the current folder."""
+def shorten_argument(config: str) -> str:
+    """Shorten an argument from `format_argument` for a command in the current folder."""
     text = path_from_here(config)
-    return as_path(text) if text in included_names() and text != config else text
+    return as_path(text) if text in list_included_names() and text != config else text
 
 
 def save_included(name: str, target: Path) -> None:
     """Copy an included evaluation file to `target`, which must not exist."""
-    names = included_names()
+    names = list_included_names()
     if name not in names:
         from bias_metrics.suggestion import did_you_mean  # noqa: PLC0415 - it imports numpy
 
@@ -70,10 +70,10 @@ def save_included(name: str, target: Path) -> None:
             f"got {name!r}.{did_you_mean(name, names)}"
         )
         raise InputError(msg)
-    write_new(target, (FOLDER / f"{name}.yaml").read_text("utf-8"))
+    write_new_file(target, (FOLDER / f"{name}.yaml").read_text("utf-8"))
 
 
-def write_new(target: Path, content: str) -> None:
+def write_new_file(target: Path, content: str) -> None:
     """Write the file given by `--save`, which must not exist."""
     try:
         with target.open("x", encoding="utf-8") as stream:

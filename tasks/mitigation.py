@@ -15,9 +15,9 @@ from biasgate.tasks.data.freezing import freeze_source
 from biasgate.tasks.evaluation_file import Evaluation, EvaluationFile
 from biasgate.tasks.gating.policy import shipped_policies
 from biasgate.tasks.included import find_evaluation_file
-from biasgate.tasks.mitigating.blocked import Blocked, limited_to, refuse_other_evaluation
-from biasgate.tasks.mitigating.proposing import chosen_candidate, training_source
-from biasgate.tasks.mitigating.sets import refuse_unfit, sets_of
+from biasgate.tasks.mitigating.blocked import Blocked, limit_to_failed, refuse_other_results
+from biasgate.tasks.mitigating.proposing import choose_candidate, get_training_source
+from biasgate.tasks.mitigating.sets import freeze_sets, refuse_unfit_sets
 from biasgate.tasks.mitigating.settings import Mitigation
 from biasgate.tasks.scoring.candidate import CandidateSettings
 
@@ -30,11 +30,11 @@ def check_mitigation(
     Freezes the sets in `store`, where the flow finds them. A source that fails is left to the
     flow, which retries it.
     """
-    chosen = candidate_of(evaluation, candidate, blocked)
+    chosen = resolve_candidate(evaluation, candidate, blocked)
     mitigation = evaluation.mitigation or Mitigation()
-    source = training_source(chosen)
+    source = get_training_source(chosen)
     try:
-        sets = sets_of(
+        sets = freeze_sets(
             source,
             evaluation.evaluation_sets,
             mitigation,
@@ -42,10 +42,10 @@ def check_mitigation(
         )
     except SourceError:
         return
-    refuse_unfit(sets, limited_to(blocked, mitigation, sets))
+    refuse_unfit_sets(sets, limit_to_failed(blocked, mitigation, sets))
 
 
-def candidate_of(
+def resolve_candidate(
     evaluation: Evaluation, candidate: str | None, blocked: Blocked | None = None
 ) -> CandidateSettings:
     """Return the candidate to train again.
@@ -59,13 +59,13 @@ def candidate_of(
             if candidate.training() is not None
         ]
         known_names = names if candidate is None else [*names, blocked.candidate]
-        refuse_other_evaluation(
+        refuse_other_results(
             blocked,
             known_names,
             [evaluation_set.name for evaluation_set in evaluation.evaluation_sets],
         )
     named = candidate or (None if blocked is None else blocked.candidate)
-    return chosen_candidate(evaluation.candidates, named)
+    return choose_candidate(evaluation.candidates, named)
 
 
 FILE = "evaluation.yaml"

@@ -44,7 +44,7 @@ NOT_REGISTERED = "Not a registered version: nothing to promote."
 REPORTED = Word("reported", "Reported only", "Reported", "pass", 0)
 
 
-def word_of(decision: Decision | Summary) -> Word:
+def get_outcome_words(decision: Decision | Summary) -> Word:
     """Return the words for the outcome of a candidate, or of a whole evaluation.
 
     A candidate that could not be scored is an error, even if the policy only reports.
@@ -55,7 +55,7 @@ def word_of(decision: Decision | Summary) -> Word:
     word = WORDS[decision.outcome]
     decisions: Sequence[Decision] = getattr(decision, "decisions", None) or ()
     decisive = [entry for entry in decisions if entry.outcome == decision.outcome]
-    texts = list(dict.fromkeys(word_of(entry).text for entry in decisive))
+    texts = list(dict.fromkeys(get_outcome_words(entry).text for entry in decisive))
     if len(texts) > 1 and decision.outcome == "pass":
         texts = [EXCEPT]
     text = getattr(decision, "word", None) or next(iter(texts), word.text)

@@ -20,7 +20,7 @@ from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.evaluation_file import Evaluation, EvaluationFile
 from biasgate.tasks.evidence.answers import refuse_missing_thresholds
 from biasgate.tasks.gating.policy import read_policy
-from biasgate.tasks.included import find_evaluation_file, included_names, is_count_file
+from biasgate.tasks.included import find_evaluation_file, is_count_file, list_included_names
 from biasgate.tasks.ledger.ledger import CHAMPION
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.remembering.trend import remember_failure
@@ -84,7 +84,7 @@ def read_file(config: str | Path) -> EvaluationFile:
     """Read an evaluation file, given by its path or by the name of an included evaluation."""
     path = find_evaluation_file(config)
     if not path.exists() and path.suffix not in {".yaml", ".yml"}:
-        known = included_names()
+        known = list_included_names()
         msg = (
             f"CONFIG must be an evaluation file or one of the included evaluations, "
             f"{', '.join(known)}; got {str(config)!r}.{did_you_mean(str(config), known)}"

@@ -13,9 +13,9 @@ from bias_metrics.gate import HARM_RULE as HARM
 from bias_metrics.gate import Loss
 from bias_metrics.parts import format_count
 from bias_metrics.thresholds import CountedShare, ErrorsByTerm, TermErrors
-from biasgate.tasks.check_messages import check_message, exception_message, loss_message
+from biasgate.tasks.check_messages import describe_check, describe_exception, describe_loss
 from biasgate.tasks.common.printable import printable
-from biasgate.tasks.outcomes import COPY, EXCEPT, REPORTED, WORDS, Word, word_of
+from biasgate.tasks.outcomes import COPY, EXCEPT, REPORTED, WORDS, Word, get_outcome_words
 from biasgate.tasks.records import CandidateDecision, Verdict, is_champions_copy
 
 MOST_EXCEPTIONS = 12
@@ -25,7 +25,7 @@ _MAX_NAMES = 3  # most names in a list
 IN_TITLE = 2  # most names in the words for an outcome
 
 
-def word_of_verdict(*verdicts: Verdict) -> Word:
+def get_verdict_words(*verdicts: Verdict) -> Word:
     """Return the words for the verdicts on a candidate, from one set or from several.
 
     A pass is qualified by the number of identities that it is proven for, by its exceptions, or as
@@ -67,10 +67,10 @@ def _describe_block(verdicts: Sequence[Verdict]) -> str:
     names = [name for name in groups if name in independent] or groups
     if not names:
         return WORDS["fail"].text
-    return f"Blocked: worse for {first_names(names, IN_TITLE)}"
+    return f"Blocked: worse for {shorten_names(names, IN_TITLE)}"
 
 
-def exceptions_in_words(
+def list_exception_lines(
     verdicts: Sequence[Verdict], most: int = MOST_EXCEPTIONS, *, name_sets: bool = False
 ) -> list[str]:
     """Return lines with the proven identities of a pass, its exceptions and all reservations.
@@ -79,7 +79,7 @@ def exceptions_in_words(
     are not measured for the same reason share a line. With several verdicts, or with `name_sets`,
     each line names the set. After `most` exceptions, a line gives the number of the others.
     """
-    reservations = reservations_in_words(verdicts, name_sets=name_sets)
+    reservations = list_reservation_lines(verdicts, name_sets=name_sets)
     if any(verdict.outcome != "pass" or verdict.policy.report_only for verdict in verdicts):
         return reservations
     omits_set = len(verdicts) == 1 and not name_sets
@@ -94,7 +94,7 @@ def exceptions_in_words(
     return [*lines[:most], f"And {n_more:,} more in verdict.json.", *reservations]
 
 
-def reservations_in_words(verdicts: Sequence[Verdict], *, name_sets: bool = False) -> list[str]:
+def list_reservation_lines(verdicts: Sequence[Verdict], *, name_sets: bool = False) -> list[str]:
     """Return the reservations of the verdicts as lines, which name the sets if there are several.
 
     Sets with the same reservation share a line. `name_sets`: also name a single set.
@@ -104,8 +104,8 @@ def reservations_in_words(verdicts: Sequence[Verdict], *, name_sets: bool = Fals
     )
     omits_set = len(verdicts) == 1 and not name_sets
     return [
-        printable(text if omits_set else f"{first_names(names)}: {text}")
-        for text, names in names_by(pairs).items()
+        printable(text if omits_set else f"{shorten_names(names)}: {text}")
+        for text, names in group_names(pairs).items()
     ]
 
 
@@ -123,15 +123,15 @@ def _iter_exceptions(verdict: Verdict, *, omits_set: bool) -> Iterator[str]:
         if entry.reason is not None:
             unmeasured.setdefault(entry.reason, []).append(str(entry.group))
         else:
-            yield f"Exception{on_set}: {exception_message(entry)}"
+            yield f"Exception{on_set}: {describe_exception(entry)}"
     for reason, groups in unmeasured.items():
         yield f"Exception{on_set}: not measured ({reason}): {', '.join(groups)}."
 
 
-def in_short(decision: CandidateDecision, verdicts: Sequence[Verdict]) -> str:
+def summarize_outcome(decision: CandidateDecision, verdicts: Sequence[Verdict]) -> str:
     """Summarize a candidate's outcome: the first check against it, and the decision."""
     failures = [
-        check_message(result)
+        describe_check(result)
         for verdict in verdicts
         if verdict.candidate.name == decision.candidate and verdict.evaluation_set.required
         for result in verdict.results
@@ -140,10 +140,12 @@ def in_short(decision: CandidateDecision, verdicts: Sequence[Verdict]) -> str:
     more = f" {format_count(len(failures) - 1, 'more such check')}." if len(failures) > 1 else ""
     reasons = [f"{sentence}{more}" for sentence in failures[:1]]
     exceptions = decision.exceptions or []
-    return " ".join([f"{word_of(decision).text}.", *reasons, decision.sentence, *exceptions])
+    return " ".join(
+        [f"{get_outcome_words(decision).text}.", *reasons, decision.sentence, *exceptions]
+    )
 
 
-def shown_worse(worsened: Sequence[Loss], rival: str = "the champion") -> str:
+def describe_losses(worsened: Sequence[Loss], rival: str = "the champion") -> str:
     """Name the significantly worse identities, and those that only share comments with them.
 
     `worsened`: the losses, the largest first.
@@ -165,7 +167,7 @@ not without comments that mention muslim.
     for name in causes:
         cells = [cell for cell in own if cell.group == name]
         more_numbers = f", {format_count(len(cells) - 1, 'more number')}" if len(cells) > 1 else ""
-        descriptions.append(f"{printable(name)} ({loss_message(cells[0])}{more_numbers})")
+        descriptions.append(f"{printable(name)} ({describe_loss(cells[0])}{more_numbers})")
     more = (
         f"; and {len(descriptions) - _MAX_NAMES:,} more" if len(descriptions) > _MAX_NAMES else ""
     )
@@ -177,8 +179,8 @@ not without comments that mention muslim.
     sentences = [f"Significantly worse than {printable(rival)}: {first}{more}."]
     for without in dict.fromkeys(others.values()):
         names = [name for name, other_without in others.items() if other_without == without]
-        excluded = joined(without, "or")
-        also = f"Also {joined(names, 'and')}, but not without comments that mention {excluded}."
+        excluded = join_names(without, "or")
+        also = f"Also {join_names(names, 'and')}, but not without comments that mention {excluded}."
         sentences.append(also)
     return " ".join(sentences)
 
@@ -189,13 +191,14 @@ _WORDS_BY_CHANGE = {
 }
 
 
-def changed_in_words(changed: Mapping[str, Mapping[str, CountedShare]]) -> str:
+def describe_changed_decisions(changed: Mapping[str, Mapping[str, CountedShare]]) -> str:
     """Name the identities whose decisions change most, with the shares and their intervals.
 
     Examples
     --------
-    >>> flagged, missed = CountedShare(12, 480, 0.009, 0.051), CountedShare(0, 90, 0.0, 0.06)
-    >>> print(changed_in_words({"muslim": {"newly_flagged": flagged, "newly_missed": missed}}))
+    >>> shares = {"newly_flagged": CountedShare(12, 480, 0.009, 0.051)}
+    >>> shares["newly_missed"] = CountedShare(0, 90, 0.0, 0.06)
+    >>> print(describe_changed_decisions({"muslim": shares}))
     12 of 480 harmless comments that mention "muslim" are newly flagged (2.5% [0.9%, 5.1%])
     """
     sentences = []
@@ -224,7 +227,7 @@ _ERRORS_BY_RATE = {
 }
 
 
-def terms_in_words(errors: ErrorsByTerm, at: str = "", identity: str | None = None) -> str:
+def describe_worse_terms(errors: ErrorsByTerm, at: str = "", identity: str | None = None) -> str:
     """Name the terms with significantly worse numbers than all comments.
 
     Terms with worse error rates come first, then those with only a worse mean score. `at`: words
@@ -236,7 +239,7 @@ def terms_in_words(errors: ErrorsByTerm, at: str = "", identity: str | None = No
     >>> terms = [
     ...     TermErrors("names", term, 8, 8, {"false_positive_rate": ann}) for term in ("Ann", "Bea")
     ... ]
-    >>> print(terms_in_words(ErrorsByTerm(0.5, 0.95, {"false_positive_rate": every}, terms)))
+    >>> print(describe_worse_terms(ErrorsByTerm(0.5, 0.95, {"false_positive_rate": every}, terms)))
     8 of 8 harmless comments with "Ann" (names) are flagged (100.0% [40.0, 100.0]; 4.5% of all), \
 also "Bea"
     """
@@ -299,7 +302,7 @@ def _format_terms(terms: Sequence[TermErrors]) -> tuple[str, str]:
         name if len(name) <= _MAX_LETTERS else f"{name[:_MAX_LETTERS]}..." for name in names
     ]
     first, *others = dict.fromkeys(f'"{name}"' for name in shortened)
-    also = f", also {first_names(others)}" if others else ""
+    also = f", also {shorten_names(others)}" if others else ""
     return f"{first} ({printable(terms[0].subgroup)})", also
 
 
@@ -307,13 +310,13 @@ def _format_percent(share: float | None) -> str:
     return f"{100 * (share or 0.0):.1f}"
 
 
-def first_names(names: Sequence[str], most: int = _MAX_NAMES) -> str:
+def shorten_names(names: Sequence[str], most: int = _MAX_NAMES) -> str:
     """Return the first names, and the number of the others."""
     first, more = ", ".join(names[:most]), len(names) - most
     return first if more <= 0 else f"{first} and {more:,} more"
 
 
-def names_by(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+def group_names(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     """Group pairs of name and text by text, and return the names of each text."""
     names_by_text: dict[str, list[str]] = {}
     for name, text in pairs:
@@ -321,7 +324,7 @@ def names_by(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     return names_by_text
 
 
-def joined(names: Iterable[str], word: str) -> str:
+def join_names(names: Iterable[str], word: str) -> str:
     """Return the first names as an enumeration, with a word before the last name."""
     all_names = list(map(printable, names))
     shown = all_names[:_MAX_NAMES]

@@ -22,7 +22,7 @@ from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
 from bias_metrics.parts import DominantUnits
 from bias_metrics.thresholds import CountedShare
 from biasgate.cli import app
-from biasgate.tasks.check_messages import check_message
+from biasgate.tasks.check_messages import describe_check
 from biasgate.tasks.measuring.cautions import reservations
 from biasgate.tasks.promoting.succession import JudgedCandidate
 from biasgate.tasks.records import Decision, LoggedVerdict, PolicyRecord, Report, Verdict
@@ -213,7 +213,7 @@ def test_one_identity_is_shown_with_every_number_and_check(output):
     assert f"At threshold 0.9: {flagged:.1%} of harmless comments flagged" in text
     for one in Verdict.from_dict(verdict_of(output / "s/biased")).results:
         if one.group == "gay" and one.outcome in {"fail", "insufficient"}:
-            assert check_message(one) in text
+            assert describe_check(one) in text
     code, told = run("show", output, "--identity", "nobody")
     assert code == 2
     assert "`--identity` must be one of deaf, gay, muslim; got 'nobody'." in told
@@ -340,7 +340,7 @@ def test_a_failed_overall_check_comes_first_where_none_of_an_identity_failed(tmp
     rules = ({"metric": "auc", "scope": "overall", "floor": 0.999},)
     [(report, verdict, _)] = publish(tmp_path, candidates={"one": {}}, rules=rules)
     story = Story.of(report, verdict)
-    assert story.headline == check_message(verdict.results[0])
+    assert story.headline == describe_check(verdict.results[0])
     assert story.treated_worst
 
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from biasgate.cli import app
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.civil_comments import IDENTITIES, KNOWN_ARCHIVES, OFFICIAL_URL
-from biasgate.tasks.included import FOLDER, command_argument, included_names
+from biasgate.tasks.included import FOLDER, format_argument, list_included_names
 from biasgate.tasks.reading_evaluation import read_evaluation, read_file
 
 
@@ -29,7 +29,7 @@ def test_the_help_of_evaluate_lists_them():
     assert "civil_comments demo" in shown
 
 
-@pytest.mark.parametrize("name", included_names())
+@pytest.mark.parametrize("name", list_included_names())
 def test_each_is_read_by_its_name_from_any_folder(name):
     assert read_file(name).name == name
 
@@ -78,8 +78,8 @@ def test_a_file_of_the_current_folder_may_have_the_name_of_an_included_one(tmp_p
     (tmp_path / "demo").write_text(yaml.safe_dump(own), "utf-8")
     assert read_file("demo").name == "demo"
     assert read_file("./demo").name == "own"
-    assert command_argument("demo") == "demo"
-    assert command_argument("./demo") == str(tmp_path / "demo")
+    assert format_argument("demo") == "demo"
+    assert format_argument("./demo") == str(tmp_path / "demo")
 
 
 def test_save_writes_a_copy_that_reads_the_same(tmp_path):

@@ -29,7 +29,7 @@ from typer.testing import CliRunner
 from biasgate.cli import app
 from biasgate.tasks.common import command_lines
 from biasgate.tasks.common.command_lines import command, command_line, path_from_here
-from biasgate.tasks.included import FOLDER, included_names, typed_argument
+from biasgate.tasks.included import FOLDER, list_included_names, shorten_argument
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.remembering.reading import read_trend
 from biasgate.tasks.reporting.notifications import message_of, plain_text
@@ -385,9 +385,9 @@ def test_a_path_is_typed_as_seen_from_the_current_folder(tmp_path, monkeypatch):
     assert path_from_here(tmp_path / "x") == str(tmp_path / "x")
     assert path_from_here(here / "-x") == "./-x"
     assert path_from_here(here) == "."
-    assert [typed_argument(name) for name in included_names()] == included_names()
-    assert typed_argument(str(here / "demo")) == "./demo"
-    assert typed_argument(str(here / "demo.yaml")) == "demo.yaml"
+    assert [shorten_argument(name) for name in list_included_names()] == list_included_names()
+    assert shorten_argument(str(here / "demo")) == "./demo"
+    assert shorten_argument(str(here / "demo.yaml")) == "demo.yaml"
 
 
 def test_the_command_is_called_as_it_was(tmp_path, monkeypatch):

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from biasgate.cli import app
-from biasgate.tasks.check_messages import check_message
+from biasgate.tasks.check_messages import describe_check
 from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.gating.policy import read_policy
 from biasgate.tasks.gating.verdict import build_verdict
@@ -81,8 +81,8 @@ def test_perspective_6_is_judged_by_its_values_on_these_phrases(perspective, by_
         assert one["outcome"] == ("fail" if worse(one, by_definition) else "pass")
     for one in Verdict.from_dict(verdict).results:
         if one.rule != "shown_harm":
-            assert "on these rows" in check_message(one)
-            assert "bounds" not in check_message(one)
+            assert "on these rows" in describe_check(one)
+            assert "bounds" not in describe_check(one)
 
 
 def worse(one, by_definition):

@@ -41,7 +41,7 @@ from benchmarks.campaigns import HERE
 from benchmarks.campaigns.disturbing import be_quiet
 from biasgate.flows.nightly import nightly
 from biasgate.output import disk_problem
-from biasgate.tasks.cleaning import Referenced, store_items
+from biasgate.tasks.cleaning import VerdictReferences, iter_store_items
 from biasgate.tasks.mlflow_server.model_folders import save_classifier
 from biasgate.tasks.mlflow_server.runs import Gateway
 
@@ -191,8 +191,8 @@ class Soak:
     def measure(self, night: Night) -> None:
         """Note what is on the disk, and what of it may never be removed."""
         files = self.store.rglob("*")
-        rests = Referenced.here(Gateway.of_store(self.store))
-        kept = [item for item in store_items(self.store) if rests.needs(item)]
+        rests = VerdictReferences.from_ledgers(Gateway.of_store(self.store))
+        kept = [item for item in iter_store_items(self.store) if rests.needs(item)]
         night.size = sum(one.stat().st_size for one in files if one.is_file())
         night.size -= sum(item.size for item in kept)
         night.pinned = dict(Counter(item.kind for item in kept))

@@ -40,9 +40,15 @@ from biasgate.tasks.data.freezing import freeze_source
 from biasgate.tasks.data.hashed_parts import hash_to_fraction
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.mitigating.methods.method import MethodUndoneError
-from biasgate.tasks.mitigating.proposing import chosen_candidate, training_source
+from biasgate.tasks.mitigating.proposing import choose_candidate, get_training_source
 from biasgate.tasks.mitigating.rows import TrainingRows
-from biasgate.tasks.mitigating.sets import SetFolder, refuse_unfit, rows_of, sets_of, table_of
+from biasgate.tasks.mitigating.sets import (
+    SetFolder,
+    freeze_sets,
+    load_rows,
+    read_table,
+    refuse_unfit_sets,
+)
 from biasgate.tasks.mitigating.settings import Mitigation
 from biasgate.tasks.mitigating.source import changed
 from biasgate.tasks.reading_evaluation import read_evaluation
@@ -103,15 +109,15 @@ class Experiment:
         evaluation = _read(content, path)
         more = [*pairs, *([clean] if clean else [])]
         extra = _read(content | {"evaluation_sets": more}, path).evaluation_sets if more else ()
-        self.candidate = chosen_candidate(evaluation.candidates, None)
+        self.candidate = choose_candidate(evaluation.candidates, None)
         self.mitigation = evaluation.mitigation or Mitigation()
-        self.sets = sets_of(
-            training_source(self.candidate),
+        self.sets = freeze_sets(
+            get_training_source(self.candidate),
             evaluation.evaluation_sets,
             self.mitigation,
             lambda one: self._frozen(one).folder,
         )
-        refuse_unfit(self.sets, self.mitigation)
+        refuse_unfit_sets(self.sets, self.mitigation)
         folders = [self._frozen(one) for one in extra]
         self.pairs = folders[: len(pairs)]
         self.clean = folders[-1] if clean else None
@@ -122,16 +128,16 @@ class Experiment:
     def trial(self, seed: int) -> Trial:
         """Train and measure every method on one split."""
         mitigation, sets = self.mitigation, self.sets
-        whole = rows_of(sets.training, mitigation)
+        whole = load_rows(sets.training, mitigation)
         place = np.array([hash_to_fraction(f"{seed}\n{text}") for text in whole.texts])
-        train = whole.of_part(place >= TEST_SHARE)
-        test = whole.of_part(place < TEST_SHARE / 2)
-        tune = whole.of_part((place >= TEST_SHARE / 2) & (place < TEST_SHARE))
-        pool = sets.pool and rows_of(sets.pool, mitigation, whole=False)
+        train = whole.select_rows(place >= TEST_SHARE)
+        test = whole.select_rows(place < TEST_SHARE / 2)
+        tune = whole.select_rows((place >= TEST_SHARE / 2) & (place < TEST_SHARE))
+        pool = sets.pool and load_rows(sets.pool, mitigation, whole=False)
         found = {BASELINE: self._trained(train.table, seed, test, tune).numbers()}
         if self.clean is not None:
             found[CLEAN] = self._trained(self._clean(train), seed, test, tune).numbers()
-        for method in mitigation.chosen():
+        for method in mitigation.list_methods():
             try:
                 table, _ = changed(method, train, pool, seed)
                 found[method.called] = self._trained(table, seed, test, tune).numbers()
@@ -140,7 +146,7 @@ class Experiment:
         return found
 
     def _clean(self, train: TrainingRows) -> pa.Table:
-        table = table_of(self.clean)
+        table = read_table(self.clean)
         wanted = set(train.table["id"].to_pylist())
         kept = table.filter(pa.array([one in wanted for one in table["id"].to_pylist()]))
         if kept.num_rows != train.n:
@@ -218,8 +224,8 @@ class Measured:
 
         for one in (*sets.evaluated, *experiment.pairs):
             experiment.candidate.refuse_unfit(one.load(), scorer.files)
-        shown = {one.source.name: rows_of(one, mitigation, whole=False) for one in sets.evaluated}
-        pairs = [table_of(one) for one in experiment.pairs]
+        shown = {one.source.name: load_rows(one, mitigation, whole=False) for one in sets.evaluated}
+        pairs = [read_table(one) for one in experiment.pairs]
         order = [np.argsort([str(one) for one in table["id"].to_pylist()]) for table in pairs]
         return cls(
             scored(test),

@@ -35,7 +35,7 @@ from biasgate.tasks.disclosing.filing import (
     Sampling,
 )
 from biasgate.tasks.reporting.results import Results
-from biasgate.tasks.wording import exceptions_in_words, word_of_verdict
+from biasgate.tasks.wording import get_verdict_words, list_exception_lines
 
 COLUMNS = (
     *("Applicability", "Service", "Reporting period", "Section", "Indicator", "Scope", "Value"),
@@ -294,14 +294,14 @@ def _of_classifier(classifier: Classifier, filing: Filing) -> Iterator[str]:
     yield ""
     yield from _differences(classifier)
     yield ""
-    word = word_of_verdict(verdict)
+    word = get_verdict_words(verdict)
     yield (
         "The verdict of the deployment gate on this classifier, by policy "
         f"{as_text(verdict.policy.name)} on {verdict.decided_on}: {as_text(word.text)}."
     )
     for check in classifier.published.story.unmet:
         yield f"- {as_text(check.word)}: {as_text(check.sentence)}"
-    for line in exceptions_in_words([verdict]):
+    for line in list_exception_lines([verdict]):
         yield f"- {as_text(line)}"
     told = overstatement(classifier)
     if told is not None:

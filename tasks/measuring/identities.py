@@ -25,7 +25,7 @@ from biasgate.tasks.records.numbers import CONFIDENCE
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.outcomes import describe_reasons
 from biasgate.tasks.scoring.scored_set import ScoredSet
-from biasgate.tasks.wording import first_names
+from biasgate.tasks.wording import shorten_names
 
 # Tasks that measure identities: enough for the cores of a large machine.
 MAX_TASKS = 32
@@ -194,7 +194,7 @@ def _name_gaps(joint: MarkedRows, sign: Literal[1, -1] = 1) -> str:
     most, *others = sorted(shown, key=lambda name: -sign * float(shown[name]))
     gap, rate = shown[most], joint.subgroups[most].rate
     often = "more often" if sign > 0 else "less often"
-    also = f" Also significantly {often} for {first_names(others)}." if others else ""
+    also = f" Also significantly {often} for {shorten_names(others)}." if others else ""
     return (
         f" Compared with others it is significantly {often} so for {most}: {rate:.1%}, "
         f"{gap:+.3f} [{gap.low:+.3f}, {gap.high:+.3f}].{also}"

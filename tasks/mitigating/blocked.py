@@ -9,7 +9,7 @@ from pathlib import Path
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.included import find_evaluation_file
-from biasgate.tasks.mitigating.sets import Sets
+from biasgate.tasks.mitigating.sets import MitigationSets
 from biasgate.tasks.mitigating.settings import Mitigation
 from biasgate.tasks.records import Summary, Verdict
 from biasgate.tasks.records.record import Record
@@ -28,7 +28,7 @@ class Blocked(Record):
     """The identities with a failed check; empty if only checks of overall numbers failed."""
 
     @classmethod
-    def of_results(cls, folder: Path) -> Blocked:
+    def from_results(cls, folder: Path) -> Blocked:
         """Read the verdict in a folder of results."""
         path = folder / "verdict.json"
         try:
@@ -60,7 +60,7 @@ class Blocked(Record):
         )
 
 
-def file_of(folder: Path | None) -> Path:
+def find_evaluated_file(folder: Path | None) -> Path:
     """Return the evaluation file that produced the results of a candidate."""
     if folder is None:
         msg = "give CONFIG, or `--from` with the results of a candidate that did not pass."
@@ -84,14 +84,14 @@ def file_of(folder: Path | None) -> Path:
 @task(name="read verdict")
 def read_blocked(folder: str | None, output: str) -> Blocked | None:
     """Read the verdict of a blocked candidate, if a folder is given. Safe to retry: only reads."""
-    return blocked_of(None if folder is None else Path(folder), Path(output))
+    return load_blocked(None if folder is None else Path(folder), Path(output))
 
 
-def blocked_of(folder: Path | None, output: Path) -> Blocked | None:
+def load_blocked(folder: Path | None, output: Path) -> Blocked | None:
     """Return the blocked candidate of a folder, if it is given; refuse `output` around it."""
     if folder is None:
         return None
-    blocked = Blocked.of_results(folder)
+    blocked = Blocked.from_results(folder)
     results = folder.resolve()
     if output.resolve() in (results, *results.parents):
         msg = (
@@ -102,7 +102,7 @@ def blocked_of(folder: Path | None, output: Path) -> Blocked | None:
     return blocked
 
 
-def refuse_other_evaluation(
+def refuse_other_results(
     blocked: Blocked, candidates: Collection[str], evaluation_sets: Collection[str]
 ) -> None:
     """Refuse results whose candidate or set is not in the evaluation file."""
@@ -119,7 +119,9 @@ def refuse_other_evaluation(
             raise InputError(msg)
 
 
-def limited_to(blocked: Blocked | None, mitigation: Mitigation, sets: Sets) -> Mitigation:
+def limit_to_failed(
+    blocked: Blocked | None, mitigation: Mitigation, sets: MitigationSets
+) -> Mitigation:
     """Limit the settings to the identities that failed, unless the file sets `only`."""
     if blocked is None or mitigation.only is not None:
         return mitigation

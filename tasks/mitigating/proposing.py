@@ -9,13 +9,13 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.mitigating.methods.method import MethodUndoneError
-from biasgate.tasks.mitigating.sets import SetFolder, rows_of
+from biasgate.tasks.mitigating.sets import SetFolder, load_rows
 from biasgate.tasks.mitigating.settings import Mitigation
 from biasgate.tasks.mitigating.source import MitigatedSource
 from biasgate.tasks.scoring.candidate import CandidateSettings
 
 
-def chosen_candidate(
+def choose_candidate(
     candidates: Sequence[CandidateSettings], name: str | None
 ) -> CandidateSettings:
     """Return the candidate to mitigate: the named one, or the only one that is trained here."""
@@ -38,7 +38,7 @@ def chosen_candidate(
     return trained[name] if name is not None else next(iter(trained.values()))
 
 
-def training_source(candidate: CandidateSettings) -> SourceSettings:
+def get_training_source(candidate: CandidateSettings) -> SourceSettings:
     """Return the training set of a candidate that is trained here."""
     source = candidate.training()
     if source is None:
@@ -58,10 +58,10 @@ def propose_candidates(
     InputError
         If no method can change them.
     """
-    base = training_source(candidate)
-    rows = rows_of(SetFolder(base, training_rows), mitigation)
+    base = get_training_source(candidate)
+    rows = load_rows(SetFolder(base, training_rows), mitigation)
     mitigated, reasons = [], []
-    for method in mitigation.chosen():
+    for method in mitigation.list_methods():
         try:
             method.require(rows)
         except MethodUndoneError as error:

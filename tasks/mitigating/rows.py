@@ -40,7 +40,7 @@ class TrainingRows:
     """Finds the identities in texts; None if annotators labelled them."""
 
     @classmethod
-    def of(
+    def from_table(
         cls,
         source: SourceSettings,
         table: pa.Table,
@@ -69,7 +69,7 @@ class TrainingRows:
         table = table.drop_columns([TERMS] if TERMS in table.column_names else [])
         return cls(source.name, table, *thresholds, tuple(chosen), source.matcher())
 
-    def of_part(self, rows: npt.NDArray[np.bool_]) -> TrainingRows:
+    def select_rows(self, rows: npt.NDArray[np.bool_]) -> TrainingRows:
         """Return the rows for which `rows`, of shape (n,), is True."""
         return replace(self, table=self.table.filter(pa.array(rows)))
 

@@ -29,7 +29,7 @@ class SetFolder:
 
 
 @dataclass(frozen=True)
-class Sets:
+class MitigationSets:
     """The frozen sets of a mitigation."""
 
     training: SetFolder
@@ -39,12 +39,12 @@ class Sets:
     """The pool of `Mitigation`."""
 
 
-def sets_of(
+def freeze_sets(
     training: SourceSettings,
     evaluated: Sequence[SourceSettings],
     mitigation: Mitigation,
     freeze: Callable[[SourceSettings], str],
-) -> Sets:
+) -> MitigationSets:
     """Freeze all sets, so that an invalid set is refused before any training.
 
     `freeze`: freezes the set of a source, and returns its folder.
@@ -53,7 +53,7 @@ def sets_of(
     def frozen(source: SourceSettings) -> SetFolder:
         return SetFolder(source, freeze(source))
 
-    return Sets(
+    return MitigationSets(
         training=frozen(training),
         evaluated=tuple(map(frozen, evaluated)),
         pool=None if mitigation.pool is None else frozen(mitigation.pool),
@@ -61,36 +61,38 @@ def sets_of(
 
 
 @task(name="check sets")
-def check_sets(sets: Sets, mitigation: Mitigation) -> None:
+def check_sets(sets: MitigationSets, mitigation: Mitigation) -> None:
     """Refuse training rows and pools that the methods cannot work with. Safe to retry: only reads.
 
     Training rows that are also evaluated are refused later, by the check of the trained model.
     """
-    refuse_unfit(sets, mitigation)
+    refuse_unfit_sets(sets, mitigation)
 
 
-def refuse_unfit(sets: Sets, mitigation: Mitigation) -> None:
+def refuse_unfit_sets(sets: MitigationSets, mitigation: Mitigation) -> None:
     """Refuse training rows and pools that the methods cannot work with."""
-    rows = rows_of(sets.training, mitigation)
+    rows = load_rows(sets.training, mitigation)
     rows.require_classes()
     rows.require_mentions()
-    for method in mitigation.chosen():
+    for method in mitigation.list_methods():
         if method.needs_pool and sets.pool is not None:
-            pool = require_pool(rows_of(sets.pool, mitigation, whole=False), method.called)
+            pool = require_pool(load_rows(sets.pool, mitigation, whole=False), method.called)
             require_pool_identities(pool, rows)
             break
 
 
-def rows_of(folder: SetFolder, mitigation: Mitigation, *, whole: bool = True) -> TrainingRows:
+def load_rows(folder: SetFolder, mitigation: Mitigation, *, whole: bool = True) -> TrainingRows:
     """Return the rows of a set.
 
     `whole`: True for a training set, which is limited to the identities in `only`. A pool has all
     its identities.
     """
-    return TrainingRows.of(folder.source, table_of(folder), mitigation.only if whole else None)
+    return TrainingRows.from_table(
+        folder.source, read_table(folder), mitigation.only if whole else None
+    )
 
 
-def table_of(folder: SetFolder) -> pa.Table:
+def read_table(folder: SetFolder) -> pa.Table:
     """Read a frozen set into memory."""
     frozen = folder.load()
     return pa.table(dict(zip(frozen.columns, frozen.iter_columns(frozen.columns), strict=True)))

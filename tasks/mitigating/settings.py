@@ -29,7 +29,7 @@ class Mitigation(Settings):
 
     @model_validator(mode="after")
     def _check_coherence(self) -> Self:
-        names = [method.called for method in self.chosen()]
+        names = [method.called for method in self.list_methods()]
         duplicates = sorted({name for name in names if names.count(name) > 1})
         if duplicates:
             msg = (
@@ -37,7 +37,9 @@ class Mitigation(Settings):
             )
             raise ValueError(msg)
         lacking_pool = [
-            method.called for method in self.chosen() if method.needs_pool and self.pool is None
+            method.called
+            for method in self.list_methods()
+            if method.needs_pool and self.pool is None
         ]
         if lacking_pool:
             msg = (
@@ -47,7 +49,7 @@ class Mitigation(Settings):
             raise ValueError(msg)
         return self
 
-    def chosen(self) -> list[Method]:
+    def list_methods(self) -> list[Method]:
         """Return the methods in the file, or the default methods."""
         if self.methods is not None:
             return list(self.methods)

@@ -93,10 +93,10 @@ class MitigatedSource(SourceSettings):
 
     def chunks(self) -> Iterator[pa.Table]:
         """Yield the training set as changed by the method, in a single chunk."""
-        rows = TrainingRows.of(self.base, read_rows(self.base), self.only)
+        rows = TrainingRows.from_table(self.base, read_rows(self.base), self.only)
         pool = None
         if self.pool is not None:
-            pool = TrainingRows.of(self.pool, read_rows(self.pool))
+            pool = TrainingRows.from_table(self.pool, read_rows(self.pool))
         table, self._change = change_rows(self.method, rows, pool, self.seed)
         yield table
 

@@ -38,7 +38,7 @@ from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.store import Workplace
 from biasgate.tasks.verifying.documents import write_verdict_tags
 from biasgate.tasks.verifying.files import VersionFiles, check_champion_files
-from biasgate.tasks.wording import word_of_verdict
+from biasgate.tasks.wording import get_verdict_words
 
 
 def promote_candidates(
@@ -319,7 +319,7 @@ def record_blocked(judged: Sequence[JudgedCandidate], model: str, gateway: Gatew
     if not blocked:
         return
     descriptions = [
-        f"{candidate.candidate} ({word_of_verdict(*candidate.verdicts).text})"
+        f"{candidate.candidate} ({get_verdict_words(*candidate.verdicts).text})"
         for candidate in blocked
     ]
     move = Move(

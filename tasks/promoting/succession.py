@@ -14,7 +14,7 @@ from functools import cached_property
 from statistics import fmean
 
 from bias_metrics.gate import Objective, find_worst_outcome
-from biasgate.tasks.check_messages import objective_message, objective_name
+from biasgate.tasks.check_messages import describe_objective, name_objective
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.ledger.chain import Chain
 from biasgate.tasks.ledger.entry import Entry, VerdictReference
@@ -27,7 +27,7 @@ from biasgate.tasks.records import (
     is_champions_copy,
 )
 from biasgate.tasks.scoring.candidate import CandidateSettings
-from biasgate.tasks.wording import exceptions_in_words, reservations_in_words, word_of_verdict
+from biasgate.tasks.wording import get_verdict_words, list_exception_lines, list_reservation_lines
 
 SAME_SCORES = "it has the champion's own scores, since its files and options are the same"
 """Reason not to replace the champion with a copy of itself."""
@@ -52,7 +52,7 @@ class JudgedCandidate:
     @property
     def exceptions(self) -> list[str]:
         """Exceptions and reservations of the verdicts, in words."""
-        return exceptions_in_words(self.verdicts)
+        return list_exception_lines(self.verdicts)
 
     def extend_reason(self, reason: str) -> str:
         """Return the reason of a promotion with the exceptions of the verdicts."""
@@ -63,9 +63,9 @@ class JudgedCandidate:
         completed = CandidateDecision(candidate=self.candidate, **vars(decision))
         outcome = find_worst_outcome([verdict.outcome for verdict in self.verdicts])
         if self.verdicts and not decision.report_only and decision.outcome == outcome:
-            word = word_of_verdict(*self.verdicts).text
+            word = get_verdict_words(*self.verdicts).text
             return replace(completed, word=word, exceptions=self.exceptions)
-        return replace(completed, exceptions=reservations_in_words(self.verdicts) or None)
+        return replace(completed, exceptions=list_reservation_lines(self.verdicts) or None)
 
     @cached_property
     def objectives(self) -> dict[str, Objective]:
@@ -95,7 +95,7 @@ class JudgedCandidate:
 
     def explain_preference(self, other: JudgedCandidate) -> str:
         """Return why this version is preferred to another version, possibly the champion."""
-        name = next(map(objective_name, self.objectives.values()))
+        name = next(map(name_objective, self.objectives.values()))
         own_value, other_value = (judged.rank[0] for judged in (self, other))
         if own_value == other_value:
             return f"version {self.number} has the same {name} and is newer"
@@ -108,7 +108,7 @@ class JudgedCandidate:
     def describe_comparison(self, sets: Sequence[str] = ()) -> str:
         """Describe the comparison of objectives with the champion on `sets`; default: all sets."""
         comparisons = [
-            f"{objective_message(objective)} on {name}"
+            f"{describe_objective(objective)} on {name}"
             for name, objective in self.objectives.items()
             if name in (sets or self.objectives)
         ]

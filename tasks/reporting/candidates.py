@@ -12,7 +12,7 @@ from bias_metrics.gate.marked import MISSING, TRUNCATED
 from bias_metrics.metrics import METRICS
 from bias_metrics.parts import format_count
 from biasgate.tasks.common.command_lines import store_option
-from biasgate.tasks.outcomes import WORDS, Word, word_of
+from biasgate.tasks.outcomes import WORDS, Word, get_outcome_words
 from biasgate.tasks.records import CandidateDecision
 from biasgate.tasks.reporting.story import (
     CHANGED,
@@ -32,10 +32,10 @@ from biasgate.tasks.reporting.tables import titled
 from biasgate.tasks.wording import (
     IN_TITLE,
     MOST_EXCEPTIONS,
-    exceptions_in_words,
-    first_names,
-    names_by,
-    reservations_in_words,
+    group_names,
+    list_exception_lines,
+    list_reservation_lines,
+    shorten_names,
 )
 
 _EXCEPTIONS = 4  # most lines on them where few lines are to be read
@@ -69,7 +69,7 @@ class CandidateStory:
         found = []
         for decision in decisions:
             own = tuple(story for story in stories if story.candidate == decision.candidate)
-            word, sentence = word_of(decision), decision.sentence
+            word, sentence = get_outcome_words(decision), decision.sentence
             found.append(cls(decision.candidate, word, sentence, own, decision.promoted))
         return found
 
@@ -105,7 +105,7 @@ class CandidateStory:
         ]
         where = f"on {worst.evaluation_set}"
         if too:
-            where += f"; also {self.outcome.lower()} on {first_names(too)}"
+            where += f"; also {self.outcome.lower()} on {shorten_names(too)}"
         return f"{worst.headline.removesuffix('.')} ({where})."
 
     @property
@@ -116,7 +116,7 @@ class CandidateStory:
     @property
     def reservations(self) -> list[str]:
         """What limits the outcomes on all sets."""
-        return reservations_in_words([story.verdict for story in self.stories])
+        return list_reservation_lines([story.verdict for story in self.stories])
 
     def _excepted(self, most: int) -> list[str]:
         every = [story.verdict for story in self.stories]
@@ -124,8 +124,8 @@ class CandidateStory:
             return self.reservations
         decisive = [verdict for verdict in every if verdict.evaluation_set.required] or every
         name_sets = len(every) > 1
-        excepted = exceptions_in_words(decisive, most, name_sets=name_sets)
-        reserved = reservations_in_words(decisive, name_sets=name_sets)
+        excepted = list_exception_lines(decisive, most, name_sets=name_sets)
+        reserved = list_reservation_lines(decisive, name_sets=name_sets)
         return [*excepted[: len(excepted) - len(reserved)], *self.reservations]
 
     def next_command(self, folder: str, place: str = "", store: str = "") -> list[str]:
@@ -209,8 +209,8 @@ class CandidateStory:
             (story.evaluation_set, text.removesuffix(".")) for story, text in self._each("warnings")
         )
         return [
-            f"{text}." if len(self.stories) == 1 else f"{first_names(names)}: {text}."
-            for text, names in names_by(every).items()
+            f"{text}." if len(self.stories) == 1 else f"{shorten_names(names)}: {text}."
+            for text, names in group_names(every).items()
             if text.lower() not in self.headline.lower()
         ]
 
@@ -245,7 +245,7 @@ class CandidateStory:
     def _unknown(self) -> str:
         """Say for whom no number has an interval, on each set with such identities."""
         texts = [
-            self._on_set(first_names(story.unknown, IN_TITLE), story)
+            self._on_set(shorten_names(story.unknown, IN_TITLE), story)
             for story in self.stories
             if story.unknown
         ]
@@ -279,7 +279,7 @@ class CandidateStory:
                 continue
             by_group.setdefault(change.group, self._on_set(change.text, story))
         names = list(by_group)
-        also = first_names(names[1:], IN_TITLE)
+        also = shorten_names(names[1:], IN_TITLE)
         more = [f"also {also}"] if names[1:] else []
         return "; ".join([*list(by_group.values())[:1], *more])
 
@@ -296,9 +296,9 @@ class CandidateStory:
                 f"all {n:,} passed" if len(holding) == n else f"{len(holding):,} of {n:,} passed"
             )
             if self.word.status == "pass" and 0 < len(holding) < n:
-                passed = f"{passed} ({first_names(holding)})"
+                passed = f"{passed} ({shorten_names(holding)})"
             others = (
-                f"{len(names):,} {words} ({first_names(names, IN_TITLE)})"
+                f"{len(names):,} {words} ({shorten_names(names, IN_TITLE)})"
                 for words, names in story.others
             )
             texts.append(self._on_set(", ".join([passed, *others]), story))

@@ -21,7 +21,7 @@ from bias_metrics.parts import format_count
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import whole_file
 from biasgate.tasks.common.printable import printable
-from biasgate.tasks.outcomes import word_of
+from biasgate.tasks.outcomes import get_outcome_words
 from biasgate.tasks.records import Summary, Verdict
 from biasgate.tasks.reporting.markdown import candidates_markdown
 from biasgate.tasks.reporting.results import Results
@@ -165,7 +165,7 @@ def _head(results: Results) -> Iterator[str]:
         [only] = results.each
         title, word = only.story.about, only.story.word.text
     else:
-        title, word = results.summary.evaluation, word_of(results.summary).text
+        title, word = results.summary.evaluation, get_outcome_words(results.summary).text
     mark = re.sub(r"[^A-Za-z0-9_.]+", " ", title).strip()
     yield f"<!-- biasgate: {mark} -->"
     yield f"### biasgate: {inert(word)}"

@@ -14,7 +14,7 @@ from bias_metrics.gate import RIVALS, USEFULNESS_RULE, RuleResult
 from bias_metrics.gate.marked import MISSING, TRUNCATED
 from bias_metrics.metrics import METRICS
 from bias_metrics.parts import format_count
-from biasgate.tasks.check_messages import lack_message
+from biasgate.tasks.check_messages import describe_lack
 from biasgate.tasks.outcomes import COPY, EXCEPT, NOT_REGISTERED, REPORTED, WORDS
 from biasgate.tasks.reporting.candidates import CandidateStory, by_outcome
 from biasgate.tasks.reporting.story import TERMS, ErrorHarm, Errors, Story
@@ -28,7 +28,7 @@ from biasgate.tasks.reporting.tables import (
     with_interval,
 )
 from biasgate.tasks.reporting.verdict_story import Change
-from biasgate.tasks.wording import MARKED, first_names, names_by
+from biasgate.tasks.wording import MARKED, group_names, shorten_names
 
 _NONE = "-"
 _NAME = 24  # most characters of an identity on a narrow screen
@@ -167,24 +167,24 @@ def _notices(lines: Sequence[CandidateStory]) -> Iterator[str]:
     sets = {story.evaluation_set: story.verdict.evaluation_set.digest for story in stories}
     models = {story.candidate: story.verdict.candidate.digest for story in stories}
     for digests, content in ((models, "model or score file"), (sets, "rows")):
-        for names in names_by(digests.items()).values():
+        for names in group_names(digests.items()).values():
             if len(names) > 1:
-                yield f"{first_names(names)} have the same {content} (identical digests)."
+                yield f"{shorten_names(names)} have the same {content} (identical digests)."
     if len(lines) == 1 and (terms := lines[0].of_sets("terms")):
         yield f"{TERMS}: {terms}."
     elif each := [(line.name, terms) for line in lines if (terms := line.of_sets("worse_terms"))]:
-        named = [f"{first_names(names)}: {terms}" for terms, names in names_by(each).items()]
+        named = [f"{shorten_names(names)}: {terms}" for terms, names in group_names(each).items()]
         yield f"{TERMS} of {'; of '.join(named)}."
     limits = {line.name: [*line.exceptions, *line.warnings] for line in lines}
     decided = _decided(lines)
     decisions = {line.name: [line.sentence] for line in lines if line.stories}
     for told in (limits, decisions):
         every = [(name, text) for name, texts in told.items() for text in dict.fromkeys(texts)]
-        for text, names in names_by(every).items():
+        for text, names in group_names(every).items():
             if text in {"", NOT_REGISTERED, *decided}:
                 continue
             is_named = len(names) < len(lines) and not any(name in text for name in names)
-            yield f"{first_names(names)}: {text}" if is_named else text
+            yield f"{shorten_names(names)}: {text}" if is_named else text
 
 
 def _rank(line: CandidateStory) -> tuple[int, float]:
@@ -203,7 +203,7 @@ def _headline(lines: Sequence[CandidateStory]) -> str:
         f"{name} ({n:,}{'' if at else ' comments'})"
         for at, (name, n) in enumerate(n_comments.items())
     ]
-    where = f" on {first_names(sets)}" if sets else ""
+    where = f" on {shorten_names(sets)}" if sets else ""
     if all(line.word.status == "reported" for line in lines):
         return f"{format_count(len(lines), 'candidate')} measured{where}; the policy only reports."
     n_passed = sum(line.word.status == "pass" for line in lines)
@@ -308,7 +308,7 @@ def _reason(result: RuleResult, *, is_brief: bool = False) -> str:
         return f"AUC {number(result.value or 0.0)}, not above 0.5"
     if result.lack is not None or result.reason == "no_rival":
         no_rival = f"no {result.kind} to compare with"
-        return no_rival if result.lack is None else lack_message(result.lack)
+        return no_rival if result.lack is None else describe_lack(result.lack)
     if result.value is None or METRICS.get(result.metric) is None:
         return f"{_short_title(result.metric)} undefined"
     return _number_and_limit(result, is_brief=is_brief)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bias_metrics import BiasTable
 from bias_metrics.metrics import SUBGROUP_METRICS
-from biasgate.tasks.check_messages import exception_message
+from biasgate.tasks.check_messages import describe_exception
 from biasgate.tasks.common.files import whole_file
 from biasgate.tasks.common.markdown import as_text, without_html
 from biasgate.tasks.common.prefect_task import task
@@ -27,7 +27,7 @@ from biasgate.tasks.records.numbers import final_score_name
 from biasgate.tasks.reporting.candidates import CandidateStory
 from biasgate.tasks.reporting.story import HOLDS, Story
 from biasgate.tasks.reporting.tables import Table, numeric, shown_rows, with_interval
-from biasgate.tasks.wording import exceptions_in_words
+from biasgate.tasks.wording import list_exception_lines
 
 FILE = "model_card.md"
 MISSING = "**To be filled in by the owner** (`model_card: {}` in the evaluation file)."
@@ -116,7 +116,7 @@ def _verdict(story: Story, verdict: Verdict, promote: str) -> Iterator[str]:
     yield from story.basis
     yield ""
     unmet = [_item(f"{check.word}: {check.sentence}") for check in story.unmet]
-    exceptions = exceptions_in_words([verdict], _LINES)
+    exceptions = list_exception_lines([verdict], _LINES)
     yield from _shortened(unmet)
     yield from map(_item, exceptions)
     if not unmet and not exceptions:
@@ -177,7 +177,7 @@ def _without_evidence(bias: BiasTable, verdict: Verdict) -> Iterator[str]:
             found.setdefault(result.group, []).append(f"undecided: {result.rule} {result.kind}")
     for entry in verdict.exceptions:
         if entry.group is not None and entry.why in _WITHOUT_EVIDENCE:
-            found.setdefault(entry.group, []).append(exception_message(entry))
+            found.setdefault(entry.group, []).append(describe_exception(entry))
     yield from _shortened(
         [
             f"- {as_text(name)}: {as_text('; '.join(dict.fromkeys(reasons)))}"

@@ -25,7 +25,7 @@ from pydantic import Field, SecretStr, model_validator
 from biasgate.tasks.common.prefect_task import notify_by_block, task
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.common.settings import Settings
-from biasgate.tasks.outcomes import WORDS, Occasion, word_of
+from biasgate.tasks.outcomes import WORDS, Occasion, get_outcome_words
 from biasgate.tasks.records import Summary
 from biasgate.tasks.records.record import Record
 from biasgate.tasks.records.trend import Trend
@@ -165,7 +165,7 @@ def message_of(results: Results, trend: Trend | None = None, report: str | None 
         for story in map(VerdictStory.of_verdict, summary.verdicts)
         for check in story.unmet
     ]
-    word = word_of(summary)
+    word = get_outcome_words(summary)
     tonight = None if trend is None else trend.nights[-1]
     return Message(
         evaluation=summary.evaluation,

@@ -21,7 +21,7 @@ from biasgate.tasks.common.files import (
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.common.untrusted import read_record
-from biasgate.tasks.included import command_argument
+from biasgate.tasks.included import format_argument
 from biasgate.tasks.measuring.identities import Measured
 from biasgate.tasks.mlflow_server.server import REGISTRY, TRACKING, address_in
 from biasgate.tasks.records import Decided, LoggedVerdict, SetUse, Summary
@@ -170,7 +170,7 @@ def summarise_evaluation(
         decisions=decisions,
         sets=list(sets),
         store=sizes_of(Path(store)),
-        config=command_argument(config),
+        config=format_argument(config),
         sample=sample,
         store_path=store,
         moved=list(moved),

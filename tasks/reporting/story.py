@@ -20,7 +20,7 @@ from bias_metrics.metrics import (
     SUBGROUP_METRICS,
 )
 from bias_metrics.thresholds import CountedShare
-from biasgate.tasks.check_messages import check_message
+from biasgate.tasks.check_messages import describe_check
 from biasgate.tasks.measuring.cautions import (
     BY_CHANCE,
     UPSIDE_DOWN,
@@ -46,7 +46,12 @@ from biasgate.tasks.reporting.tables import (
     with_interval,
 )
 from biasgate.tasks.reporting.verdict_story import Change, Check, VerdictStory
-from biasgate.tasks.wording import changed_in_words, first_names, name_worse_terms, terms_in_words
+from biasgate.tasks.wording import (
+    describe_changed_decisions,
+    describe_worse_terms,
+    name_worse_terms,
+    shorten_names,
+)
 
 WORSE, GAINED = "Worse than the champion", "Better than the champion"
 CHANGED, TERMS = "Changed decisions", "Worst terms"
@@ -97,7 +102,7 @@ class WorstNumber:
     def text(self) -> str:
         """The identity, the metric, and the number with its interval."""
         if self.number.low is None and self.check is not None:
-            return check_message(self.check)
+            return describe_check(self.check)
         is_gap = METRICS[self.metric].is_gap
         shown = with_interval(self.number, signed=is_gap)
         return f"{self.group}: {titled(self.metric)} {shown}"
@@ -142,7 +147,7 @@ class ErrorHarm:
             group=self.group,
             interval=between(points(self.gap.low), points(self.gap.high)),
         )
-        return f"{text}; also higher for {first_names(self.others)}" if self.others else text
+        return f"{text}; also higher for {shorten_names(self.others)}" if self.others else text
 
 
 class OverallErrors(NamedTuple):
@@ -235,7 +240,7 @@ class Story(VerdictStory):
         worst = _worst_check(report, said.unmet)
         number = _worst_number(report, worst)
         no_use = _warned(report, UPSIDE_DOWN, BY_CHANCE) or [
-            check_message(result) for result in verdict.results if result.rule == USEFULNESS_RULE
+            describe_check(result) for result in verdict.results if result.rule == USEFULNESS_RULE
         ]
         analyses = [
             text for analysis in (report.analyses or {}).values() for text in analysis.sentences
@@ -275,7 +280,7 @@ class Story(VerdictStory):
             worst_is_shown=number is not None
             and (number.check is not None or number.group in report.harms),
             changes=changes,
-            changed="" if verdict.changed is None else changed_in_words(changes),
+            changed="" if verdict.changed is None else describe_changed_decisions(changes),
             terms=worst_terms(report),
             worse_terms="" if report.terms is None else name_worse_terms(report.terms),
             not_judged=list_unjudged_metrics(
@@ -382,7 +387,7 @@ def worst_terms(report: Report, identity: str | None = None) -> str:
     if report.terms is None:
         return ""
     at = "" if GIVEN in report.thresholds else " at equal errors"
-    found = terms_in_words(report.terms, at, identity)
+    found = describe_worse_terms(report.terms, at, identity)
     n_terms = sum(one.subgroup == identity for one in report.terms.terms)
     bounded = any(one.low is not None for one in report.terms.overall.values())
     if not found and n_terms > 1 and bounded:
@@ -451,7 +456,7 @@ def _unsettled(said: VerdictStory) -> str:
     if missing and all(check in missing for check in lacking):
         return f"No {missing[0].result.kind} to compare with."
     if said.unsettled:
-        names = first_names([_in_slices(name, said.unmet) for name in said.unsettled])
+        names = shorten_names([_in_slices(name, said.unmet) for name in said.unsettled])
         return f"No check failed, but the evidence is insufficient for {names}."
     return lacking[0].sentence if lacking else "No check failed."
 
@@ -464,12 +469,12 @@ def _in_slices(group: str, unmet: Sequence[Check]) -> str:
     slices = list(dict.fromkeys(name for name in of_group if name is not None))
     if None in of_group:
         return group
-    return f"{group} (slice {first_names(slices)})"
+    return f"{group} (slice {shorten_names(slices)})"
 
 
 def _worse(groups: list[str], *, passed: bool) -> str:
     """Name the identities that are worse off than under the champion."""
-    claim = f"orse than the champion for {first_names(groups, 2)}"
+    claim = f"orse than the champion for {shorten_names(groups, 2)}"
     return (
         f"Passed with exceptions: w{claim}, which the policy permits." if passed else f"W{claim}."
     )

@@ -52,7 +52,12 @@ from biasgate.tasks.reporting.terminal_table import (
     print_table,
     print_text_table,
 )
-from biasgate.tasks.wording import MARKED, changed_in_words, first_names, shown_worse
+from biasgate.tasks.wording import (
+    MARKED,
+    describe_changed_decisions,
+    describe_losses,
+    shorten_names,
+)
 
 _CHECKS = 8  # most checks that did not pass
 _NAMES = 5  # most names in a list
@@ -323,7 +328,7 @@ def _print_compared(out: Console, compared: Compared) -> None:
     print_text(out, Text(title, "bold"))
     lines = (
         [
-            shown_worse(compared.worsened, compared.second),
+            describe_losses(compared.worsened, compared.second),
             _shown_better(compared),
             _different(compared),
         ]
@@ -331,11 +336,13 @@ def _print_compared(out: Console, compared: Compared) -> None:
         else []
     )
     if compared.changed is not None:
-        lines.append(f"Changed decisions (not tested): {changed_in_words(compared.changed)}.")
+        lines.append(
+            f"Changed decisions (not tested): {describe_changed_decisions(compared.changed)}."
+        )
     if compared.reason is not None:
         lines = [f"No intervals, so no difference can be tested: {compared.reason}."]
     if compared.left_out:
-        lines.append(f"Only one of the two has {first_names(compared.left_out, _NAMES)}.")
+        lines.append(f"Only one of the two has {shorten_names(compared.left_out, _NAMES)}.")
     _print_lines(out, lines)
     found = compared.comparison
     auc, final = (
@@ -366,7 +373,7 @@ def _shown_better(compared: Compared) -> str:
     if not gains:
         return f"No identity is significantly better than under {printable(compared.second)}."
     others = list(dict.fromkeys(gain.group for gain in gains if gain.group != gains[0].group))
-    also = f"; also {first_names(others, _NAMES)}" if others else ""
+    also = f"; also {shorten_names(others, _NAMES)}" if others else ""
     return f"Significantly better than {printable(compared.second)}: {gains[0].text}{also}."
 
 
@@ -374,7 +381,7 @@ def _different(compared: Compared) -> str:
     n = len(compared.comparison.subgroups)
     if not compared.different:
         return f"No significant difference for the {n:,} identities."
-    names = first_names(compared.different, _NAMES)
+    names = shorten_names(compared.different, _NAMES)
     return f"Significant differences for {len(compared.different):,} of {n:,} identities: {names}."
 
 

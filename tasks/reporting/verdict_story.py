@@ -14,19 +14,19 @@ from bias_metrics.gate.marked import MISSING, TRUNCATED
 from bias_metrics.metrics import METRICS
 from bias_metrics.parts import format_count
 from biasgate.tasks.check_messages import (
-    bounds_message,
-    check_message,
-    least_loss,
-    objective_message,
-    objective_name,
+    describe_bounds,
+    describe_check,
+    describe_least_loss,
+    describe_objective,
+    name_objective,
 )
 from biasgate.tasks.outcomes import Word
 from biasgate.tasks.records import Verdict
 from biasgate.tasks.reporting.tables import number, titled
 from biasgate.tasks.wording import (
-    exceptions_in_words,
-    shown_worse,
-    word_of_verdict,
+    describe_losses,
+    get_verdict_words,
+    list_exception_lines,
 )
 
 NO_CHAMPION = "There was no champion to compare with."
@@ -64,7 +64,7 @@ class Check:
             status, excuse = "warn", "only warns"
         word = _CHECKS.get(result.outcome, result.outcome)
         word = f"{word} ({excuse})" if excuse else word
-        return cls(status, excuse, word, check_message(result), result)
+        return cls(status, excuse, word, describe_check(result), result)
 
     @property
     def has_failed(self) -> bool:
@@ -132,24 +132,24 @@ class VerdictStory:
         kinds = WORST_FIRST[: WORST_FIRST.index("pass")]
         champion, objective = verdict.champion, verdict.objective
         value = "undefined" if objective.value is None else f"{objective.value:.4f}"
-        ranked = f"{objective_name(objective)} is {value}; there was no champion to compare with"
+        ranked = f"{name_objective(objective)} is {value}; there was no champion to compare with"
         return VerdictStory(
             candidate=verdict.candidate.name,
             evaluation_set=verdict.evaluation_set.name,
-            word=word_of_verdict(verdict),
-            exceptions=tuple(exceptions_in_words([verdict])),
+            word=get_verdict_words(verdict),
+            exceptions=tuple(list_exception_lines([verdict])),
             policy=verdict.policy.name,
             counted=_counted(checks),
-            bounds=bounds_message(verdict.bounds),
+            bounds=describe_bounds(verdict.bounds),
             basis=tuple(_counts(verdict)),
             checks=checks,
             unmet=tuple(
                 check for kind in kinds for check in checks if check.result.outcome == kind
             ),
-            worse=NO_CHAMPION if champion is None else shown_worse(verdict.worsened),
+            worse=NO_CHAMPION if champion is None else describe_losses(verdict.worsened),
             worsened=tuple(verdict.worsened),
             champion=None if champion is None else champion.model or champion.name,
-            objective=ranked if champion is None else objective_message(objective),
+            objective=ranked if champion is None else describe_objective(objective),
             verdict=verdict,
         )
 
@@ -200,7 +200,7 @@ class VerdictStory:
     def losses(self) -> tuple[Change, ...]:
         """What is shown to be worse than the champion's by its own comments, the worst first."""
         return tuple(
-            Change(cell.group, cell.metric, cell.second, cell.first, least_loss(cell))
+            Change(cell.group, cell.metric, cell.second, cell.first, describe_least_loss(cell))
             for cell in self.worsened
             if not cell.without
         )

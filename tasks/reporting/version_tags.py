@@ -15,7 +15,7 @@ from biasgate.tasks.reporting.model_card import shortened
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.signing.statement import compute_verdict_digest
 from biasgate.tasks.store import Workplace
-from biasgate.tasks.wording import exceptions_in_words, word_of_verdict
+from biasgate.tasks.wording import get_verdict_words, list_exception_lines
 
 _LONGEST = 4_000  # characters of a tag of a version, of the 5,000 that MLflow takes
 FILES_DIGEST = "biasgate.files_digest"
@@ -36,8 +36,8 @@ def tags_of(verdicts: Sequence[LoggedVerdict]) -> dict[str, str]:
             tags[FILES_DIGEST] = bound.digest
         prefix = f"biasgate.{verdict.evaluation_set.name}"
         tags[f"{prefix}.verdict"] = str(verdict.outcome)
-        tags[f"{prefix}.word"] = word_of_verdict(verdict).text
-        tags[f"{prefix}.exceptions"] = " ".join(exceptions_in_words([verdict]))[:_LONGEST]
+        tags[f"{prefix}.word"] = get_verdict_words(verdict).text
+        tags[f"{prefix}.exceptions"] = " ".join(list_exception_lines([verdict]))[:_LONGEST]
         tags[f"{prefix}.verdict_digest"] = compute_verdict_digest(verdict)
         tags[f"{prefix}.set_digest"] = str(verdict.evaluation_set.digest)
         tags[f"{prefix}.policy"] = f"{verdict.policy.name} {verdict.policy.digest}"

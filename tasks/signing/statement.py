@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from biasgate.tasks.check_messages import exception_message
+from biasgate.tasks.check_messages import describe_exception
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest, json_digest, write_json
 from biasgate.tasks.common.untrusted import check, parse_json
@@ -226,7 +226,7 @@ def _build_annotations(verdict: Verdict, signed_at: str) -> Annotations:
         policy_digest=policy.digest,
         report_only=policy.report_only,
         holds_for=verdict.holds_for,
-        exceptions=[exception_message(exception) for exception in verdict.exceptions],
+        exceptions=[describe_exception(exception) for exception in verdict.exceptions],
         reservations=verdict.reservations,
         policy_registered=None
         if registered is None

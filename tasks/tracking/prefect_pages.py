@@ -17,7 +17,7 @@ from biasgate.tasks.common.prefect_artifacts import (
     publish_table,
 )
 from biasgate.tasks.common.prefect_task import say, task
-from biasgate.tasks.outcomes import word_of
+from biasgate.tasks.outcomes import get_outcome_words
 from biasgate.tasks.records import LoggedVerdict, Report, Summary
 from biasgate.tasks.reporting.markdown import results_markdown
 from biasgate.tasks.reporting.page.grids import MARKS, GridCell, metric_grid
@@ -72,7 +72,7 @@ def summary_page(results: Results, pages: MlflowPages, summary: Summary) -> str:
     links = [f"[Numbers, pictures and files in MLflow]({pages.of_run(summary.run_id)})."]
     links += [pages.hint] if pages.hint else []
     links.append(f"Report: {as_text(str(results.page.resolve()))}")
-    name, word = as_text(summary.evaluation), as_text(word_of(summary).text)
+    name, word = as_text(summary.evaluation), as_text(get_outcome_words(summary).text)
     return "\n\n".join([f"## {name}: {word}", results_markdown(results), " ".join(links)])
 
 

@@ -27,7 +27,7 @@ from biasgate.tasks.verifying.verdict import (
     count_evidence_rows,
     recompute_verdict,
 )
-from biasgate.tasks.wording import exceptions_in_words, word_of_verdict
+from biasgate.tasks.wording import get_verdict_words, list_exception_lines
 
 
 def verify_results(results: Results, pins: Pins = NO_PINS) -> list[Finding]:
@@ -118,8 +118,8 @@ def _is_consistent(decision: CandidateDecision, verdicts: Sequence[Verdict]) -> 
         decision.word is None
         or not same_code
         or (
-            decision.word == word_of_verdict(*verdicts).text
-            and sorted(decision.exceptions or ()) == sorted(exceptions_in_words(verdicts))
+            decision.word == get_verdict_words(*verdicts).text
+            and sorted(decision.exceptions or ()) == sorted(list_exception_lines(verdicts))
         )
     )
 

@@ -137,7 +137,7 @@ def test_a_server_that_does_not_answer_is_told_with_its_address():
         temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}),
         pytest.raises(InputError, match=r"no Prefect server answers at PREFECT_API_URL http://"),
     ):
-        nightly.refuse_second_server("any")
+        nightly.refuse_second_process("any")
 
 
 def test_each_evaluation_file_has_a_deployment_of_its_own(config, tmp_path):

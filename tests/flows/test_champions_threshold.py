@@ -10,9 +10,9 @@ import pytest
 import yaml
 from support.evaluations import run
 
-from biasgate.tasks.check_messages import bounds_message
+from biasgate.tasks.check_messages import describe_bounds
 from biasgate.tasks.records import Verdict
-from biasgate.tasks.wording import word_of_verdict
+from biasgate.tasks.wording import get_verdict_words
 
 pytestmark = pytest.mark.evaluates
 N = 2_000
@@ -66,7 +66,7 @@ def test_a_loss_that_only_a_gap_shows_blocks_with_the_threshold_that_the_champio
     assert (code, verdict["outcome"]) == (3, "fail")
     assert verdict["champion"]["threshold"] == 0.5
     assert {one["metric"] for one in verdict["worsened"]} == {"fnr_gap"}
-    assert word_of_verdict(Verdict.from_dict(verdict)).text == "Blocked: worse for gay"
+    assert get_verdict_words(Verdict.from_dict(verdict)).text == "Blocked: worse for gay"
     assert re.search("BLOCKED .*gay.* worse", " ".join(text.split()))
     assert verdict["bounds"]["jointly"] == 7
     [changed] = pd.read_csv("out-second/rows/second/changed_decisions.csv").to_dict("records")
@@ -80,6 +80,6 @@ def test_where_the_champion_has_no_threshold_the_verdict_says_what_was_not_looke
     evaluate("first", None)
     code, _, verdict = evaluate("second", 0.5)
     assert (code, verdict["outcome"], verdict["bounds"]["jointly"]) == (0, "pass", 5)
-    assert bounds_message(Verdict.from_dict(verdict).bounds).endswith(
+    assert describe_bounds(Verdict.from_dict(verdict).bounds).endswith(
         "Losses in fpr_gap and fnr_gap are not tested: the champion has no `threshold`."
     )

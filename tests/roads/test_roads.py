@@ -30,8 +30,8 @@ from support.roads import analyses_of, possible_outcomes, write_road
 from support.scorers import score
 
 from bias_metrics.gate import USEFULNESS_RULE
-from biasgate.tasks.check_messages import check_message
-from biasgate.tasks.outcomes import word_of
+from biasgate.tasks.check_messages import describe_check
+from biasgate.tasks.outcomes import get_outcome_words
 from biasgate.tasks.records import Verdict
 from biasgate.tasks.scoring.kinds import catalogue
 
@@ -83,7 +83,7 @@ def test_a_road_ends_in_numbers_and_a_verdict_that_hold(
     done = biasgate("evaluate", config, "--output", folder / "out", "--submission")
     assert done.exit_code in {0, 3, 4}, done.output + done.stderr
     summary = read(folder / "out" / "summary.json")
-    assert done.exit_code == word_of(partial(summary)).exit_code
+    assert done.exit_code == get_outcome_words(partial(summary)).exit_code
     verdict = summary["verdicts"][0]
     of_candidate = folder / "out" / "comments" / road["kind"]
     assert read(of_candidate / "verdict.json")["outcome"] == verdict["outcome"]
@@ -94,7 +94,7 @@ def test_a_road_ends_in_numbers_and_a_verdict_that_hold(
         results = Verdict.from_dict(read(of_candidate / "verdict.json")).results
         ruled = (one for one in results if one.rule != USEFULNESS_RULE)
         undecided = [one for one in ruled if one.outcome not in {"pass", "skipped"}]
-        lacking = list(map(check_message, undecided))
+        lacking = list(map(describe_check, undecided))
         assert all("clusters where 20 are needed" in one for one in lacking), lacking
     scores = submission(of_candidate)
     assert set(scores) == {row["id"] for row in rows}

@@ -14,7 +14,13 @@ from typer.testing import CliRunner
 
 from biasgate.cli import app
 from biasgate.tasks import cleaning
-from biasgate.tasks.cleaning import Referenced, plan_cleaning, read_age, remove, store_items
+from biasgate.tasks.cleaning import (
+    VerdictReferences,
+    iter_store_items,
+    plan_cleaning,
+    read_age,
+    remove_items,
+)
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import size_of, sizes_of
 from biasgate.tasks.mlflow_server.runs import Gateway
@@ -55,7 +61,7 @@ def list_names(items):
 
 
 def plan_store(store, keep, referenced=None):
-    return plan_cleaning(store, read_age(keep), referenced or Referenced(), NOW)
+    return plan_cleaning(store, read_age(keep), referenced or VerdictReferences(), NOW)
 
 
 def test_what_was_not_used_lately_is_removed_and_mlflows_runs_never_are(store):
@@ -78,14 +84,14 @@ def test_what_was_used_within_a_day_is_never_removed(store):
 
 
 def test_what_an_entry_rests_on_is_kept(store):
-    referenced = Referenced(sets=frozenset({A}), scores=frozenset({(A, C)}))
+    referenced = VerdictReferences(sets=frozenset({A}), scores=frozenset({(A, C)}))
     plan = plan_store(store, "1d", referenced=referenced)
     assert list_names(plan.referenced) == ["scores/cccccccccccccccc", "sets/comments-1"]
     assert "scores/bbbbbbbbbbbbbbbb" in list_names(plan.removed)
 
 
 def test_a_set_whose_digest_is_unknown_keeps_all_of_its_name(store):
-    plan = plan_store(store, "1d", referenced=Referenced(names=frozenset({"comments"})))
+    plan = plan_store(store, "1d", referenced=VerdictReferences(names=frozenset({"comments"})))
     assert list_names(plan.referenced) == ["sets/comments-1", "sets/comments-2"]
 
 
@@ -93,13 +99,13 @@ def test_links_are_neither_followed_nor_removed(store, tmp_path):
     outside = write_folder(tmp_path / "outside" / "set", 99)
     (store / "sets" / "link").symlink_to(outside)
     (store / "scores" / "link").symlink_to(outside.parent)
-    assert "link" not in " ".join(list_names(store_items(store)))
-    assert not any(item.path.name == "set" for item in store_items(store))
+    assert "link" not in " ".join(list_names(iter_store_items(store)))
+    assert not any(item.path.name == "set" for item in iter_store_items(store))
 
 
 def test_removing_leaves_nothing_that_looks_whole_and_nothing_else_is_touched(store):
     plan = plan_store(store, "30d")
-    assert list_names(remove(plan.removed)) == list_names(plan.removed)
+    assert list_names(remove_items(plan.removed)) == list_names(plan.removed)
     assert sorted(path.name for path in (store / "sets").iterdir() if path.name[0] != ".") == [
         "comments-2"
     ]
@@ -111,7 +117,7 @@ def test_what_is_locked_or_was_used_meanwhile_stays(store):
     plan = plan_store(store, "30d")
     os.utime(store / "models" / "0123")
     with FileLock(store / "sets" / ".comments-1.lock"):
-        removed = list_names(remove(plan.removed))
+        removed = list_names(remove_items(plan.removed))
     assert not {"models/0123", "sets/comments-1"} & set(removed)
     assert "scores/bbbbbbbbbbbbbbbb" in removed
     assert (store / "sets" / "comments-1" / "rows").exists()
@@ -128,7 +134,7 @@ def test_what_a_killed_process_left_is_removed_unless_it_is_in_use(store):
     plan = plan_store(store, "2d")
     assert {"work/left", "work/used", "work/.removed-7-comments-3"} <= set(list_names(plan.removed))
     with FileLock(used / ".lock"):
-        removed = list_names(remove(plan.removed))
+        removed = list_names(remove_items(plan.removed))
     assert "work/left" in removed
     assert "work/.removed-7-comments-3" in removed
     assert (left.exists(), used.exists(), half.exists()) == (False, True, False)
@@ -146,7 +152,7 @@ def test_the_guide_names_each_part_of_a_store():
     guide = (Path(__file__).parents[2] / "docs/guides/operate.md").read_text("utf-8")
     table = guide.partition("### Disk space")[2].partition("```")[0]
     rows = re.findall(r"^\| `(\w+)` .*\| (\w+)", table, re.MULTILINE)
-    assert dict(rows) == dict.fromkeys(cleaning.PLACES, "yes")
+    assert dict(rows) == dict.fromkeys(cleaning.ITEM_DEPTHS, "yes")
 
 
 @pytest.mark.parametrize(("text", "days"), [("30d", 30), ("8w", 56)])
@@ -193,7 +199,7 @@ def ledger(monkeypatch):
 
 def test_moves_rest_on_the_sets_and_scores_of_their_verdicts_and_blocks_on_none(ledger):
     ledger.moves = [entry("promotion", "r1", "r2"), entry("blocked", "r4"), entry("rollback", "r3")]
-    assert Referenced.here(Registry()) == Referenced(
+    assert VerdictReferences.from_ledgers(Registry()) == VerdictReferences(
         sets=frozenset({A}),
         names=frozenset({"set of r2", "set of r3"}),
         scores=frozenset({(A, C)}),
@@ -207,14 +213,16 @@ def test_nothing_is_removed_while_a_ledger_cannot_be_read_or_was_changed(ledger,
     vars(ledger).update(problem)
     [[words]] = problem.values()
     with pytest.raises(InputError, match=f"toxicity-promotions must be whole .*; {words}"):
-        Referenced.here(Registry())
+        VerdictReferences.from_ledgers(Registry())
 
 
 @pytest.fixture
 def clean(store, monkeypatch):
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.setattr(Gateway, "of_store", lambda _: None)
-    monkeypatch.setattr(Referenced, "here", lambda _: Referenced(sets=frozenset({A})))
+    monkeypatch.setattr(
+        VerdictReferences, "from_ledgers", lambda _: VerdictReferences(sets=frozenset({A}))
+    )
     return lambda *arguments: CliRunner().invoke(app, ["clean", "--store", str(store), *arguments])
 
 

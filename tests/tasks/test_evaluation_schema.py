@@ -15,9 +15,9 @@ from biasgate.tasks.counting.settings import read_count_file
 from biasgate.tasks.evaluation_file import (
     CATALOGUES,
     evaluation_schema,
-    explained,
-    explained_basics,
-    sections_of,
+    explain_basics,
+    explain_section,
+    list_sections,
 )
 from biasgate.tasks.gating.policy import policy_schema, sections_of_policy
 from biasgate.tasks.reading_evaluation import read_evaluation, read_file
@@ -64,21 +64,21 @@ def test_variables_names_alone_and_kinds_of_other_packages_are_allowed():
 
 
 def test_each_kind_has_the_keys_that_its_class_reads_and_words_for_each():
-    sections = sections_of(SCHEMA)
+    sections = list_sections(SCHEMA)
     for catalogue in CATALOGUES.values():
         for kind in catalogue.own:
             fields = catalogue.named(kind).model_fields
             keys = {field.alias or name for name, field in fields.items()}
             assert set(sections[kind]["properties"]) == keys
-    words = list(explained("table"))
+    words = list(explain_section("table"))
     assert "label_threshold: a number at most 1 and above 0, default 0.5" in words
     assert words[words.index('label: text or a list of text, default "label"') + 1].strip()
 
 
 def test_each_section_that_is_named_can_be_asked_for():
-    listed = {*sections_of(SCHEMA), *sections_of_policy(policy_schema())}
+    listed = {*list_sections(SCHEMA), *sections_of_policy(policy_schema())}
     named = set()
-    for line in (line for section in listed for line in explained(section) if line[0] != " "):
+    for line in (line for section in listed for line in explain_section(section) if line[0] != " "):
         named |= set(re.findall(r"\ba section (\w+)", line))
         for kinds in re.findall(r"^\w+: .*kind of: (.+?)(?:, must be given)?$", line):
             named |= set(kinds.split(", "))
@@ -106,7 +106,7 @@ def test_each_command_that_an_error_names_explains_a_section(tmp_path, sections)
     named = re.findall(r"`biasgate schema (\w+)`", str(caught.value))
     assert named
     for section in named:
-        list(explained(section))
+        list(explain_section(section))
 
 
 def test_a_file_that_counts_shards_is_for_one_command(tmp_path):
@@ -120,7 +120,7 @@ def test_the_command_prints_it_and_says_which_sections_there_are():
     assert json.loads(CliRunner().invoke(app, ["schema", "--json"]).stdout) == SCHEMA
     assert CliRunner().invoke(app, ["schema", "table"]).stdout.startswith("name: text")
     with pytest.raises(InputError, match=r"one of evaluation, table,.*Did you mean 'table'"):
-        list(explained("tabel"))
+        list(explain_section("tabel"))
 
 
 @pytest.mark.parametrize(
@@ -145,11 +145,11 @@ def test_the_keys_of_a_count_file_are_explained_where_one_is_wrong(tmp_path):
     file.write_text(wrong)
     with pytest.raises(InputError, match=r"To list the keys: `biasgate schema count`\.$"):
         read_count_file(file)
-    words = list(explained("count"))
+    words = list(explain_section("count"))
     assert "candidate: a section CountedModel, must be given" in words
     assert "bits: a whole number at least 0 and at most 20, default 12" in words
     assert not [line for line in words if line.startswith("slices:")]
-    assert any(line.startswith("threshold: a number") for line in explained("CountedModel"))
+    assert any(line.startswith("threshold: a number") for line in explain_section("CountedModel"))
 
 
 def test_a_kind_of_notification_is_no_section_of_its_own(tmp_path):
@@ -160,7 +160,7 @@ def test_a_kind_of_notification_is_no_section_of_its_own(tmp_path):
 
 
 def test_the_basic_keys_are_25_that_the_schema_has():
-    lines = list(explained_basics())
+    lines = list(explain_basics())
     keys = [line.strip().partition(":")[0] for line in lines if re.match(r"  \w", line)]
     assert len(keys) == 25
     assert [line for line in lines if line[0] != " "] == ["evaluation:", "table:", "scores:"]

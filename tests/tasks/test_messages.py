@@ -18,18 +18,18 @@ from bias_metrics.groups.dominance import DominantUnits
 from bias_metrics.metrics import METRICS
 from bias_metrics.thresholds import CountedShare
 from biasgate.tasks.check_messages import (
-    bounds_message,
-    check_message,
-    exception_message,
-    loss_message,
-    objective_message,
+    describe_bounds,
+    describe_check,
+    describe_exception,
+    describe_loss,
+    describe_objective,
 )
 from biasgate.tasks.outcomes import COPY, EXCEPT, WORDS
 from biasgate.tasks.records import RATE_OF_GAP
 from biasgate.tasks.reporting.candidates import CandidateStory
 from biasgate.tasks.reporting.leaderboard import leaderboard
 from biasgate.tasks.reporting.story import ErrorHarm, Errors, OverallErrors, Story
-from biasgate.tasks.wording import changed_in_words, shown_worse
+from biasgate.tasks.wording import describe_changed_decisions, describe_losses
 
 FILE = Path(__file__).with_name("messages.txt")
 
@@ -262,7 +262,7 @@ def test_a_further_metric_has_its_message_from_the_row_of_the_table(monkeypatch)
     monkeypatch.setitem(METRICS, "recall_gap", further)
     gap = GAP | {"metric": "recall_gap", "threshold": "given", "group": "a"}
     for value, harm in ((-0.26, "a is caught less"), (0.26, "a is caught more")):
-        assert harm in check_message(result("fail", **gap, value=value))
+        assert harm in describe_check(result("fail", **gap, value=value))
 
 
 def exceptions():
@@ -305,39 +305,42 @@ SMALL_CHECKS = (
 def rendered():
     """Yield the id of each message, and its text."""
     for name, one in RESULTS.items():
-        yield f"check: {name}", check_message(one)
+        yield f"check: {name}", describe_check(one)
     for name, one in exceptions():
-        yield f"exception: {name}", exception_message(one)
+        yield f"exception: {name}", describe_exception(one)
     for of, one in ("", loss("gay")), (", small", loss("gay", at_least=0.0004)):
-        yield f"loss{of}", loss_message(one)
+        yield f"loss{of}", describe_loss(one)
     looked_at = {"separately": 124, "expected_wrong": 6.2, "jointly": 120, "alpha": 0.05}
-    yield "bounds", bounds_message(BoundCounts(**looked_at))
+    yield "bounds", describe_bounds(BoundCounts(**looked_at))
     for roles in (("champion",), ("champion", "reference")):
         lacking = BoundCounts(**looked_at, without_threshold=roles)
-        yield f"bounds, no threshold of {len(roles)}", bounds_message(lacking)
+        yield f"bounds, no threshold of {len(roles)}", describe_bounds(lacking)
     few = looked_at | {"separately": 1, "expected_wrong": 0.05, "jointly": 0}
-    yield "bounds, one", bounds_message(BoundCounts(**few))
+    yield "bounds, one", describe_bounds(BoundCounts(**few))
     yield (
         "bounds, none",
-        bounds_message(BoundCounts(**few | {"separately": 0, "expected_wrong": 0})),
+        describe_bounds(BoundCounts(**few | {"separately": 0, "expected_wrong": 0})),
     )
-    yield "bounds, these rows", bounds_message(BoundCounts(**dict.fromkeys(looked_at, 0)))
-    yield "objective", objective_message(Objective("auc", 0.95, 0.91, 0.9, 0.01, 0.004, 0.016))
+    yield "bounds, these rows", describe_bounds(BoundCounts(**dict.fromkeys(looked_at, 0)))
+    yield "objective", describe_objective(Objective("auc", 0.95, 0.91, 0.9, 0.01, 0.004, 0.016))
     lower = Objective("final_score", 0.95, 0.89, 0.9, -0.01, -0.016, -0.004)
-    yield "objective, lower", objective_message(lower)
+    yield "objective, lower", describe_objective(lower)
     same = Objective("auc", 0.95, 0.9, 0.9, 0.0, -0.004, 0.004)
-    yield "objective, same", objective_message(same)
-    yield "objective, no bounds", objective_message(Objective("bpsn_auc", 0.95, 0.91, 0.9, 0.01))
+    yield "objective, same", describe_objective(same)
+    yield "objective, no bounds", describe_objective(Objective("bpsn_auc", 0.95, 0.91, 0.9, 0.01))
     undefined = Objective("final_score", 0.95, None, reason="deaf has no toxic comments")
-    yield "objective, undefined", objective_message(undefined)
-    yield "objective, undefined, no reason", objective_message(Objective("auc", 0.95, None))
-    yield "worse", shown_worse([loss("muslim"), loss("jewish", "muslim")])
-    yield "worse, none", shown_worse([])
+    yield "objective, undefined", describe_objective(undefined)
+    yield "objective, undefined, no reason", describe_objective(Objective("auc", 0.95, None))
+    yield "worse", describe_losses([loss("muslim"), loss("jewish", "muslim")])
+    yield "worse, none", describe_losses([])
     share = CountedShare(190, 1012, 0.16, 0.22)
-    yield "changed", changed_in_words({"muslim": {"newly_flagged": share, "newly_missed": share}})
+    yield (
+        "changed",
+        describe_changed_decisions({"muslim": {"newly_flagged": share, "newly_missed": share}}),
+    )
     missed = {"newly_flagged": CountedShare(0, 90, 0.0, 0.06), "newly_missed": CountedShare(2, 90)}
-    yield "changed, no interval", changed_in_words({"muslim": missed})
-    yield "changed, none", changed_in_words({})
+    yield "changed, no interval", describe_changed_decisions({"muslim": missed})
+    yield "changed, none", describe_changed_decisions({})
     at, closest = OverallErrors(0.5, 0.021, 0.342), OverallErrors(0.31, 0.118, 0.121)
     for rate in RATE_OF_GAP.values():
         harm = ErrorHarm(rate, "muslim", 0.41, 0.12, number(0.3, 0.25, 0.35), ("gay",))

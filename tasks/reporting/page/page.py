@@ -12,8 +12,8 @@ from pathlib import Path
 
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
 from biasgate.tasks.common.command_lines import NAME, as_path, path_from_here, store_option
-from biasgate.tasks.included import typed_argument
-from biasgate.tasks.outcomes import Word, word_of
+from biasgate.tasks.included import shorten_argument
+from biasgate.tasks.outcomes import Word, get_outcome_words
 from biasgate.tasks.records import Details, Report, SetUse, Summary, Verdict
 from biasgate.tasks.records.trend import Trend
 from biasgate.tasks.remembering.moved import Moved, find_moves
@@ -225,7 +225,7 @@ def evaluation_page(
     names = [line.name for line in leaderboard(lines).lines]
     return replace(
         page,
-        word=word_of(summary),
+        word=get_outcome_words(summary),
         lines=tuple(lines),
         parts=tuple(sorted(page.parts, key=lambda part: names.index(part.story.candidate))),
         trend=None if trend is None else describe_trend(trend),
@@ -239,7 +239,7 @@ def evaluation_page(
 def _repeat_command(summary: Summary, output: str, *, is_night: bool) -> Iterator[str]:
     """Yield the command that makes the page again; that of a night makes a new folder beside it."""
     command, place = ("nightly", Path(output).parent) if is_night else ("evaluate", Path(output))
-    yield from (command, typed_argument(summary.config), "--output", path_from_here(place))
+    yield from (command, shorten_argument(summary.config), "--output", path_from_here(place))
     yield from store_option(summary.store_path)
     yield from () if summary.sample is None else ("--sample", str(summary.sample))
     if {*summary.outcome_of} != {decision.candidate for decision in summary.decisions}:

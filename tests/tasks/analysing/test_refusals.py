@@ -69,7 +69,8 @@ def test_a_plain_name_means_the_default_options(read):
 def test_an_analysis_is_done_on_all_sets_or_on_those_that_it_names(read):
     evaluation = read("intersections", TRANSFER | {"sets": ["others"]})
     kinds = {
-        name: [one.kind for one in evaluation.analyses_of(name)] for name in ("rows", "others")
+        name: [one.kind for one in evaluation.list_set_analyses(name)]
+        for name in ("rows", "others")
     }
     assert kinds == {
         "rows": ["intersections"],

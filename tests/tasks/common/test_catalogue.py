@@ -12,7 +12,7 @@ from biasgate.tasks.analysing.catalogue import KINDS as ANALYSIS_KINDS
 from biasgate.tasks.common import catalogue
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.freezing import SOURCE_KINDS
-from biasgate.tasks.evaluation_file import explained
+from biasgate.tasks.evaluation_file import explain_section
 from biasgate.tasks.reading_evaluation import read_evaluation
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES, KINDS
 from biasgate.tasks.scoring.kinds.score_file import ScoreFile
@@ -103,7 +103,7 @@ def test_options_of_a_package_s_kind_are_checked_at_their_place(package, read):
     package()
     with pytest.raises(InputError, match=r"candidates.0.valu: unknown key. Did you mean 'value'?"):
         read("{name: one, kind: fixed, valu: 0.5}")
-    assert "value: a number, must be given" in list(explained("fixed"))
+    assert "value: a number, must be given" in list(explain_section("fixed"))
 
 
 def test_an_unknown_kind_is_answered_with_those_of_packages_too(package, read):

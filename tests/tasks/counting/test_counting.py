@@ -31,7 +31,7 @@ from bias_metrics import (
     rate_gaps,
 )
 from bias_metrics.rows import Rows
-from biasgate.tasks.check_messages import check_message
+from biasgate.tasks.check_messages import describe_check
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.settings import json_schema
 from biasgate.tasks.counting import shards as counting
@@ -490,7 +490,7 @@ def test_a_threshold_that_parts_no_comments_is_not_enough(home, threshold, flags
     verdict = judge(write_shards(home, candidate=FILE["candidate"] | {"threshold": threshold}))
     useless = verdict.results[0]
     assert (useless.rule, useless.outcome, useless.is_counted) == ("useful", "insufficient", True)
-    assert f"the model flags {flags}: " in check_message(useless)
+    assert f"the model flags {flags}: " in describe_check(useless)
     assert verdict.outcome != "pass"
 
 

@@ -122,7 +122,7 @@ def test_training_labels_and_mentions_are_cut_alike(written_file, tmp_path):
     rows = freeze_source(settings, tmp_path / "store")
     toxic, gay = build_frame()["toxicity"] >= 0.7, build_frame()["gay"] >= 0.3
     assert candidate.training_labels(rows).tolist() == toxic.tolist()
-    training = TrainingRows.of(settings, read_rows(settings))
+    training = TrainingRows.from_table(settings, read_rows(settings))
     assert training.labels.tolist() == toxic.tolist()
     assert training.masks["gay"].tolist() == gay.tolist()
 

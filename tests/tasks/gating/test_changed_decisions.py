@@ -14,7 +14,7 @@ from biasgate.tasks.reporting.leaderboard import leaderboard
 from biasgate.tasks.reporting.story import Story
 from biasgate.tasks.reporting.tables import plus_minus
 from biasgate.tasks.tracking.worst_numbers import headline_metrics
-from biasgate.tasks.wording import changed_in_words
+from biasgate.tasks.wording import describe_changed_decisions
 
 NAMES = ("gay", "muslim")
 FLOOR = {"metric": "auc", "scope": "overall", "floor": 0.5}
@@ -47,7 +47,7 @@ def test_the_first_screen_names_whose_decisions_change_most(tmp_path):
     _, report, verdict, _ = judged(tmp_path)
     one = verdict.changed["gay"]["newly_flagged"]
     facts = dict(CandidateStory.of(Story.of(report, verdict)).facts)
-    assert facts["Changed decisions"] == changed_in_words(verdict.changed)
+    assert facts["Changed decisions"] == describe_changed_decisions(verdict.changed)
     flagged, *_ = facts["Changed decisions"].split("; ")
     assert flagged.startswith(f"{one.count:,} of {one.n:,} harmless ")
     assert '"gay" are newly flagged ' in flagged
@@ -79,9 +79,9 @@ def test_weighted_rows_have_none(tmp_path):
 def test_where_nothing_changes_it_says_so():
     none = CountedShare(0, 90, 0.0, 0.06)
     changed = {"gay": {"newly_flagged": none, "newly_missed": none}}
-    assert changed_in_words(changed) == changed_in_words({})
+    assert describe_changed_decisions(changed) == describe_changed_decisions({})
     missed = {"gay": {"newly_flagged": none, "newly_missed": CountedShare(2, 90)}}
-    [part] = changed_in_words(missed).split("; ")
+    [part] = describe_changed_decisions(missed).split("; ")
     assert part.startswith("2 of 90 toxic ")
 
 

@@ -16,7 +16,7 @@ from bias_metrics.gate.verdict import Evidence
 from biasgate.cli import app
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.civil_comments import IDENTITIES
-from biasgate.tasks.evaluation_file import explained
+from biasgate.tasks.evaluation_file import explain_section
 from biasgate.tasks.gating.policy import (
     SHIPPED,
     Policy,
@@ -62,8 +62,8 @@ def test_a_wrong_policy_is_told_with_the_command_that_explains_its_keys(tmp_path
         "  rules.0.scope: must be given.",
         "  To list the keys: `biasgate schema policy`.",
     ]
-    assert next(explained("policy")) == "version: 1, must be given"
-    assert any(line.startswith("scope: ") for line in explained("RuleSettings"))
+    assert next(explain_section("policy")) == "version: 1, must be given"
+    assert any(line.startswith("scope: ") for line in explain_section("RuleSettings"))
 
 
 def test_the_schema_beside_the_shipped_policies_is_current_and_refuses_a_wrong_key():

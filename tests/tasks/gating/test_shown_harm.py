@@ -17,11 +17,11 @@ from support.judging import (
 
 from bias_metrics import evaluate_bias
 from bias_metrics.gate.decide import find_worst_outcome
-from biasgate.tasks.check_messages import exception_message
+from biasgate.tasks.check_messages import describe_exception
 from biasgate.tasks.common.plain import plain
 from biasgate.tasks.gating.policy import SHIPPED, read_policy
 from biasgate.tasks.gating.verdict import build_verdict
-from biasgate.tasks.wording import exceptions_in_words, word_of_verdict
+from biasgate.tasks.wording import get_verdict_words, list_exception_lines
 
 N = 6_000
 NAMES = ("transgender", "christian", "female")
@@ -93,7 +93,7 @@ def test_a_loss_in_each_metric_blocks_and_is_named_first(tmp_path, name, plant):
         assert (found.threshold is not None) == metric.endswith("_gap")
     first = verdict.results[0]
     assert (first.rule, first.group) == ("shown_harm", "transgender")
-    assert word_of_verdict(verdict).text == "Blocked: worse for transgender"
+    assert get_verdict_words(verdict).text == "Blocked: worse for transgender"
 
 
 @pytest.mark.parametrize(("plant", "metric"), [("harmless", "bpsn_auc"), ("toxic", "bnsp_auc")])
@@ -102,7 +102,7 @@ def test_a_group_of_twelve_comments_that_is_clearly_worse_blocks(tmp_path, plant
     verdict = judged(tmp_path, columns, read_policy("default", SHIPPED))
     assert verdict.outcome == "fail"
     assert metric in shown(verdict)
-    assert word_of_verdict(verdict).text == "Blocked: worse for transgender"
+    assert get_verdict_words(verdict).text == "Blocked: worse for transgender"
 
 
 def test_without_harm_the_rule_passes_and_the_bounds_are_counted(tmp_path):
@@ -114,18 +114,18 @@ def test_without_harm_the_rule_passes_and_the_bounds_are_counted(tmp_path):
     assert verdict.bounds.alpha == pytest.approx(0.05)
     assert plain(verdict.holds_for) == {"identities": list(NAMES), "of": 3}
     assert verdict.exceptions == []
-    assert word_of_verdict(verdict).text == "Passed"
+    assert get_verdict_words(verdict).text == "Passed"
 
 
 def test_a_policy_without_the_rule_passes_and_names_who_is_worse(tmp_path):
     lenient = policy_of({"metric": "bpsn_auc", "scope": "each", "floor": 0.6})
     verdict = judged(tmp_path, rows("harmless"), lenient)
     assert (verdict.outcome, shown(verdict)) == ("pass", {})
-    assert word_of_verdict(verdict).text == "Passed for 2 of 3 identities"
-    proven, line = exceptions_in_words([verdict])
+    assert get_verdict_words(verdict).text == "Passed for 2 of 3 identities"
+    proven, line = list_exception_lines([verdict])
     assert proven == "Passed only for christian, female."
     [entry] = verdict.exceptions
-    assert line == f"Exception: {exception_message(entry)}"
+    assert line == f"Exception: {describe_exception(entry)}"
     assert (entry.group, entry.why, entry.allowed_by) == ("transgender", "shown_worse", "no_rule")
     assert entry.loss.metric.startswith("negative")
     assert entry.loss.worse_by_at_least > 0
@@ -140,13 +140,13 @@ def test_a_loss_that_is_shown_and_does_not_block_is_named(tmp_path, rule, allowe
     assert verdict.outcome == "pass"
     [entry] = [one for one in verdict.exceptions if one.why == "shown_worse"]
     assert (entry.group, entry.allowed_by) == ("transgender", allowed_by)
-    assert f"Exception: {exception_message(entry)}" in exceptions_in_words([verdict])
+    assert f"Exception: {describe_exception(entry)}" in list_exception_lines([verdict])
 
 
 def test_of_a_blocked_candidate_nobody_who_failed_is_said_to_be_proven(tmp_path):
     verdict = judged(tmp_path, rows("harmless"), read_policy("default", SHIPPED))
     assert "transgender" not in verdict.holds_for.identities
-    assert exceptions_in_words([verdict]) == []
+    assert list_exception_lines([verdict]) == []
 
 
 def test_the_objective_leaves_out_who_is_not_measured(tmp_path):
@@ -172,10 +172,10 @@ def test_without_a_champion_the_rule_is_skipped_and_a_pass_says_so(tmp_path):
     verdict = judged(tmp_path, rows(), read_policy("default", SHIPPED), rivals=())
     first = verdict.results[0]
     assert (verdict.outcome, first.outcome) == ("pass", "skipped")
-    assert word_of_verdict(verdict).text == "Passed with exceptions"
+    assert get_verdict_words(verdict).text == "Passed with exceptions"
     [entry] = verdict.exceptions
     assert (entry.why, entry.kind, entry.n_checks) == ("no_rival", "champion", 3)
-    assert exceptions_in_words([verdict]) == [f"Exception: {exception_message(entry)}"]
+    assert list_exception_lines([verdict]) == [f"Exception: {describe_exception(entry)}"]
 
 
 def test_the_results_name_whose_comments_a_loss_comes_from(tmp_path):

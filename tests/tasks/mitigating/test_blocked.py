@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from biasgate.cli import app
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import write_json
-from biasgate.tasks.mitigating.blocked import Blocked, file_of, read_blocked
+from biasgate.tasks.mitigating.blocked import Blocked, find_evaluated_file, read_blocked
 
 NUMBER = json.dumps(summary_of(config=3).to_dict())
 
@@ -23,18 +23,18 @@ def write_verdict(folder, outcome, group="gay"):
 
 
 def test_a_blocked_verdict_names_the_identities_that_failed(tmp_path):
-    blocked = Blocked.of_results(write_verdict(tmp_path, "fail"))
+    blocked = Blocked.from_results(write_verdict(tmp_path, "fail"))
     assert (blocked.candidate, blocked.evaluation_set, blocked.failed) == ("t", "phrases", ("gay",))
 
 
 def test_a_candidate_that_passed_has_nothing_to_mitigate(tmp_path):
     with pytest.raises(InputError, match="must be a candidate that did not pass; t passed"):
-        Blocked.of_results(write_verdict(tmp_path, "pass"))
+        Blocked.from_results(write_verdict(tmp_path, "pass"))
 
 
 def test_a_folder_without_a_verdict_is_refused(tmp_path):
     with pytest.raises(InputError, match="must be a folder of results, OUTPUT/SET/CANDIDATE"):
-        Blocked.of_results(tmp_path / "nothing")
+        Blocked.from_results(tmp_path / "nothing")
 
 
 @pytest.fixture
@@ -49,20 +49,20 @@ def results(tmp_path):
 
 
 def test_results_name_the_evaluation_file_that_they_were_made_with(results, tmp_path):
-    assert file_of(results) == tmp_path / "mine.yaml"
+    assert find_evaluated_file(results) == tmp_path / "mine.yaml"
 
 
 def test_an_evaluation_file_that_is_not_there_any_more_is_asked_for(results, tmp_path):
     (tmp_path / "mine.yaml").unlink()
     with pytest.raises(InputError, match=r"must exist; .*mine.yaml does not. Also give CONFIG"):
-        file_of(results)
+        find_evaluated_file(results)
 
 
 @pytest.mark.parametrize("content", ["{}", "[]", "{", NUMBER])
 def test_results_that_do_not_name_their_file_are_told(results, content):
     (results.parents[1] / "summary.json").write_text(content, "utf-8")
     with pytest.raises(InputError, match="does not name an evaluation file"):
-        file_of(results)
+        find_evaluated_file(results)
 
 
 def test_results_that_would_be_replaced_are_refused(results):

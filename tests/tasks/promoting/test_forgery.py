@@ -26,7 +26,7 @@ from support.promoted import (
 )
 
 from biasgate.tasks import reading_evaluation
-from biasgate.tasks.cleaning import Referenced
+from biasgate.tasks.cleaning import VerdictReferences
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.plain import plain
 from biasgate.tasks.evidence.file import FILE, EvidenceFile
@@ -663,7 +663,7 @@ def test_nothing_is_removed_where_the_whole_ledger_is_gone(gateway, store, tmp_p
     version, verdict, _ = judged_version(gateway, store, tmp_path / "first")
     assert promote_one([verdict], version, gateway).promoted
     judged_version(gateway, store, tmp_path / "second", seed=1)
-    assert Referenced.here(gateway) != Referenced()
+    assert VerdictReferences.from_ledgers(gateway) != VerdictReferences()
     gateway.client.delete_registered_model(f"{MODEL}-promotions")
     with pytest.raises(InputError, match="must be whole and unchanged before anything is removed"):
-        Referenced.here(gateway)
+        VerdictReferences.from_ledgers(gateway)

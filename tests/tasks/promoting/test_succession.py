@@ -24,13 +24,13 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.ledger.entry import Entry, VerdictReference
 from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.mlflow_server.versions import ModelVersion
-from biasgate.tasks.outcomes import word_of
+from biasgate.tasks.outcomes import get_outcome_words
 from biasgate.tasks.promoting import decisions as last_step
 from biasgate.tasks.promoting.by_hand import promote_version, read_history, roll_back
 from biasgate.tasks.promoting.decisions import make_decisions, promote_best, promote_candidates
 from biasgate.tasks.promoting.succession import JudgedCandidate, PromotionHistory, SuccessionRule
 from biasgate.tasks.records import Decision
-from biasgate.tasks.wording import word_of_verdict
+from biasgate.tasks.wording import get_verdict_words
 
 NEWER, BETTER, NEVER = (
     SuccessionRule(rule, allow_first=True) for rule in ("newer", "better", "never")
@@ -257,14 +257,17 @@ def test_a_copy_of_the_champion_promotes_nothing_and_its_first_line_says_so(
     same = judge_version(
         gateway, store, tmp_path / "again", copy, scores, (first, scores), copy_of=first
     )
-    assert (same.outcome, word_of_verdict(verdict).text) == ("pass", "Passed for 0 of 1 identities")
+    assert (same.outcome, get_verdict_words(verdict).text) == (
+        "pass",
+        "Passed for 0 of 1 identities",
+    )
     [decision] = promote_candidates([JudgedCandidate("c", [same], copy)], MODEL, gateway, rule)
     assert (decision.outcome, decision.promoted) == ("pass", False)
     assert decision.sentence.endswith(
         "stays version 1: it has the champion's own scores, since its "
         "files and options are the same."
     )
-    assert word_of(decision).text == "Passed as a copy of the champion: not promoted"
+    assert get_outcome_words(decision).text == "Passed as a copy of the champion: not promoted"
     with pytest.raises(InputError, match="must be another model than the champion: it has the"):
         promote_version(MODEL, copy.version, "please", gateway)
     assert gateway.alias(MODEL, "champion").version == "1"
@@ -274,7 +277,7 @@ def test_the_champion_itself_is_no_copy(gateway, store, tmp_path):
     first, verdict, scores = judged_version(gateway, store, tmp_path / "first")
     assert promote_one([verdict], first, gateway).promoted
     again = judge_version(gateway, store, tmp_path / "again", first, scores, (first, scores))
-    assert word_of_verdict(again).text == "Passed for 0 of 1 identities"
+    assert get_verdict_words(again).text == "Passed for 0 of 1 identities"
     [decision] = promote_candidates([JudgedCandidate("c", [again], first)], MODEL, gateway, NEWER)
     assert decision.sentence == f"{first.uri} is champion already."
 

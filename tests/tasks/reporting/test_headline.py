@@ -22,7 +22,7 @@ from bias_metrics.gate import USEFULNESS_RULE, ShareLimits, judge_missing, judge
 from bias_metrics.gate.exceptions import PassException
 from bias_metrics.thresholds import MarkedRows, MarkedShare
 from biasgate.cli import app
-from biasgate.tasks.check_messages import check_message
+from biasgate.tasks.check_messages import describe_check
 from biasgate.tasks.outcomes import WORDS
 from biasgate.tasks.records import HoldsFor
 from biasgate.tasks.reporting.candidates import CandidateStory, _lacking
@@ -30,7 +30,7 @@ from biasgate.tasks.reporting.leaderboard import leaderboard
 from biasgate.tasks.reporting.page.grids import LIMITS, metric_grid
 from biasgate.tasks.reporting.story import Story, WorstNumber, _headline
 from biasgate.tasks.reporting.verdict_story import Change, VerdictStory
-from biasgate.tasks.wording import in_short
+from biasgate.tasks.wording import summarize_outcome
 
 
 def check(why, outcome, **parts):
@@ -66,7 +66,7 @@ VERDICTS = [
     ],
 )
 def test_the_outcome_is_told_with_the_first_check_behind_it(candidate, outcome, said):
-    assert in_short(decision_of(candidate, outcome, "X."), VERDICTS) == said
+    assert summarize_outcome(decision_of(candidate, outcome, "X."), VERDICTS) == said
 
 
 def passed_on(of_set, *names, required=True, outcome="pass", **parts):
@@ -452,7 +452,7 @@ def test_a_loss_against_the_champion_says_who_got_worse_not_who_is_treated_worst
 def test_who_is_treated_worst_in_a_slice_is_what_the_check_says():
     worst = result("fail", group="gay", value=0.68, slice="language.ar")
     story = Story.of(report_with({"gay": {}}), verdict_of(worst))
-    assert story.treated_worst == check_message(worst)
+    assert story.treated_worst == describe_check(worst)
 
 
 def test_every_list_begins_with_the_identity_that_is_called_treated_worst(tmp_path):

@@ -10,12 +10,12 @@ from support import made
 from support.made import decision_of, result, verdict_of
 
 from bias_metrics.gate.decide import find_worst_outcome
-from biasgate.tasks.check_messages import check_message
+from biasgate.tasks.check_messages import describe_check
 from biasgate.tasks.reporting.ci import junit_xml, write_junit
 
 NOT_COUNTED = "its outcome does not count: "
 OUTCOMES = ("pass", "fail", "insufficient", "error")
-SAID = {one: check_message(result(one)) for one in (*OUTCOMES, "skipped")}
+SAID = {one: describe_check(result(one)) for one in (*OUTCOMES, "skipped")}
 
 
 def summary_of(*results, required=True, report_only=False, decided=None):

@@ -2,7 +2,7 @@
 
 from support.made import loss as cell
 
-from biasgate.tasks.wording import shown_worse
+from biasgate.tasks.wording import describe_losses
 
 
 def test_a_cause_is_named_with_its_largest_loss_and_others_with_the_cause():
@@ -12,7 +12,7 @@ def test_a_cause_is_named_with_its_largest_loss_and_others_with_the_cause():
         cell("jewish", "muslim", at_least=0.04),
         cell("christian", "muslim", at_least=0.03),
     ]
-    assert shown_worse(shown) == (
+    assert describe_losses(shown) == (
         "Significantly worse than the champion: muslim (bpsn_auc by at least 0.076, 2 more "
         "numbers). Also jewish and christian, but not without comments that mention muslim."
     )
@@ -26,7 +26,7 @@ def test_several_causes_are_named_and_who_shares_the_comments_of_which():
         cell("white"),
         cell("jewish", "muslim"),
     ]
-    assert shown_worse(shown, "old") == (
+    assert describe_losses(shown, "old") == (
         "Significantly worse than old: muslim (bpsn_auc by at least 0.076); white (bpsn_auc by at "
         "least 0.076). Also black, but not without comments that mention muslim or white. Also "
         "jewish, but not without comments that mention muslim."
@@ -36,19 +36,21 @@ def test_several_causes_are_named_and_who_shares_the_comments_of_which():
 def test_of_many_the_first_are_named_and_the_others_counted():
     causes = [cell(name) for name in "abcde"]
     others = [cell(name, "a") for name in "vwxyz"]
-    told = shown_worse([*causes, *others])
+    told = describe_losses([*causes, *others])
     assert "c (bpsn_auc by at least 0.076); and 2 more." in told
     assert "Also v, w, x and 2 more, but not without comments that mention a." in told
 
 
 def test_an_identity_with_a_loss_of_its_own_is_not_named_again():
-    assert shown_worse([cell("a"), cell("b", metric="bnsp_auc"), cell("b", "a")]).count("b (") == 1
-    assert "Also" not in shown_worse([cell("a"), cell("b", metric="bnsp_auc"), cell("b", "a")])
+    assert (
+        describe_losses([cell("a"), cell("b", metric="bnsp_auc"), cell("b", "a")]).count("b (") == 1
+    )
+    assert "Also" not in describe_losses([cell("a"), cell("b", metric="bnsp_auc"), cell("b", "a")])
 
 
 def test_where_nothing_is_shown_the_words_say_so():
-    assert shown_worse([], "old") == "No identity is significantly worse than under old."
+    assert describe_losses([], "old") == "No identity is significantly worse than under old."
 
 
 def test_names_are_escaped():
-    assert "a\\u202e (bpsn_auc" in shown_worse([cell("a\u202e")])
+    assert "a\\u202e (bpsn_auc" in describe_losses([cell("a\u202e")])

@@ -13,7 +13,7 @@ transformers = pytest.importorskip("transformers", reason="needs the extra `text
 from support.comments import ODD, batch  # noqa: E402 - after the skip
 from support.encoders import WORDS, save  # noqa: E402 - needs torch
 
-from biasgate.tasks.cleaning import store_items  # noqa: E402 - after the skip
+from biasgate.tasks.cleaning import iter_store_items  # noqa: E402 - after the skip
 from biasgate.tasks.scoring.kinds import transformer_inference as inference  # noqa: E402 - needs torch
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES  # noqa: E402 - after the skip
 from biasgate.tasks.scoring.kinds.transformer_tokens import Tokenizer  # noqa: E402 - after the skip
@@ -69,7 +69,7 @@ def test_a_second_model_with_the_same_tokenizer_tokenises_nothing(tmp_path, toke
     first = score(folder, tmp_path / "store")
     assert len(tokenised) == len(TEXTS)
     other = other_weights(folder, tmp_path)
-    [kept] = store_items(tmp_path / "store")
+    [kept] = iter_store_items(tmp_path / "store")
     assert kept.kind == "tokens"
     os.utime(kept.path, (0, 0))
     again = score(other, tmp_path / "store")

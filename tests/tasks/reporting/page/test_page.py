@@ -16,7 +16,7 @@ from bias_metrics.families import widen_selected
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
 from bias_metrics.table import key_numbers
 from biasgate.tasks.analysing.analysis import group_record
-from biasgate.tasks.check_messages import check_message
+from biasgate.tasks.check_messages import describe_check
 from biasgate.tasks.records import AnalysisRecord
 from biasgate.tasks.reporting import tables
 from biasgate.tasks.reporting.candidates import CandidateStory
@@ -188,7 +188,7 @@ def test_each_check_that_did_not_pass_is_told_once(judged, page):
     results = [one for one in judged[1].results if one.outcome != "skipped"]
     unmet = [one for one in results if one.outcome != "pass"]
     told = [row[1] for row in page.one("table", class_="checks").rows()]
-    assert sorted(told) == sorted(map(check_message, unmet))
+    assert sorted(told) == sorted(map(describe_check, unmet))
     for text in told:
         assert page.text.count(text) == told.count(text)
     assert f"{len(results)} checks: " in page.one("section", id="checks").text
