@@ -1,4 +1,4 @@
-"""Run all benchmarks of this folder, or the named ones: `python -m benchmarks [NAME ...]`."""
+"""Run every benchmark of this folder, or those named: `python -m benchmarks [NAME ...]`."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def main() -> None:
             print(f"{name}: skipped, it needs {package}: {install}")
             continue
         result = benchmark.measure(options.rows).to_dict()
-        show(name, str(benchmark.__doc__), result)
+        print_result(name, str(benchmark.__doc__), result)
         if options.save:
             on_gpu = result["inputs"].get("device", "cpu") != "cpu"
-            save(f"{name}_gpu" if on_gpu else name, result)
+            save_result(f"{name}_gpu" if on_gpu else name, result)
 
 
-def show(name: str, purpose: str, result: dict[str, Any]) -> None:
+def print_result(name: str, purpose: str, result: dict[str, Any]) -> None:
     """Print the figures, with machine, versions and inputs."""
     print(f"{name}: {purpose.splitlines()[0]}")
     for section, values in result.items():
@@ -69,7 +69,7 @@ def show(name: str, purpose: str, result: dict[str, Any]) -> None:
             )
 
 
-def save(name: str, result: dict[str, Any]) -> None:
+def save_result(name: str, result: dict[str, Any]) -> None:
     """Write the result to benchmarks/results."""
     file = FOLDER / "results" / f"{name}.json"
     file.parent.mkdir(exist_ok=True)

@@ -52,10 +52,10 @@ def write_release(folder: Path, n_rows: int) -> None:
     tables = rows_of_release(n_training, 7, shares={"test_public": 1}, mentions=mentions)
     write_csv(folder / "test_public_expanded.csv", tables)
     tables = rows_of_release(n_rows, 8, shares={"train": 1}, mentions=mentions)
-    write_csv(folder / "train.csv", _with_scores(tables, folder / "scores.csv"))
+    write_csv(folder / "train.csv", _write_scores(tables, folder / "scores.csv"))
 
 
-def _with_scores(tables: Iterator[pa.Table], path: Path) -> Iterator[pa.Table]:
+def _write_scores(tables: Iterator[pa.Table], path: Path) -> Iterator[pa.Table]:
     """Yield tables in the format of `train.csv`, and write scores of their rows."""
     rng = np.random.default_rng(7)
     with path.open("w", newline="", encoding="utf-8") as stream:
@@ -115,7 +115,7 @@ class State(NamedTuple):
         return sum(self.places.values())
 
 
-class Ran(NamedTuple):
+class CommandRun(NamedTuple):
     """Time and resources that a command took.
 
     Attributes
@@ -142,7 +142,7 @@ def run_command(
     environment: Mapping[str, str] | None = None,
     codes: Collection[int] = (0,),
     most: float = math.inf,
-) -> Ran:
+) -> CommandRun:
     """Run biasgate in a folder, and record its memory, CPU and disk space.
 
     The environment variable `BENCHMARK_TREE` is another checkout to run, for comparisons. Temporary
@@ -179,7 +179,7 @@ def run_command(
         reader.start()
         watched = psutil.Process(process.pid)
         while process.poll() is None:
-            states.append(_observe(watched, folder, states))
+            states.append(_observe_state(watched, folder, states))
             if states[-1].resident > most * GIB:
                 for killed in [*watched.children(recursive=True), watched]:
                     killed.kill()
@@ -196,14 +196,14 @@ def run_command(
     # The disk space at the end, with files that were written after the last state.
     last = states[-1]._replace(time=time.time(), resident=0, places=_measure_places(folder))
     states.append(last)
-    return Ran(seconds, peak, states, lines)
+    return CommandRun(seconds, peak, states, lines)
 
 
 def _read_lines(stream: Any, lines: list[Line]) -> None:
     lines += (Line(time.time(), text.rstrip()) for text in stream)
 
 
-def _observe(parent: psutil.Process, folder: Path, states: Sequence[State]) -> State:
+def _observe_state(parent: psutil.Process, folder: Path, states: Sequence[State]) -> State:
     now, resident, cpu = time.time(), 0, 0.0
     with suppress(psutil.NoSuchProcess):
         for process in [parent, *parent.children(recursive=True)]:
@@ -223,12 +223,12 @@ def _measure_places(folder: Path) -> dict[str, int]:
         for place in parent.iterdir() if parent.is_dir() else []:
             if place.name != ".biasgate":
                 with suppress(FileNotFoundError):  # removed just now
-                    size = size_of(place) if place.is_dir() else place.lstat().st_size
+                    size = sum_file_sizes(place) if place.is_dir() else place.lstat().st_size
                     sizes[place.relative_to(folder).as_posix()] = size
     return sizes
 
 
-def size_of(folder: Path) -> int:
+def sum_file_sizes(folder: Path) -> int:
     """Return the bytes of all files in a folder."""
     total = 0
     for place, _, files in os.walk(folder):  # it skips folders that were removed just now

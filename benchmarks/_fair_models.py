@@ -14,7 +14,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from benchmarks._operating import allowed_error
+from benchmarks._operating import get_error_allowance
 from bias_metrics import Rows, evaluate_bias, rate_gaps
 from bias_metrics.families import widen_selected
 from biasgate.tasks.measuring.explaining import find_harms, joint_confidence, look_first
@@ -39,7 +39,7 @@ class Shares:
     worst_below: int = 0
     """Sets in which the interval of the worst BPSN AUC is below the true value."""
 
-    def add(self, n_identities: int, rng: np.random.Generator) -> None:
+    def add_set(self, n_identities: int, rng: np.random.Generator) -> None:
         """Draw a set, measure it and count its errors."""
         labels = rng.random(N) < 0.2
         y_score = rng.standard_normal(N) + _DISTANCE * labels
@@ -68,22 +68,22 @@ class Shares:
         worst = bias.worst("bpsn_auc").value
         self.worst_below += worst.high is not None and worst.high < AUC
 
-    def holds(self) -> bool:
+    def is_within_limits(self) -> bool:
         """Return whether all shares are within their limits plus two Monte Carlo errors."""
-        is_named = self.named / self.draws <= NAMED + allowed_error(NAMED, self.draws)
+        is_named = self.named / self.draws <= NAMED + get_error_allowance(NAMED, self.draws)
         below = max(self.first_below, self.worst_below) / self.draws
-        return is_named and below <= BELOW + allowed_error(BELOW, self.draws)
+        return is_named and below <= BELOW + get_error_allowance(BELOW, self.draws)
 
 
-def shares_of(n_identities: int, draws: int = DRAWS) -> Shares:
+def simulate_shares(n_identities: int, draws: int = DRAWS) -> Shares:
     """Draw sets of a fair model, and count the errors in them."""
     rng, shares = np.random.default_rng(n_identities), Shares()
     for _ in range(draws):
-        shares.add(n_identities, rng)
+        shares.add_set(n_identities, rng)
     return shares
 
 
-def table(draws: int = DRAWS) -> Iterator[str]:
+def iter_table(draws: int = DRAWS) -> Iterator[str]:
     """Yield the lines of the table as they are computed."""
     yield (
         "| identities | a significantly low AUC | more errors at the threshold | either | the "
@@ -91,11 +91,11 @@ def table(draws: int = DRAWS) -> Iterator[str]:
     )
     yield "|--:|--:|--:|--:|--:|--:|"
     for n_identities in SIZES:
-        shares = shares_of(n_identities, draws)
+        shares = simulate_shares(n_identities, draws)
         counts = shares.harmed, shares.errors, shares.named, shares.first_below, shares.worst_below
         yield f"| {n_identities} | {' | '.join(f'{n / draws:.1%}' for n in counts)} |"
 
 
 if __name__ == "__main__":
-    for line in table():
+    for line in iter_table():
         print(line, flush=True)

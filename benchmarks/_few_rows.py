@@ -15,7 +15,7 @@ from typing import Literal
 
 import numpy as np
 
-from benchmarks._operating import allowed_error
+from benchmarks._operating import get_error_allowance
 from bias_metrics import Rows, compare_bias
 from bias_metrics.thresholds import compare_rate_gaps
 
@@ -69,13 +69,13 @@ LOSSES = (
 )
 
 
-def passes(loss: Loss, draws: int = DRAWS, seed: int = 0) -> float:
+def simulate_passes(loss: Loss, draws: int = DRAWS, seed: int = 0) -> float:
     """Return the share of samples in which the loss is significantly within the margin."""
     rng = np.random.default_rng((seed, loss.n, round(1000 * loss.auc), len(loss.metric)))
-    return sum(_passes(loss, rng) for _ in range(draws)) / draws
+    return sum(_is_passed(loss, rng) for _ in range(draws)) / draws
 
 
-def _passes(loss: Loss, rng: np.random.Generator) -> bool:
+def _is_passed(loss: Loss, rng: np.random.Generator) -> bool:
     own_sizes = (loss.n, OTHERS) if loss.in_toxic else (OTHERS, loss.n)
     labels = np.repeat([True, False, True, False], [*own_sizes, *BACKGROUND])
     inside = np.arange(labels.size) < sum(own_sizes)
@@ -123,23 +123,23 @@ def _passes(loss: Loss, rng: np.random.Generator) -> bool:
     return low is not None and low > -loss.margin
 
 
-def holds(loss: Loss, share: float, draws: int) -> bool:
+def is_allowed(loss: Loss, share: float, draws: int) -> bool:
     """Return whether a share is within the allowed share plus two Monte Carlo errors."""
-    return share <= loss.asked + allowed_error(loss.asked, draws)
+    return share <= loss.asked + get_error_allowance(loss.asked, draws)
 
 
-def table(draws: int = DRAWS) -> Iterator[str]:
+def iter_table(draws: int = DRAWS) -> Iterator[str]:
     """Yield the lines of the table as they are computed."""
     yield "| where | number and margin | passes | +- | asked | an equal model passes |"
     yield "|---|---|--:|--:|--:|--:|"
     for loss in LOSSES:
-        share = passes(loss, draws)
-        equal = passes(replace(loss, where="none"), max(draws // 10, 20))
+        share = simulate_passes(loss, draws)
+        equal = simulate_passes(replace(loss, where="none"), max(draws // 10, 20))
         error = 2 * math.sqrt(max(share, 1 / draws) * (1 - share) / draws)
         shares = f"{share:.1%} | {error:.1%} | {loss.asked:.1%} | {equal:.0%}"
         yield f"| {loss.where} | {loss} | {shares} |"
 
 
 if __name__ == "__main__":
-    for line in table():
+    for line in iter_table():
         print(line, flush=True)

@@ -16,7 +16,7 @@ SHARES = dict(zip(IDENTITIES, np.geomspace(0.001, 0.03, len(IDENTITIES)).tolist(
 """Share of the rows that mention an identity."""
 
 
-def made_scores(
+def generate_scores(
     rng: np.random.Generator,
     n: int,
     *,

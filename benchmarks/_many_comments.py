@@ -10,7 +10,7 @@ ALL = 1_804_874  # rows of the training set of Civil Comments
 _LETTERS = np.array(list("abcdefghijklmnopqrstuvwxyz"))
 
 
-def many_comments(texts: Sequence[str], rows: int, seed: int = 0) -> Iterator[tuple[str, int]]:
+def generate_comments(texts: Sequence[str], rows: int, seed: int = 0) -> Iterator[tuple[str, int]]:
     """Yield comments joined from two halves, with the index of the text of the first half.
 
     In half of the comments a letter of a word is replaced, so that the number of different words

@@ -54,7 +54,7 @@ def describe_machine() -> dict[str, Any]:
     }
 
 
-def time_in_turns(
+def time_contenders(
     contenders: Mapping[str, Callable[[], object]],
     rounds: int,
     repeats: Mapping[str, int],
@@ -73,17 +73,17 @@ def time_in_turns(
     for turn in range(rounds):
         first = turn % len(names)
         for name in names[first:] + names[:first]:
-            tries = [_seconds(contenders[name], clock) for _ in range(repeats.get(name, 1))]
+            tries = [_time_call(contenders[name], clock) for _ in range(repeats.get(name, 1))]
             seconds[name].append(min(tries))
     return seconds
 
 
-def median_ratio(times: list[float], rivals: list[float]) -> float:
+def compute_median_ratio(times: list[float], rivals: list[float]) -> float:
     """Return the median over the rounds of a time divided by the rival's time in that round."""
     return median(own / rival for own, rival in zip(times, rivals, strict=True))
 
 
-def _seconds(call: Callable[[], object], clock: Callable[[], float]) -> float:
+def _time_call(call: Callable[[], object], clock: Callable[[], float]) -> float:
     start = clock()
     call()
     return clock() - start

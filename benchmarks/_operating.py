@@ -18,7 +18,7 @@ from datetime import date
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks._situations import Situation, situations
+from benchmarks._situations import Situation, iter_situations
 from bias_metrics import (
     Rows,
     compare_bias,
@@ -34,13 +34,13 @@ TODAY = date(2026, 1, 1)
 Floats = npt.NDArray[np.float64]
 
 
-def simulate(situation: Situation, draws: int) -> Counter[str]:
+def simulate_outcomes(situation: Situation, draws: int) -> Counter[str]:
     """Count the outcomes in samples, whose generator is seeded by the situation's name."""
     rng = np.random.default_rng(zlib.crc32(situation.name.encode()))
-    return Counter(_decide_one(situation, rng) for _ in range(draws))
+    return Counter(_judge_sample(situation, rng) for _ in range(draws))
 
 
-def _decide_one(situation: Situation, rng: np.random.Generator) -> str:
+def _judge_sample(situation: Situation, rng: np.random.Generator) -> str:
     n_groups = len(situation.candidate)
     sizes = [(situation.n_positive, situation.n_negative)] * n_groups
     sizes.append((5 * situation.n_positive, 5 * situation.n_negative))
@@ -49,16 +49,16 @@ def _decide_one(situation: Situation, rng: np.random.Generator) -> str:
     members = {str(i): group == i for i in range(n_groups)}
     common = rng.standard_normal(labels.size) * math.sqrt(situation.correlation)
 
-    def scores(shifts: tuple[float, ...]) -> Floats:
+    def draw_scores(shifts: tuple[float, ...]) -> Floats:
         noise = rng.standard_normal(labels.size) * math.sqrt(1 - situation.correlation)
         shift = np.array([*shifts, 0.0])[group] * ~labels
         return common + noise + situation.separation * labels + shift
 
     rule, level = situation.rule, situation.rule.level
-    first = scores(situation.candidate)
-    second = None if situation.champion is None else scores(situation.champion)
+    first = draw_scores(situation.candidate)
+    second = None if situation.champion is None else draw_scores(situation.champion)
     if rule.threshold is not None:
-        evidence = _errors(situation, labels, members, first, second)
+        evidence = _measure_errors(situation, labels, members, first, second)
     elif second is None:
         evidence = Evidence(evaluate_bias(labels, first, members, confidence=level))
     else:
@@ -68,7 +68,7 @@ def _decide_one(situation: Situation, rng: np.random.Generator) -> str:
     return judge_rules({(rule.slice, rule.level): evidence}, [rule]).outcome
 
 
-def _errors(
+def _measure_errors(
     situation: Situation,
     labels: npt.NDArray[np.bool_],
     members: dict[str, npt.NDArray[np.bool_]],
@@ -98,16 +98,16 @@ def _errors(
     return Evidence(table.add_numbers(comparison, against="champion"))
 
 
-def allowed_error(share: float, draws: int) -> float:
+def get_error_allowance(share: float, draws: int) -> float:
     """Return two Monte Carlo errors of a share."""
     return 2 * math.sqrt(share * (1 - share) / draws)
 
 
-def table(draws: int) -> Iterator[tuple[str, ...]]:
+def iter_table(draws: int) -> Iterator[tuple[str, ...]]:
     """Yield the lines of the table of outcomes."""
     yield "situation", "passes", "fails", "insufficient", "required"
-    for situation in situations():
-        outcomes = simulate(situation, draws)
+    for situation in iter_situations():
+        outcomes = simulate_outcomes(situation, draws)
         shares = [f"{outcomes[kind] / draws:.1%}" for kind in ("pass", "fail", "insufficient")]
         requirement = (
             f"at most {situation.most_passes:.1%} passes"
@@ -118,4 +118,4 @@ def table(draws: int) -> Iterator[tuple[str, ...]]:
 
 
 if __name__ == "__main__":
-    csv.writer(sys.stdout, lineterminator="\n").writerows(table(2000))
+    csv.writer(sys.stdout, lineterminator="\n").writerows(iter_table(2000))

@@ -51,32 +51,22 @@ class Situation:
     outcomes_allowed: frozenset[str] = field(default=frozenset({"pass", "fail", "insufficient"}))
 
 
-def bpsn_of(shift: float, separation: float) -> float:
-    """Return the BPSN AUC of a group whose harmless comments are shifted."""
-    return _NORMAL.cdf((separation - shift) / math.sqrt(2))
-
-
-def shift_of(bpsn: float, separation: float) -> float:
+def find_bpsn_shift(bpsn: float, separation: float) -> float:
     """Return the shift that results in a BPSN AUC."""
     return separation - math.sqrt(2) * _NORMAL.inv_cdf(bpsn)
 
 
-def gap_of(shift: float) -> float:
-    """Return the Negative AEG of a group whose harmless comments are shifted."""
-    return _NORMAL.cdf(shift / math.sqrt(2)) - 0.5
-
-
-def gap_shift_of(gap: float) -> float:
+def find_gap_shift(gap: float) -> float:
     """Return the shift that results in a Negative AEG."""
     return math.sqrt(2) * _NORMAL.inv_cdf(gap + 0.5)
 
 
-def rate_shift_of(gap: float, at: float) -> float:
+def find_rate_shift(gap: float, at: float) -> float:
     """Return the shift that results in an FPR gap at a threshold."""
     return at + _NORMAL.inv_cdf(gap + _NORMAL.cdf(-at))
 
 
-def equal_error_shift_of(gap: float, separation: float, share: float = 1 / 6) -> float:
+def find_equal_error_shift(gap: float, separation: float, share: float = 1 / 6) -> float:
     """Return the shift that results in an FPR gap at the threshold of equal errors.
 
     The threshold depends on the shift, and the more so the larger the group's share of the rows.
@@ -86,16 +76,16 @@ def equal_error_shift_of(gap: float, separation: float, share: float = 1 / 6) ->
         middle = (low + high) / 2
         excess = _NORMAL.cdf(-middle) + share * gap - _NORMAL.cdf(middle - separation)
         low, high = (middle, high) if excess > 0 else (low, middle)
-    return rate_shift_of(gap, low)
+    return find_rate_shift(gap, low)
 
 
-def situations() -> Iterator[Situation]:
+def iter_situations() -> Iterator[Situation]:
     """Yield all situations. They have a single group unless their name gives a number."""
-    yield from _of_scores()
-    yield from _of_errors()
+    yield from _iter_score_situations()
+    yield from _iter_error_situations()
 
 
-def _of_errors() -> Iterator[Situation]:
+def _iter_error_situations() -> Iterator[Situation]:
     """Yield the situations with rules on error rates at a threshold."""
     given = {"metric": "fpr_gap", "scope": "each", "threshold": "given"}
     equal = given | {"threshold": "equal_errors"}
@@ -103,13 +93,13 @@ def _of_errors() -> Iterator[Situation]:
         yield Situation(
             f"ceiling at a given threshold, {name}",
             Rule(**given, ceiling=0.1),
-            (rate_shift_of(gap, 1.0),),
+            (find_rate_shift(gap, 1.0),),
             most_passes=ALPHA,
         )
     yield Situation(
         "ceiling at a given threshold, FPR gap at it, 25 rows of each class",
         Rule(**given, ceiling=0.3),
-        (rate_shift_of(0.3, 1.0),),
+        (find_rate_shift(0.3, 1.0),),
         n_positive=25,
         n_negative=25,
         most_passes=ALPHA,
@@ -117,7 +107,7 @@ def _of_errors() -> Iterator[Situation]:
     yield Situation(
         "ceiling at a given threshold, FPR gap at it, rates of 1 and 6 %",
         Rule(**given, ceiling=0.05),
-        (rate_shift_of(0.05, -_NORMAL.inv_cdf(0.01)),),
+        (find_rate_shift(0.05, -_NORMAL.inv_cdf(0.01)),),
         most_passes=ALPHA,
         at=-_NORMAL.inv_cdf(0.01),
     )
@@ -131,36 +121,36 @@ def _of_errors() -> Iterator[Situation]:
         yield Situation(
             f"ceiling at equal errors, {name}",
             Rule(**equal, ceiling=0.1),
-            (equal_error_shift_of(gap, 2.0),),
+            (find_equal_error_shift(gap, 2.0),),
             most_passes=ALPHA,
         )
     yield Situation(
         "ceiling at equal errors, FPR gap at it, 60 toxic rows in all",
         Rule(**equal, ceiling=0.3),
-        (equal_error_shift_of(0.3, 2.0),),
+        (find_equal_error_shift(0.3, 2.0),),
         n_positive=10,
         n_negative=1000,
         most_passes=ALPHA,
     )
-    wide = rate_shift_of(0.15, 1.0)
+    wide = find_rate_shift(0.15, 1.0)
     yield Situation(
         "margin on an FPR gap, wider by exactly it",
         Rule(**given, margin=0.05),
         (wide,),
-        (rate_shift_of(0.1, 1.0),),
+        (find_rate_shift(0.1, 1.0),),
         most_passes=ALPHA,
     )
     yield Situation(
         "margin on an FPR gap, wider by exactly it with the other sign",
         Rule(**given, margin=0.05),
-        (rate_shift_of(-0.1, 1.0),),
-        (rate_shift_of(0.05, 1.0),),
+        (find_rate_shift(-0.1, 1.0),),
+        (find_rate_shift(0.05, 1.0),),
         most_passes=ALPHA,
     )
     yield Situation(
         "margin on an FPR gap, wider by exactly it, rates of 1 and 6 %",
         Rule(**given, margin=0.05),
-        (rate_shift_of(0.05, -_NORMAL.inv_cdf(0.01)),),
+        (find_rate_shift(0.05, -_NORMAL.inv_cdf(0.01)),),
         (0.0,),
         most_passes=ALPHA,
         at=-_NORMAL.inv_cdf(0.01),
@@ -168,40 +158,43 @@ def _of_errors() -> Iterator[Situation]:
     yield Situation(
         "margin on an FPR gap, from 0 to +0.05 by exactly it",
         Rule(**given, margin=0.05),
-        (rate_shift_of(0.05, 1.0),),
+        (find_rate_shift(0.05, 1.0),),
         (0.0,),
         most_passes=ALPHA,
     )
     yield Situation(
         "margin on an FPR gap at equal errors, wider by exactly it",
         Rule(**equal, margin=0.05),
-        (equal_error_shift_of(0.15, 2.0),),
-        (equal_error_shift_of(0.1, 2.0),),
+        (find_equal_error_shift(0.15, 2.0),),
+        (find_equal_error_shift(0.1, 2.0),),
         most_passes=ALPHA,
     )
     yield Situation(
         "margin on an FPR gap that shrinks from .30 to .05",
         Rule(**given, margin=0.05),
-        (rate_shift_of(0.05, 1.0),),
-        (rate_shift_of(0.3, 1.0),),
+        (find_rate_shift(0.05, 1.0),),
+        (find_rate_shift(0.3, 1.0),),
         least_passes=0.99,
         outcomes_allowed=frozenset({"pass"}),
     )
 
 
-def _of_scores() -> Iterator[Situation]:
+def _iter_score_situations() -> Iterator[Situation]:
     """Yield the situations with rules on AUCs and AEGs."""
-    at = shift_of(0.85, 2.0)
+    at = find_bpsn_shift(0.85, 2.0)
     bpsn = {"metric": "bpsn_auc", "scope": "each"}
     gap = {"metric": "negative_aeg", "scope": "each"}
     yield Situation("floor, value at it", Rule(**bpsn, floor=0.85), (at,), most_passes=ALPHA)
     yield Situation(
-        "floor, value .05 below", Rule(**bpsn, floor=0.85), (shift_of(0.8, 2.0),), most_passes=0.001
+        "floor, value .05 below",
+        Rule(**bpsn, floor=0.85),
+        (find_bpsn_shift(0.8, 2.0),),
+        most_passes=0.001,
     )
     yield Situation(
         "floor, value .07 above",
         Rule(**bpsn, floor=0.85),
-        (shift_of(0.92, 2.0),),
+        (find_bpsn_shift(0.92, 2.0),),
         least_passes=0.95,
     )
     yield Situation(
@@ -211,12 +204,12 @@ def _of_scores() -> Iterator[Situation]:
         most_passes=ALPHA,
     )
     yield Situation(
-        "ceiling, gap at it", Rule(**gap, ceiling=0.2), (gap_shift_of(0.2),), most_passes=ALPHA
+        "ceiling, gap at it", Rule(**gap, ceiling=0.2), (find_gap_shift(0.2),), most_passes=ALPHA
     )
     yield Situation(
         "ceiling, gap of the other sign at it",
         Rule(**gap, ceiling=0.2),
-        (gap_shift_of(-0.2),),
+        (find_gap_shift(-0.2),),
         most_passes=ALPHA,
     )
     yield Situation("ceiling, no gap", Rule(**gap, ceiling=0.2), (0.0,), least_passes=0.95)
@@ -224,14 +217,14 @@ def _of_scores() -> Iterator[Situation]:
     yield Situation(
         "margin, worse by exactly it",
         Rule(**bpsn, margin=0.03),
-        (shift_of(0.82, 2.0),),
+        (find_bpsn_shift(0.82, 2.0),),
         equal,
         most_passes=ALPHA,
     )
     yield Situation(
         "margin, 4 groups all worse by exactly it",
         Rule(**bpsn, margin=0.03),
-        (shift_of(0.82, 2.0),) * 4,
+        (find_bpsn_shift(0.82, 2.0),) * 4,
         equal * 4,
         most_passes=ALPHA,
     )
@@ -246,45 +239,45 @@ def _of_scores() -> Iterator[Situation]:
     yield Situation(
         "margin, better by .03",
         Rule(**bpsn, margin=0.03),
-        (shift_of(0.88, 2.0),),
+        (find_bpsn_shift(0.88, 2.0),),
         equal,
         least_passes=0.95,
     )
     yield Situation(
         "margin on a gap, wider by exactly it",
         Rule(**gap, margin=0.05),
-        (gap_shift_of(0.2),),
-        (gap_shift_of(0.15),),
+        (find_gap_shift(0.2),),
+        (find_gap_shift(0.15),),
         most_passes=ALPHA,
     )
     yield Situation(
         "margin on a gap, wider by exactly it with the other sign",
         Rule(**gap, margin=0.05),
-        (gap_shift_of(-0.2),),
-        (gap_shift_of(0.15),),
+        (find_gap_shift(-0.2),),
+        (find_gap_shift(0.15),),
         most_passes=ALPHA,
     )
     for gap_now in (0.05, -0.05):
         yield Situation(
             f"margin on a gap, from 0 to {gap_now:+.2f} by exactly it",
             Rule(**gap, margin=0.05),
-            (gap_shift_of(gap_now),),
+            (find_gap_shift(gap_now),),
             (0.0,),
             most_passes=ALPHA,
         )
     yield Situation(
         "margin on a gap that shrinks from .30 to .10",
         Rule(**gap, margin=0.05),
-        (gap_shift_of(0.1),),
-        (gap_shift_of(0.3),),
+        (find_gap_shift(0.1),),
+        (find_gap_shift(0.3),),
         least_passes=0.99,
         outcomes_allowed=frozenset({"pass"}),
     )
     yield Situation(
         "margin on a gap that turns from +.30 to -.10",
         Rule(**gap, margin=0.05),
-        (gap_shift_of(-0.1),),
-        (gap_shift_of(0.3),),
+        (find_gap_shift(-0.1),),
+        (find_gap_shift(0.3),),
         least_passes=0.99,
         outcomes_allowed=frozenset({"pass"}),
     )

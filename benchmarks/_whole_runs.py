@@ -62,17 +62,17 @@ def run_trees(trees: dict[str, Path], folder: Path, only: Collection[str] = ()) 
     for name, tree in trees.items():
         place = folder / name
         place.mkdir(parents=True)
-        for command in _commands(folder / f"work of {name}"):
+        for command in _iter_commands(folder / f"work of {name}"):
             if only and command.name not in only:
                 continue
             start = time.perf_counter()
-            code = _run(tree, folder / f"work of {name}", command, place / command.name)
+            code = _run_command(tree, folder / f"work of {name}", command, place / command.name)
             seconds = time.perf_counter() - start
             print(f"{name} ({tree}): {command.name}: exit code {code}, {seconds:.0f} s", flush=True)
     return [folder / name for name in trees]
 
 
-def _commands(work: Path) -> Iterator[Command]:
+def _iter_commands(work: Path) -> Iterator[Command]:
     """Yield the commands in turn; writes the inputs of each command just before."""
     work.mkdir()
     yield Command("demo", ["demo"])
@@ -92,7 +92,7 @@ def _commands(work: Path) -> Iterator[Command]:
 
 def write_night(work: Path, night: int) -> None:
     """Write the rows of a night, the scores of two models, the evaluation file and the policy."""
-    rows, scores = night_of(night)
+    rows, scores = generate_night(night)
     rows.to_csv(work / "rows.csv", index=False)
     for name, model_scores in scores.items():
         pd.DataFrame({"id": rows["id"], "score": model_scores}).to_csv(
@@ -118,7 +118,7 @@ def write_shards(work: Path) -> None:
     """Write two nights as shards with the scores of two models, and the file that counts them."""
     (work / "shards").mkdir()
     for night in range(NIGHTS):
-        rows, scores = night_of(night)
+        rows, scores = generate_night(night)
         columns = rows[["id", "label", *IDENTITIES]].assign(**scores)
         columns.to_csv(work / "shards" / f"{night}.csv", index=False)
     content = {"name": "counts", "source": "shards", "path": "shards/*.csv", "policy": "whole.yaml"}
@@ -133,7 +133,7 @@ def write_shards(work: Path) -> None:
     (work / "counts.yaml").write_text(yaml.safe_dump(content), "utf-8")
 
 
-def night_of(night: int) -> tuple[pd.DataFrame, dict[str, Any]]:
+def generate_night(night: int) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Return rows with clusters, weights and a slice, and scores of two models.
 
     The scores are too high for every fourth identity.
@@ -156,7 +156,7 @@ def night_of(night: int) -> tuple[pd.DataFrame, dict[str, Any]]:
     return pd.DataFrame(columns), scores
 
 
-def _run(tree: Path, work: Path, command: Command, output: Path) -> int:
+def _run_command(tree: Path, work: Path, command: Command, output: Path) -> int:
     """Run a command, copy its results and its exit code to `output`, and return the code."""
     environment = os.environ | {
         "PYTHONPATH": str(tree),

@@ -51,7 +51,7 @@ PLANTS = {
 }
 
 
-def losses(plant: str, background: str, rng: np.random.Generator) -> Losses:
+def simulate_losses(plant: str, background: str, rng: np.random.Generator) -> Losses:
     """Return the significant losses in a sample of two models."""
     labels, members, scores = real_rows()
     champion, candidate = (scores + _NOISE * rng.standard_normal(labels.size) for _ in range(2))
@@ -75,7 +75,7 @@ def losses(plant: str, background: str, rng: np.random.Generator) -> Losses:
 
 
 @dataclass(frozen=True)
-class Counted:
+class LossCounts:
     """Numbers of cells with a significant loss in a sample.
 
     Attributes
@@ -94,7 +94,7 @@ class Counted:
     largest: float
 
     @classmethod
-    def of(cls, plant: str, losses: Losses) -> Counted:
+    def from_losses(cls, plant: str, losses: Losses) -> LossCounts:
         """Count the cells, and find the largest loss."""
         groups = {shift.group for shift in PLANTS[plant]}
         others = [cell for cell in losses.cells if cell.group not in groups]
@@ -106,7 +106,7 @@ class Counted:
         )
 
 
-def rows(draws: int) -> Iterator[str]:
+def iter_table(draws: int) -> Iterator[str]:
     """Yield the lines of the table as they are computed."""
     yield (
         "| planted | background | largest loss of an AUC | cells of it | of others | in samples "
@@ -115,7 +115,10 @@ def rows(draws: int) -> Iterator[str]:
     for plant in PLANTS:
         for background in BACKGROUNDS:
             rng = np.random.default_rng(zlib.crc32(plant.encode()))
-            samples = [Counted.of(plant, losses(plant, background, rng)) for _ in range(draws)]
+            samples = [
+                LossCounts.from_losses(plant, simulate_losses(plant, background, rng))
+                for _ in range(draws)
+            ]
             means = (
                 mean(getattr(counts, field) for counts in samples)
                 for field in ("planted", "others", "own")
@@ -133,5 +136,5 @@ def rows(draws: int) -> Iterator[str]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--draws", type=int, default=20)
-    for line in rows(parser.parse_args().draws):
+    for line in iter_table(parser.parse_args().draws):
         print(line, flush=True)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks._operating import allowed_error
-from benchmarks._situations import gap_shift_of
+from benchmarks._operating import get_error_allowance
+from benchmarks._situations import find_gap_shift
 from bias_metrics import Rows, compare_bias
 from bias_metrics.gate.losses import ALPHA, Loss, Losses
 from bias_metrics.metrics import SUBGROUP_METRICS
@@ -54,8 +54,8 @@ class Change:
     separation: float = 2.0
 
 
-_UP, _DOWN = gap_shift_of(0.1), gap_shift_of(-0.1)
-_TINY = gap_shift_of(0.02)
+_UP, _DOWN = find_gap_shift(0.1), find_gap_shift(-0.1)
+_TINY = find_gap_shift(0.02)
 CHANGES = (
     Change("no gap, equal AUCs", (0, 0), (0, 0)),
     Change("no gap, equal AUCs, 4 groups", (0, 0), (0, 0), n_groups=4),
@@ -65,16 +65,19 @@ CHANGES = (
     Change("equal gaps of opposite sign, toxic comments", (_UP, 0), (_DOWN, 0)),
     Change("equal gaps of opposite sign, 4 groups", (0, _DOWN), (0, _UP), n_groups=4),
     Change("equal small gaps of opposite sign", (0, -_TINY), (0, _TINY), n_of_class=500),
-    Change("a gap that shrinks and turns", (0, _DOWN), (0, gap_shift_of(0.2))),
-    Change("a gap of .18 where none was", (0, gap_shift_of(0.18)), (0, 0), "negative_aeg"),
+    Change("a gap that shrinks and turns", (0, _DOWN), (0, find_gap_shift(0.2))),
+    Change("a gap of .18 where none was", (0, find_gap_shift(0.18)), (0, 0), "negative_aeg"),
     Change(
-        "a gap from +.05 to -.20", (0, gap_shift_of(-0.2)), (0, gap_shift_of(0.05)), "negative_aeg"
+        "a gap from +.05 to -.20",
+        (0, find_gap_shift(-0.2)),
+        (0, find_gap_shift(0.05)),
+        "negative_aeg",
     ),
     Change("BPSN AUC from .92 to .86", (0, 0.47), (0, 0), "bpsn_auc"),
 )
 
 
-def listed(change: Change, draws: int) -> float:
+def simulate_listings(change: Change, draws: int) -> float:
     """Return the share of samples with a significant loss in the metric that got worse.
 
     Without a loss in the population, losses in any metric count.
@@ -83,7 +86,7 @@ def listed(change: Change, draws: int) -> float:
     return sum(_is_listed(change, rng) for _ in range(draws)) / draws
 
 
-def sample(
+def draw_sample(
     change: Change, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, np.ndarray]]:
     """Draw labels, the two models' scores and the groups' members."""
@@ -92,17 +95,17 @@ def sample(
     labels = np.concatenate([np.arange(2 * size) < size for size in sizes])
     common = rng.standard_normal(labels.size) * math.sqrt(0.8)
 
-    def scores(shift: Shift) -> np.ndarray:
+    def draw_scores(shift: Shift) -> np.ndarray:
         noise = rng.standard_normal(labels.size) * math.sqrt(0.2)
         shifts = np.where(labels, *shift) * (group < change.n_groups)
         return np.asarray(common + noise + change.separation * labels + shifts)
 
-    first, second = scores(change.candidate), scores(change.champion)
+    first, second = draw_scores(change.candidate), draw_scores(change.champion)
     return labels, first, second, {str(i): group == i for i in range(change.n_groups)}
 
 
 def _is_listed(change: Change, rng: np.random.Generator) -> bool:
-    labels, first, second, members = sample(change, rng)
+    labels, first, second, members = draw_sample(change, rng)
 
     def list_losses(level: float) -> tuple[Loss, ...]:
         comparison = compare_bias(labels, first, second, members, confidence=level)
@@ -118,21 +121,21 @@ def _is_listed(change: Change, rng: np.random.Generator) -> bool:
     return any(change.grew in {None, loss.metric} for loss in list_losses(level))
 
 
-def rows(draws: int = DRAWS) -> Iterator[str]:
+def iter_table(draws: int = DRAWS) -> Iterator[str]:
     """Yield the lines of the table as they are computed."""
     yield "| population | listed | required |\n|---|--:|---|"
     for change in CHANGES:
         requirement = "at least 90 %" if change.grew else f"at most {100 * ALPHA:.0f} %"
-        yield f"| {change.name} | {100 * listed(change, draws):.1f} % | {requirement} |"
+        yield f"| {change.name} | {100 * simulate_listings(change, draws):.1f} % | {requirement} |"
 
 
-def as_demanded(change: Change, share: float, draws: int) -> bool:
+def is_as_required(change: Change, share: float, draws: int) -> bool:
     """Return whether a share is as required, within two Monte Carlo errors."""
     if change.grew:
-        return share >= 0.9 - allowed_error(0.9, draws)
-    return share <= ALPHA + allowed_error(ALPHA, draws)
+        return share >= 0.9 - get_error_allowance(0.9, draws)
+    return share <= ALPHA + get_error_allowance(ALPHA, draws)
 
 
 if __name__ == "__main__":
-    for line in rows():
+    for line in iter_table():
         print(line, flush=True)

@@ -13,7 +13,7 @@ from statistics import median
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from benchmarks._measurement import Measurement, median_ratio, time_in_turns
+from benchmarks._measurement import Measurement, compute_median_ratio, time_contenders
 from bias_metrics import BiasTable, evaluate_bias
 from bias_metrics._core.checks import BoolArray, FloatArray
 
@@ -37,7 +37,7 @@ def measure(rows: int | None = None) -> Measurement:
         ),
         "masks": keep("masks", lambda: by_masks(y_true, y_score, groups)),
     }
-    seconds = time_in_turns(contenders, ROUNDS, REPEATS)
+    seconds = time_contenders(contenders, ROUNDS, REPEATS)
     report, expected = found["evaluate_bias"], found["masks"]
     assert isinstance(report, BiasTable)
     assert isinstance(expected, dict)
@@ -57,8 +57,8 @@ def measure(rows: int | None = None) -> Measurement:
         },
         figures={
             **{f"seconds of {name}": median(times) for name, times in seconds.items()},
-            "evaluate_bias / argsort": median_ratio(own, seconds["argsort"]),
-            "masks / evaluate_bias": median_ratio(seconds["masks"], own),
+            "evaluate_bias / argsort": compute_median_ratio(own, seconds["argsort"]),
+            "masks / evaluate_bias": compute_median_ratio(seconds["masks"], own),
             "largest difference to masks": difference,
         },
         packages=("numpy", "scikit-learn"),

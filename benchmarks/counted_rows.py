@@ -42,7 +42,7 @@ import pyarrow.parquet as pq
 import yaml
 from sklearn.metrics import roc_auc_score
 
-from benchmarks._made_scores import MODELS, made_scores
+from benchmarks._made_scores import MODELS, generate_scores
 from benchmarks._measurement import Measurement
 from bias_metrics import BiasTable, Key, ScoreCounts, compare_bias, evaluate_bias
 from biasgate.tasks.counting.settings import read_count_file
@@ -129,7 +129,7 @@ def write(folder: Path, n: int) -> dict[str, Any]:
     (folder / "shards").mkdir()
     for begin in range(0, n, SHARD):
         size = min(SHARD, n - begin)
-        columns = made_scores(rng, size)
+        columns = generate_scores(rng, size)
         path = folder / f"shards/part-{begin // SHARD:03d}.parquet"
         pq.write_table(pa.table(columns), path, row_group_size=SHARD // 4)
     content = {

@@ -14,7 +14,7 @@ from statistics import median
 
 import numpy as np
 
-from benchmarks._measurement import Measurement, median_ratio, time_in_turns
+from benchmarks._measurement import Measurement, compute_median_ratio, time_contenders
 from benchmarks.bias_aucs import GROUPS, ROWS, SEED, draw
 from bias_metrics import compare_bias, evaluate_bias
 from bias_metrics._core.checks import BoolArray, FloatArray
@@ -29,10 +29,10 @@ def measure(rows: int | None = None) -> Measurement:
     """Time each kind of evaluation against the argsort in the same round; trace memory."""
     y_true, y_score, groups = draw(rows or ROWS)
     calls = contenders(y_true, y_score, groups)
-    seconds = time_in_turns({"argsort": lambda: np.argsort(y_score), **calls}, ROUNDS, REPEATS)
+    seconds = time_contenders({"argsort": lambda: np.argsort(y_score), **calls}, ROUNDS, REPEATS)
     figures = {f"seconds of {name}": median(times) for name, times in seconds.items()}
     for name in calls:
-        figures[f"{name} / argsort"] = median_ratio(seconds[name], seconds["argsort"])
+        figures[f"{name} / argsort"] = compute_median_ratio(seconds[name], seconds["argsort"])
         figures[f"bytes a row of {name}"] = peak_memory(calls[name]) / y_true.size
     return Measurement(
         inputs={
@@ -74,7 +74,7 @@ def growth(largest: int) -> dict[str, float]:
     seconds = {}
     for n in (size for size in SIZES if size <= largest):
         rows = draw(n)
-        times = time_in_turns({"all": lambda rows=rows: evaluate_bias(*rows)}, 3, {})
+        times = time_contenders({"all": lambda rows=rows: evaluate_bias(*rows)}, 3, {})
         seconds[n] = min(times["all"])
     figures = {f"seconds of all at {n:,} rows": time for n, time in seconds.items()}
     first, last = min(n for n in seconds if n >= SMALLEST_TIMED or n == max(seconds)), max(seconds)

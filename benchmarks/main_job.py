@@ -29,7 +29,7 @@ import yaml
 from support.main_job import serving
 from support.release import ARCHIVE, OFFICIAL_ROWS, write_archive
 
-from benchmarks._commands import GIB, Line, Ran, State, run_command
+from benchmarks._commands import GIB, CommandRun, Line, State, run_command
 from benchmarks._measurement import Measurement
 from biasgate.tasks.included import FOLDER
 
@@ -108,7 +108,7 @@ def measure(rows: int | None = None) -> Measurement:
     )
 
 
-def run_job(folder: Path, archive: Path, classifier: Path | None, *options: str) -> Ran:
+def run_job(folder: Path, archive: Path, classifier: Path | None, *options: str) -> CommandRun:
     """Run the included evaluation in a new folder; without a classifier, with the baseline only."""
     folder.mkdir()
     evaluation = EVALUATION
@@ -124,7 +124,7 @@ def run_job(folder: Path, archive: Path, classifier: Path | None, *options: str)
         return run_command(folder, *command, environment=variables, codes=JUDGED, most=MOST_GIB)
 
 
-def summarise_run(run: str, ran: Ran, folder: Path) -> dict[str, float]:
+def summarise_run(run: str, ran: CommandRun, folder: Path) -> dict[str, float]:
     """Return what each stage and the whole run took, and what is on the disk at the end."""
     [kept] = (folder / ".biasgate" / "downloads").glob(f"*/{ARCHIVE}")
     received = Line(kept.stat().st_mtime, f"received {EVALUATION}")

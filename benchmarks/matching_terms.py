@@ -19,8 +19,8 @@ import ahocorasick
 import numpy as np
 import pandas as pd
 
-from benchmarks._comments import for_training, real_data
-from benchmarks._measurement import Measurement, median_ratio, time_in_turns
+from benchmarks._comments import load_training_comments, locate_real_data
+from benchmarks._measurement import Measurement, compute_median_ratio, time_contenders
 from biasgate.tasks.data.scripts import fold_text
 from biasgate.tasks.data.terms import TermMatcher
 
@@ -67,7 +67,7 @@ def measure(rows: int | None = None) -> Measurement:
 
 
 def _english(n_rows: int) -> dict[str, float]:
-    texts = _repeated(for_training()[0], n_rows)
+    texts = _repeated(load_training_comments()[0], n_rows)
     return _compared(
         "English",
         texts,
@@ -77,8 +77,10 @@ def _english(n_rows: int) -> dict[str, float]:
 
 
 def _in_parts(language: str, n_rows: int) -> dict[str, float]:
-    known = json.loads((real_data() / "multilingual_hatecheck_terms.json").read_text("utf-8"))
-    cases = pd.read_parquet(real_data() / "multilingual_hatecheck.parquet")
+    known = json.loads(
+        (locate_real_data() / "multilingual_hatecheck_terms.json").read_text("utf-8")
+    )
+    cases = pd.read_parquet(locate_real_data() / "multilingual_hatecheck.parquet")
     texts = _repeated(cases.loc[cases["language"] == language, "text"].tolist(), n_rows)
     terms = known[language]
     return _compared(
@@ -103,7 +105,7 @@ def _compared(
 ) -> dict[str, float]:
     """Return comments a second, and the ratio of the time to that of each rival."""
     contenders = {"biasgate": ours, **rivals}
-    times = time_in_turns(
+    times = time_contenders(
         {name: lambda make=make: _found(make(), texts) for name, make in contenders.items()},
         ROUNDS,
         {},
@@ -113,7 +115,7 @@ def _compared(
         f"{language}, comments/s, {name}": len(texts) / min(of) for name, of in times.items()
     }
     return figures | {
-        f"{language}, time, ratio to {name}": median_ratio(times["biasgate"], times[name])
+        f"{language}, time, ratio to {name}": compute_median_ratio(times["biasgate"], times[name])
         for name in rivals
     }
 

@@ -23,7 +23,7 @@ from fairlearn.metrics import MetricFrame
 from scipy.stats import mannwhitneyu
 from sklearn.metrics import roc_auc_score
 
-from benchmarks._measurement import Measurement, median_ratio, time_in_turns
+from benchmarks._measurement import Measurement, compute_median_ratio, time_contenders
 from bias_metrics import evaluate_bias
 from bias_metrics._core.checks import BoolArray, FloatArray
 
@@ -60,9 +60,9 @@ def measure(rows: int | None = None) -> Measurement:
             lambda: frame(n_boot=REPLICATES, ci_quantiles=list(ONE_SIGMA), random_state=SEED),
         ),
     }
-    seconds = time_in_turns(contenders, ROUNDS, REPEATS)
+    seconds = time_contenders(contenders, ROUNDS, REPEATS)
     ratios = {
-        f"{rival} / {own}": median_ratio(seconds[rival], seconds[own])
+        f"{rival} / {own}": compute_median_ratio(seconds[rival], seconds[own])
         for rival, own in (
             ("scipy", "values"),
             ("scikit-learn", "values"),

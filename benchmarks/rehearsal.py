@@ -33,7 +33,14 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 from sklearn.metrics import roc_auc_score
 
-from benchmarks._commands import GIB, Ran, run_command, size_of, write_config, write_release
+from benchmarks._commands import (
+    GIB,
+    CommandRun,
+    run_command,
+    sum_file_sizes,
+    write_config,
+    write_release,
+)
 from benchmarks._measurement import Measurement
 from biasgate.tasks.data.civil_comments import IDENTITIES
 from biasgate.tasks.scoring.training import TRAINING_KEY
@@ -99,7 +106,7 @@ def _words() -> dict[str, Any]:
 
 
 def stages_of(
-    folder: Path, ran: Ran, sums: Mapping[str, Collection[str]] | None = None
+    folder: Path, ran: CommandRun, sums: Mapping[str, Collection[str]] | None = None
 ) -> dict[str, float]:
     """Return seconds, memory and disk of each kind of task that took a second at least.
 
@@ -155,13 +162,13 @@ def _joined(spans: list[tuple[float, float]]) -> list[tuple[float, float]]:
 
 def _sizes(folder: Path, what: str) -> dict[str, float]:
     store = folder / ".biasgate"
-    found = {f"{what}, the store": size_of(store) / GIB}
+    found = {f"{what}, the store": sum_file_sizes(store) / GIB}
     found |= {
-        f"{what}, {one.name} of the store": size_of(one) / GIB
+        f"{what}, {one.name} of the store": sum_file_sizes(one) / GIB
         for one in sorted(store.iterdir())
-        if one.is_dir() and size_of(one) > GIB / 100
+        if one.is_dir() and sum_file_sizes(one) > GIB / 100
     }
-    return found | {f"{what}, reports": size_of(folder / "nights") / GIB}
+    return found | {f"{what}, reports": sum_file_sizes(folder / "nights") / GIB}
 
 
 def _the_usual_way(folder: Path) -> dict[str, float]:

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from benchmarks._comments import for_training
+from benchmarks._comments import load_training_comments
 from benchmarks._measurement import Measurement
 from biasgate.tasks.data.evaluation_set import EvaluationSet, freeze_rows
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
@@ -81,7 +81,7 @@ def measure(rows: int | None = None) -> Measurement:
 
 
 def _chunks(n_rows: int) -> Iterator[pa.Table]:
-    texts, toxic = for_training()
+    texts, toxic = load_training_comments()
     for start in range(0, n_rows, ROWS_A_CHUNK):
         at = np.arange(start, min(start + ROWS_A_CHUNK, n_rows))
         some = [texts[i] for i in at % len(texts)]

@@ -20,8 +20,8 @@ import transformers
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
-from benchmarks._comments import at_natural_rate, for_training
-from benchmarks._measurement import Measurement, median_ratio, time_in_turns
+from benchmarks._comments import load_natural_comments, load_training_comments
+from benchmarks._measurement import Measurement, compute_median_ratio, time_contenders
 from bias_metrics import roc_auc
 from biasgate.tasks.scoring.kinds.transformer_inference import Classifier, chosen_precision
 
@@ -34,7 +34,7 @@ os.environ["TOKENIZERS_PARALLELISM"] = "true"
 
 def measure(rows: int | None = None) -> Measurement:
     """Find the pipeline's best batch size, then time the contenders in turns."""
-    texts, toxic = at_natural_rate(rows or ROWS)
+    texts, toxic = load_natural_comments(rows or ROWS)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         fit_classifier(folder)
@@ -57,7 +57,7 @@ def measure(rows: int | None = None) -> Measurement:
         "float32": ours("float32", single),
         "bfloat16": ours("bfloat16", half),
     }
-    seconds = time_in_turns(contenders, ROUNDS, {})
+    seconds = time_contenders(contenders, ROUNDS, {})
     difference = float(np.abs(found["float32"] - found["pipeline"]).max())
     assert difference <= 1e-5, difference
     aucs = {name: roc_auc(toxic, scores).value for name, scores in found.items()}
@@ -72,10 +72,10 @@ def measure(rows: int | None = None) -> Measurement:
         },
         figures={
             **{f"comments/s, {name}": len(texts) / min(one) for name, one in seconds.items()},
-            "float32, times the pipeline's speed": median_ratio(
+            "float32, times the pipeline's speed": compute_median_ratio(
                 seconds["pipeline"], seconds["float32"]
             ),
-            "bfloat16, times the pipeline's speed": median_ratio(
+            "bfloat16, times the pipeline's speed": compute_median_ratio(
                 seconds["pipeline"], seconds["bfloat16"]
             ),
             "largest difference of a score, float32": difference,
@@ -99,7 +99,7 @@ def fit_classifier(folder: Path) -> None:
     tokenizer.model_max_length = 512
     model.classifier = torch.nn.Identity()
     model.save_pretrained(folder)
-    texts, toxic = (values[:FITTED_ON] for values in for_training())
+    texts, toxic = (values[:FITTED_ON] for values in load_training_comments())
     pooled = []
     with torch.inference_mode():
         for start in range(0, FITTED_ON, 16):
@@ -132,5 +132,5 @@ def best_batch_size(pipeline: Any, texts: list[str], sizes: Sequence[int]) -> in
     def timed(size: int) -> Any:
         return lambda: pipeline_scores(pipeline, few, size)
 
-    seconds = time_in_turns({str(size): timed(size) for size in sizes}, 2, {})
+    seconds = time_contenders({str(size): timed(size) for size in sizes}, 2, {})
     return int(min(seconds, key=lambda size: min(seconds[size])))

@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks._comments import for_training
-from benchmarks._many_comments import ALL, many_comments
+from benchmarks._comments import load_training_comments
+from benchmarks._many_comments import ALL, generate_comments
 from benchmarks._measurement import Measurement
 from biasgate.tasks.scoring.kinds.tfidf import Tfidf
 from biasgate.tasks.scoring.kinds.tfidf_training import fit
@@ -96,9 +96,9 @@ def _objective(pipeline: Any, file: Path, n_rows: int) -> float:
 
 
 def _write(file: Path, rows: int) -> None:
-    texts, toxic = for_training()
+    texts, toxic = load_training_comments()
     schema = pa.schema({"text": pa.string(), "toxic": pa.bool_()})
-    made = many_comments(texts, rows)
+    made = generate_comments(texts, rows)
     with pq.ParquetWriter(file, schema) as writer:
         for at in range(0, rows, STEP):
             some = [next(made) for _ in range(min(STEP, rows - at))]

@@ -17,7 +17,7 @@ import psutil
 import pyarrow as pa
 import transformers
 
-from benchmarks._comments import for_training
+from benchmarks._comments import load_training_comments
 from benchmarks._measurement import Measurement
 from benchmarks.scoring_transformer import fit_classifier
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
@@ -27,7 +27,7 @@ ROWS, SHARDS, MAX_TOKENS = 180_000, 18, 64
 
 def measure(rows: int | None = None) -> Measurement:
     """Score, and read the memory after each shard."""
-    texts, _ = for_training()
+    texts, _ = load_training_comments()
     order = np.random.default_rng(0).integers(0, len(texts), size=rows or ROWS)
     resident, process = [], psutil.Process()
     transformers.utils.logging.disable_progress_bar()

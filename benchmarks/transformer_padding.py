@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from benchmarks._comments import at_natural_rate, for_training
+from benchmarks._comments import load_natural_comments, load_training_comments
 from benchmarks._measurement import Measurement
 from benchmarks.scoring_transformer import fit_classifier
 from biasgate.tasks.scoring.kinds.transformer_inference import STEPS, TEXTS_AHEAD, Classifier
@@ -35,7 +35,7 @@ TOKENS_A_BATCH_ON_A_GPU = 131_072
 def measure(rows: int | None = None) -> Measurement:
     """Count padding with each step, time the steps in turns, and the work of the host."""
     torch.set_num_threads(1)
-    every, texts = for_training()[0], at_natural_rate(rows or ROWS)[0]
+    every, texts = load_training_comments()[0], load_natural_comments(rows or ROWS)[0]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         fit_classifier(folder)

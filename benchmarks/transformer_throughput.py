@@ -17,8 +17,8 @@ from pathlib import Path
 import torch
 import transformers
 
-from benchmarks._comments import for_training
-from benchmarks._measurement import Measurement, median_ratio, time_in_turns
+from benchmarks._comments import load_training_comments
+from benchmarks._measurement import Measurement, compute_median_ratio, time_contenders
 from benchmarks.scoring_transformer import best_batch_size, encoder_folder, pipeline_scores
 from biasgate.tasks.scoring.kinds.transformer_inference import (
     Classifier,
@@ -45,7 +45,7 @@ PEAKS = {"H200": 989e12, "H100 80GB HBM3": 989e12, "A100": 312e12, "NVIDIA L4": 
 
 def measure(rows: int | None = None) -> Measurement:
     """Time scoring against the pipeline in turns; multiply matrices."""
-    known, n_rows = for_training()[0], rows or ROWS
+    known, n_rows = load_training_comments()[0], rows or ROWS
     texts = [known[at % len(known)] for at in range(n_rows)]
     few = texts[: min(OF_PIPELINE, n_rows)]
     precision = chosen_precision("auto")
@@ -71,7 +71,7 @@ def measure(rows: int | None = None) -> Measurement:
         "whole": lambda: classifier.logits(texts),
         "pipeline": lambda: pipeline_scores(pipeline, few, batch_size),
     }
-    seconds = time_in_turns(contenders, ROUNDS, {})
+    seconds = time_contenders(contenders, ROUNDS, {})
     n_scored = {
         "shards": n_rows,
         "one after another": n_rows,
@@ -101,7 +101,7 @@ def measure(rows: int | None = None) -> Measurement:
             "comments/s, one shard after another": 1 / min(per_comment["one after another"]),
             "comments/s, all in one shard": 1 / min(per_comment["whole"]),
             "comments/s, pipeline": 1 / min(per_comment["pipeline"]),
-            "times the pipeline's speed": median_ratio(
+            "times the pipeline's speed": compute_median_ratio(
                 per_comment["pipeline"], per_comment["shards"]
             ),
             "Tflop/s": reached / 1e12,

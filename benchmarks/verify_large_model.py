@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks._measurement import Measurement, median_ratio, time_in_turns
+from benchmarks._measurement import Measurement, compute_median_ratio, time_contenders
 from biasgate.tasks.mlflow_server.model_folders import save_classifier
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.promoting.verify import verify_model
@@ -57,7 +57,7 @@ def measure(rows: int | None = None) -> Measurement:
             findings = verify_model(MODEL, None, gateway, store)
             assert all(one.holds for one in findings), findings
 
-        seconds = time_in_turns({"hash": lambda: _hash(large), "verify": verified}, ROUNDS, {})
+        seconds = time_contenders({"hash": lambda: _hash(large), "verify": verified}, ROUNDS, {})
         whole = [
             _command(["-m", "biasgate", "verify", MODEL, "--store", str(store)])
             for _ in range(STARTS)
@@ -70,7 +70,7 @@ def measure(rows: int | None = None) -> Measurement:
         figures={
             "seconds, hashing the file alone": min(seconds["hash"]),
             "seconds, verify": min(seconds["verify"]),
-            "verify, times hashing": median_ratio(seconds["verify"], seconds["hash"]),
+            "verify, times hashing": compute_median_ratio(seconds["verify"], seconds["hash"]),
             "CPU seconds, the command with its start-up": min(whole),
             "CPU seconds of it, importing MLflow": min(imports),
             "CPU seconds of it, with MLflow's database store": min(with_store),

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from benchmarks._comments import for_training
+from benchmarks._comments import load_training_comments
 from benchmarks._measurement import Measurement
 from biasgate.flows.evaluate import evaluate
 from biasgate.flows.score import train
@@ -75,7 +75,7 @@ def measure(rows: int | None = None) -> Measurement:
 
 def write_comments(folder: Path, n_rows: int) -> None:
     """Write training comments, and others, repeated, with columns of identities."""
-    texts, toxic = for_training()
+    texts, toxic = load_training_comments()
     mentions = TermMatcher(TERMS, "longest").mentions(texts)
 
     def table(at: np.ndarray, first: int) -> pa.Table:

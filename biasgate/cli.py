@@ -360,11 +360,11 @@ def mitigate(
     with report_errors(
         verbose=verbose, quiet=as_json or quiet, places={"store": store, "output": output}
     ):
-        from biasgate.tasks.mitigating.blocked import find_evaluated_file, load_blocked  # noqa: PLC0415
+        from biasgate.tasks.mitigating.blocked import find_results_config, load_blocked  # noqa: PLC0415
         from biasgate.tasks.mitigation import check_mitigation  # noqa: PLC0415
 
         verdict = load_blocked(blocked, output)
-        named = str(config or find_evaluated_file(blocked))
+        named = str(config or find_results_config(blocked))
         evaluation = check_input(named, output, store)
         check_sets(lambda: check_mitigation(evaluation, candidate, store, verdict), store)
         summary = run_evaluation(

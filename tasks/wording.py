@@ -155,7 +155,7 @@ def describe_losses(worsened: Sequence[Loss], rival: str = "the champion") -> st
     >>> known = {"first": 0.7, "second": 0.8, "worse_by": 0.1, "low": -0.12, "high": -0.08}
     >>> known |= {"metric": "bpsn_auc", "worse_by_at_least": 0.08}
     >>> own, shared = {"group": "muslim"}, {"group": "jewish", "without": ("muslim",)}
-    >>> print(shown_worse([Loss(**known, **own), Loss(**known, **shared)]))
+    >>> print(describe_losses([Loss(**known, **own), Loss(**known, **shared)]))
     Significantly worse than the champion: muslim (bpsn_auc by at least 0.080). Also jewish, but \
 not without comments that mention muslim.
     """

@@ -57,7 +57,7 @@ def test_a_mirror_must_have_the_bytes_of_the_public_archive(monkeypatch):
     mirror = "http://127.0.0.1:1/civil_comments_v1.2.zip"
     monkeypatch.setenv("BIASGATE_CIVIL_COMMENTS_URL", mirror)
     comments = read_file("civil_comments").evaluation_sets[0]
-    assert (comments.url, comments.expected) == (mirror, KNOWN_ARCHIVES[OFFICIAL_URL])
+    assert (comments.url, comments.expected_archive) == (mirror, KNOWN_ARCHIVES[OFFICIAL_URL])
 
 
 def test_the_transformer_is_pinned_to_a_commit():

@@ -60,7 +60,7 @@ class Blocked(Record):
         )
 
 
-def find_evaluated_file(folder: Path | None) -> Path:
+def find_results_config(folder: Path | None) -> Path:
     """Return the evaluation file that produced the results of a candidate."""
     if folder is None:
         msg = "give CONFIG, or `--from` with the results of a candidate that did not pass."

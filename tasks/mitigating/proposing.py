@@ -18,7 +18,7 @@ from biasgate.tasks.scoring.candidate import CandidateSettings
 def choose_candidate(
     candidates: Sequence[CandidateSettings], name: str | None
 ) -> CandidateSettings:
-    """Return the candidate to mitigate: the named one, or the only one that is trained here."""
+    """Return the named candidate, or the only candidate that is trained here."""
     trained = {
         candidate.name: candidate for candidate in candidates if candidate.training() is not None
     }

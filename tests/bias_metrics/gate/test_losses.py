@@ -171,16 +171,16 @@ def test_gaps_that_change_their_sign_differ_in_most_samples_and_are_seldom_liste
             for difference in gaps
         )
     assert differ >= 4
-    assert simulated.listed(change, FEW // 2) <= 0.1
+    assert simulated.simulate_listings(change, FEW // 2) <= 0.1
 
 
 @pytest.mark.evaluates
 def test_a_gap_where_none_was_is_listed():
-    assert simulated.listed(CHANGES["a gap of .18 where none was"], FEW) >= 0.8
+    assert simulated.simulate_listings(CHANGES["a gap of .18 where none was"], FEW) >= 0.8
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("change", simulated.CHANGES, ids=lambda kind: kind.name)
 def test_little_is_listed_where_nothing_grew_and_most_where_it_did(change):
-    share = simulated.listed(change, DRAWS)
-    assert simulated.as_demanded(change, share, DRAWS), share
+    share = simulated.simulate_listings(change, DRAWS)
+    assert simulated.is_as_required(change, share, DRAWS), share

@@ -13,11 +13,11 @@ DRAWS = 400  # the documentation shows the shares of 2,000
 @pytest.mark.parametrize("name", LOSSES)
 def test_a_loss_of_the_margin_passes_as_seldom_as_asked(name):
     loss = LOSSES[name]
-    assert simulated.holds(loss, simulated.passes(loss, DRAWS), DRAWS)
+    assert simulated.is_allowed(loss, simulated.simulate_passes(loss, DRAWS), DRAWS)
 
 
 @pytest.mark.parametrize("metric", ["bpsn_auc", "bnsp_auc", "fnr_gap"])
 def test_an_equal_model_passes_with_enough_rows(metric):
     few = simulated.Loss("none", metric, 20, 0.95, 0.03, 0.025)
-    assert simulated.passes(few, 20) == 0
-    assert simulated.passes(replace(few, n=200), 20) == 1
+    assert simulated.simulate_passes(few, 20) == 0
+    assert simulated.simulate_passes(replace(few, n=200), 20) == 1

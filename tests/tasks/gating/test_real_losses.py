@@ -14,8 +14,8 @@ def test_a_planted_harm_is_shown_in_others_and_only_its_identity_is_named(
     monkeypatch.setenv("BIASGATE_REAL_DATA", str(real_data))
     # At 95 %, 1 of 20 samples may take a cell of another for its own.
     found = [
-        simulated.Counted.of(
-            plant, simulated.losses(plant, "outside_subgroup", np.random.default_rng(seed))
+        simulated.LossCounts.from_losses(
+            plant, simulated.simulate_losses(plant, "outside_subgroup", np.random.default_rng(seed))
         )
         for seed in range(3)
     ]

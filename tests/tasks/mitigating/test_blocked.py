@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from biasgate.cli import app
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import write_json
-from biasgate.tasks.mitigating.blocked import Blocked, find_evaluated_file, read_blocked
+from biasgate.tasks.mitigating.blocked import Blocked, find_results_config, read_blocked
 
 NUMBER = json.dumps(summary_of(config=3).to_dict())
 
@@ -49,20 +49,20 @@ def results(tmp_path):
 
 
 def test_results_name_the_evaluation_file_that_they_were_made_with(results, tmp_path):
-    assert find_evaluated_file(results) == tmp_path / "mine.yaml"
+    assert find_results_config(results) == tmp_path / "mine.yaml"
 
 
 def test_an_evaluation_file_that_is_not_there_any_more_is_asked_for(results, tmp_path):
     (tmp_path / "mine.yaml").unlink()
     with pytest.raises(InputError, match=r"must exist; .*mine.yaml does not. Also give CONFIG"):
-        find_evaluated_file(results)
+        find_results_config(results)
 
 
 @pytest.mark.parametrize("content", ["{}", "[]", "{", NUMBER])
 def test_results_that_do_not_name_their_file_are_told(results, content):
     (results.parents[1] / "summary.json").write_text(content, "utf-8")
     with pytest.raises(InputError, match="does not name an evaluation file"):
-        find_evaluated_file(results)
+        find_results_config(results)
 
 
 def test_results_that_would_be_replaced_are_refused(results):
