@@ -230,7 +230,7 @@ def prefect_server(tmp_path_factory, prefect_home):
     with settings.temporary_settings(changed), pytest.MonkeyPatch.context() as patch:
         for unused in ("EVENT_LOGGER", "EVENT_PERSISTER", "TRIGGERS"):  # a fifth of its time
             patch.setenv(f"PREFECT_SERVER_SERVICES_{unused}_ENABLED", "false")
-        server, url = temporary_server.launch()
+        server, url = temporary_server.launch_server()
         try:
             httpx.get(f"{url}/health", timeout=300, trust_env=False).raise_for_status()
             with (
@@ -242,7 +242,7 @@ def prefect_server(tmp_path_factory, prefect_home):
                     yield
                 settle()
         finally:
-            temporary_server.stop(server)
+            temporary_server.stop_server(server)
 
 
 @pytest.fixture(scope="session")

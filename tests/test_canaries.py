@@ -15,7 +15,7 @@ from prefect import settings
 from typer.testing import CliRunner
 
 from biasgate.cli import app
-from biasgate.tasks.cleaning import PLACES
+from biasgate.tasks.cleaning import ITEM_DEPTHS
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("prefect_server")]
 N = 320
@@ -148,7 +148,7 @@ def test_no_command_says_or_keeps_a_comment(tmp_path, monkeypatch):
     assert {("store", "sets")} <= holding <= {("store", "sets"), ("store", "logs")}
     store = tmp_path / "store"
     parts = {path.name for path in store.iterdir() if path.name[0] != "."}
-    assert {"sets", "scores", "logs"} <= parts <= {*PLACES, "mlflow.db", "mlartifacts"}
+    assert {"sets", "scores", "logs"} <= parts <= {*ITEM_DEPTHS, "mlflow.db", "mlartifacts"}
     for path in store.rglob("*"):
         os.utime(path, (0, 0))
     cleaned = CliRunner().invoke(app, ["clean", "--keep", "1d", "--yes", "--store", "store"])

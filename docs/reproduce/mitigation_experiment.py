@@ -50,7 +50,7 @@ from biasgate.tasks.mitigating.sets import (
     refuse_unfit_sets,
 )
 from biasgate.tasks.mitigating.settings import Mitigation
-from biasgate.tasks.mitigating.source import changed
+from biasgate.tasks.mitigating.source import change_rows
 from biasgate.tasks.reading_evaluation import read_evaluation
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.kinds.fine_tuning import FineTuning
@@ -139,7 +139,7 @@ class Experiment:
             found[CLEAN] = self._trained(self._clean(train), seed, test, tune).numbers()
         for method in mitigation.list_methods():
             try:
-                table, _ = changed(method, train, pool, seed)
+                table, _ = change_rows(method, train, pool, seed)
                 found[method.called] = self._trained(table, seed, test, tune).numbers()
             except MethodUndoneError as error:
                 print(f"split {seed}: {method.called}: {error}")

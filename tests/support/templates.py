@@ -58,11 +58,11 @@ def _prefect(path):
 
     home = path.with_suffix(".home")
     with settings.temporary_settings({settings.PREFECT_HOME: home}):
-        server, url = temporary_server.launch()
+        server, url = temporary_server.launch_server()
     try:
         httpx.get(f"{url}/health", timeout=300, trust_env=False).raise_for_status()
     finally:
-        temporary_server.stop(server)
+        temporary_server.stop_server(server)
     with (
         closing(sqlite3.connect(home / "prefect.db")) as made,
         closing(sqlite3.connect(path)) as template,
