@@ -33,7 +33,7 @@ def read_table_options(config: str, given: Mapping[str, Any]) -> TableOptions | 
     """Return the options of a table, by option; None for an evaluation file, which has none."""
     named = [option for option, value in given.items() if value not in (None, [])]
     suffixes = {suffix.lower() for suffix in Path(config).suffixes[-2:]}
-    may_be_one = not _EVALUATIONS & suffixes and config not in included_names()
+    may_be_one = not _EVALUATIONS & suffixes and config not in list_included_names()
     if not (_TABLES | _NO_EVALUATIONS) & suffixes and not (named and may_be_one):
         if named:
             msg = f"`{named[0]}` must be given with a table; {config} is an evaluation file."
