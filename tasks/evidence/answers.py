@@ -1,10 +1,10 @@
-"""What a verdict asks of evidence, and the answers: all that is measured for it."""
+"""The measurements of a verdict: their plan, and their results from evidence."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,133 +36,130 @@ _ROUNDING = 1e-9
 AnyEvidence = EvidenceFile | CountedEvidence
 """Rows, or counts of their scores."""
 Thresholds = Mapping[str, Mapping[str, float]]
-"""By the threshold's name and by role: `candidate`, `champion`, `reference`."""
+"""Threshold by name and by role: `candidate`, `champion`, `reference`."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
-    """What a verdict asks of evidence."""
+class MeasurementPlan:
+    """The measurements that a verdict needs."""
 
     rules: Sequence[Rule]
     sharing: int
-    """How many candidates share alpha, as the rules' confidences say."""
+    """Number of candidates that share alpha; the confidences of the rules account for it."""
     objective: float
     """One-sided confidence of the objective."""
     small: SmallGroups
     thresholds: Mapping[str, float | None]
-    """By role, the threshold that each model is used with."""
+    """The threshold that each model is used with, by role."""
     alpha: float
-    """Of all losses together; the rivals share it."""
+    """Family-wise error rate of all losses; the rivals share it."""
     missing: float | None
+    """Confidence of the limit on comments without a score; None without a limit."""
     truncated: float | None
-    """missing, truncated: confidences of the numbers of comments without a score, and of truncated
-    ones, if they have limits."""
+    """Confidence of the limit on truncated comments; None without a limit."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answers:
-    """What evidence says of one candidate."""
+class Measurements:
+    """The measurements of one candidate."""
 
     measured: Mapping[EvidenceKey, Evidence]
     everyone: Evidence
-    """Of all rows, at the rules' confidence."""
+    """All rows, at the confidence of the rules."""
     compared: Evidence
-    """Of all rows, for the objective."""
+    """All rows, at the confidence of the objective."""
     losses: Mapping[str, Losses]
-    """By rival."""
+    """Significant losses by rival."""
     missing: MarkedRows | None
-    """None where nothing is missing and there is no limit."""
+    """Comments without a score; None if every comment has a score and there is no limit."""
     truncated: MarkedRows | None
-    """None where it is unknown, or there is no limit."""
+    """Truncated comments; None if they are unknown, or there is no limit."""
 
 
-def answer(evidence: AnyEvidence, asked: Asked, report: Report) -> Answers:
-    """Measure what a verdict needs; `report` has the numbers that the evidence must give.
+def measure_plan(evidence: AnyEvidence, plan: MeasurementPlan, report: Report) -> Measurements:
+    """Measure what a verdict needs, and compare the numbers with those of the report.
 
     Raises
     ------
     ValueError
-        If a rule names what the set or a model lacks.
+        If a rule requires a slice or a threshold that the set or a model lacks.
     RuntimeError
-        If the evidence gives other numbers than the report.
+        If the numbers differ from those of the report.
     """
-    rules, level = asked.rules, asked.rules[0].level
-    everyone, compared = (None, level), (None, 2 * asked.objective - 1)
-    thresholds = find_thresholds(rules, evidence, asked.thresholds)
-    losses = _losses(evidence, asked.alpha, asked.thresholds)
+    rules, level = plan.rules, plan.rules[0].level
+    everyone, compared = (None, level), (None, 2 * plan.objective - 1)
+    thresholds = find_thresholds(rules, evidence, plan.thresholds)
+    rivals = [role for role in RIVALS if role in evidence.record.scores]
+    given = {
+        role: threshold for role, threshold in plan.thresholds.items() if threshold is not None
+    }
+    # The rivals share alpha.
+    losses: dict[str, Losses] = {
+        role: evidence.find_losses(role, plan.alpha / len(rivals), {GIVEN: given})
+        for role in rivals
+    }
     measured = evidence.measure(
         dict.fromkeys([everyone, compared, *list_needed_evidence(rules)]),
         thresholds,
         rules,
-        small=asked.small,
-        sharing=asked.sharing,
+        small=plan.small,
+        sharing=plan.sharing,
     )
     if report is not None:
         refuse_other_numbers(report, measured[everyone].table)
-    return Answers(
+    counts_missing = plan.missing is not None or evidence.n_missing or not evidence.is_complete
+    return Measurements(
         measured=measured,
         everyone=measured[everyone],
-        compared=evidence.without(asked.small.not_measured, compared[1]) or measured[compared],
+        compared=evidence.measure_without(plan.small.not_measured, compared[1])
+        or measured[compared],
         losses=losses,
-        missing=_missing(evidence, asked.missing),
-        truncated=None if asked.truncated is None else evidence.truncated(asked.truncated),
+        missing=evidence.measure_missing(plan.missing or CONFIDENCE) if counts_missing else None,
+        truncated=None if plan.truncated is None else evidence.measure_truncated(plan.truncated),
     )
 
 
-def _missing(evidence: AnyEvidence, level: float | None) -> MarkedRows | None:
-    if level is None and evidence.is_complete and not evidence.n_missing:
-        return None
-    return evidence.missing(level or CONFIDENCE)
-
-
-def refuse_other_numbers(report: Report, again: BiasTable) -> None:
-    """Raise an error if the evidence does not give the reported numbers."""
-    again = replace(again, numbers=_comparable(again, again))
-    known = _comparable(report.bias, again)
-    if lacking := [key for key in again if key not in known]:
-        msg = f"the report must have every number of the evidence; it lacks {_path(lacking[0])}."
+def refuse_other_numbers(report: Report, measured: BiasTable) -> None:
+    """Raise an error if the measured numbers differ from the reported ones."""
+    reported_numbers = _select_shared(report.bias, measured)
+    measured_numbers = _select_shared(measured, measured)
+    if unreported := [key for key in measured_numbers if key not in reported_numbers]:
+        path = _format_key(unreported[0])
+        msg = f"the report must have every number of the evidence; it lacks {path}."
         raise RuntimeError(msg)
-    if further := [key for key in known if key not in again]:
-        msg = f"the evidence must give every number of the report; it lacks {_path(further[0])}."
+    if unmeasured := [key for key in reported_numbers if key not in measured_numbers]:
+        path = _format_key(unmeasured[0])
+        msg = f"the evidence must give every number of the report; it lacks {path}."
         raise RuntimeError(msg)
-    for key, reported in known.items():
-        value, found = reported.value, again[key].value
-        same = value == found or (
-            value is not None
-            and found is not None
-            and math.isclose(value, found, abs_tol=_ROUNDING)
+    for key, number in reported_numbers.items():
+        expected, actual = number.value, measured_numbers[key].value
+        is_same = expected == actual or (
+            expected is not None
+            and actual is not None
+            and math.isclose(expected, actual, abs_tol=_ROUNDING)
         )
-        if not same:
+        if not is_same:
             msg = (
-                f"the evidence must give the report's numbers; {_path(key)} is {found}, not "
-                f"{value}."
+                f"the evidence must give the report's numbers; {_format_key(key)} is {actual}, not "
+                f"{expected}."
             )
             raise RuntimeError(msg)
 
 
-def _comparable(table: BiasTable, again: BiasTable) -> dict[Key, Estimate]:
-    """Return the numbers that a report and its evidence share, whatever rules there are."""
+def _select_shared(table: BiasTable, measured: BiasTable) -> dict[Key, Estimate]:
+    """Select the numbers that both the report and the evidence have under any rules."""
     return {
         key: number
         for key, number in table.items()
         if key.against is None
         and key.group not in table.categories
         and key.metric != CALIBRATION_GAP
-        and (key.threshold is None or (key.threshold, None) in again.thresholds)
+        and (key.threshold is None or (key.threshold, None) in measured.thresholds)
     }
 
 
-def _path(key: Key) -> str:
+def _format_key(key: Key) -> str:
     return "/".join(part for part in key if part is not None)
-
-
-def _losses(
-    evidence: AnyEvidence, alpha: float, given: Mapping[str, float | None]
-) -> dict[str, Losses]:
-    """Return what is shown to be worse than with each rival; the rivals share alpha."""
-    rivals = [role for role in RIVALS if role in evidence.record.scores]
-    at = {role: threshold for role, threshold in given.items() if threshold is not None}
-    return {role: evidence.losses(role, alpha / len(rivals), {GIVEN: at}) for role in rivals}
 
 
 def find_thresholds(
@@ -175,45 +172,45 @@ def find_thresholds(
     evidence : EvidenceFile or CountedEvidence
         All rows; the thresholds of equal errors are computed on them, even for slices.
     given : mapping of str to float or None
-        By role, the threshold that each model is used with.
+        The threshold that each model is used with, by role.
 
     Returns
     -------
     mapping
-        By name and role; empty if no rule has a threshold.
+        Thresholds by name and role; empty if no rule has a threshold.
 
     Raises
     ------
     InputError
-        If a model has no `threshold` of its own, and a rule needs it.
+        If a rule needs the `threshold` of a model, and the model lacks it.
     """
-    found: dict[str, dict[str, float]] = {}
+    thresholds: dict[str, dict[str, float]] = {}
     for name, roles in list_needed_thresholds(rules).items():
-        found[name] = {}
+        thresholds[name] = {}
         for role in sorted(roles & set(evidence.roles)):
-            number = given.get(role) if name == GIVEN else equal_errors(evidence, role)
+            number = given.get(role) if name == GIVEN else find_equal_errors(evidence, role)
             if number is None:
                 raise InputError(missing_threshold(role))
-            found[name][role] = number
-    return found
+            thresholds[name][role] = number
+    return thresholds
 
 
-def equal_errors(evidence: AnyEvidence, role: str) -> float | None:
+def find_equal_errors(evidence: AnyEvidence, role: str) -> float | None:
     """Return the threshold at which a model's two error rates are closest, over all rows."""
     if isinstance(evidence, CountedEvidence):
         return evidence.counts[role].equal_error_rate().threshold
     scores = evidence.scores(role)
-    known = ~np.isnan(scores)
-    return equal_error_rate(evidence.column("label")[known], scores[known]).threshold
+    has_score = ~np.isnan(scores)
+    return equal_error_rate(evidence.column("label")[has_score], scores[has_score]).threshold
 
 
 def missing_threshold(role: str, name: str | None = None) -> str:
-    """Return an error text: a model has no threshold of its own, and what to do."""
-    who = f"the {role}" if name is None else f"the {role} {name}"
+    """Return the error text for a model without its own threshold, with the fix."""
+    model = f"the {role}" if name is None else f"the {role} {name}"
     return (
-        f"rules at `threshold: {GIVEN}` need the `threshold` that {who} is used with; it has none. "
-        f"Set it for the {role} in the evaluation file, or set "
-        f"`threshold: {EQUAL_ERRORS}` in the rule."
+        f"rules at `threshold: {GIVEN}` need the `threshold` that {model} is used with; it has "
+        f"none. Set it for the {role} in the evaluation file, or set `threshold: {EQUAL_ERRORS}` "
+        "in the rule."
     )
 
 
@@ -222,6 +219,6 @@ def refuse_missing_thresholds(
 ) -> None:
     """Refuse candidates and rivals without a threshold that rules need."""
     roles = list_needed_thresholds(rules).get(GIVEN, set())
-    for role, one in settings:
-        if role in roles and one.threshold is None:
-            raise InputError(missing_threshold(role, one.name))
+    for role, model in settings:
+        if role in roles and model.threshold is None:
+            raise InputError(missing_threshold(role, model.name))

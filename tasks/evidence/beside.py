@@ -1,4 +1,4 @@
-"""Two candidates that were scored apart, compared on the same rows."""
+"""Comparison of two candidates that were scored in separate runs, on the same rows."""
 
 from __future__ import annotations
 
@@ -10,43 +10,47 @@ import numpy.typing as npt
 from bias_metrics.parts import format_count
 from biasgate.tasks.common.arrow_arrays import as_numpy
 from biasgate.tasks.evidence.file import EvidenceFile
-from biasgate.tasks.evidence.measure import Measuring
-from biasgate.tasks.evidence.rows import CANDIDATE, Rows
+from biasgate.tasks.evidence.measure import RowMeasurer
+from biasgate.tasks.evidence.rows import CANDIDATE
 
 RIVAL = "champion"
 
 
 class NotSameRowsError(ValueError):
-    """Two candidates that were not scored on the same rows."""
+    """Error for two candidates that were not scored on the same rows."""
 
 
-def beside(first: EvidenceFile, second: EvidenceFile) -> Measuring:
-    """Return the first candidate's rows with the second's scores in the place of the champion's.
+def beside(first: EvidenceFile, second: EvidenceFile) -> RowMeasurer:
+    """Return the rows of the first candidate, with the second candidate as the champion.
 
-    Only the identities that both have count.
+    Only the identities of both candidates are measured.
 
     Raises
     ------
     NotSameRowsError
-        If rows, labels or identities differ, with how.
+        If rows, labels or identities differ.
     """
-    rows, others = first.measured, second.measured
-    order = _order(_ids(first), _ids(second))
-    if (rows.labels != others.labels[order]).any():
-        n = int((rows.labels != others.labels[order]).sum())
-        msg = f"{n:,} of {rows.labels.size:,} rows {'has' if n == 1 else 'have'} a different label"
+    rows, other_rows = first.rows, second.rows
+    order = _match_ids(*(as_numpy(evidence.ids()).astype(np.str_) for evidence in (first, second)))
+    n_different = int((rows.labels != other_rows.labels[order]).sum())
+    if n_different:
+        have = "has" if n_different == 1 else "have"
+        msg = f"{n_different:,} of {rows.labels.size:,} rows {have} a different label"
         raise NotSameRowsError(msg)
     if first.background != second.background:
         msg = "they have different backgrounds"
         raise NotSameRowsError(msg)
-    shared = [name for name in rows.members if name in others.members]
-    differ = [x for x in shared if (rows.members[x] != others.members[x][order]).any()]
-    if not shared or differ:
-        msg = f"identity {differ[0]} has different rows" if differ else "they share no identity"
+    shared = [name for name in rows.members if name in other_rows.members]
+    differing = [x for x in shared if (rows.members[x] != other_rows.members[x][order]).any()]
+    if not shared or differing:
+        msg = (
+            f"identity {differing[0]} has different rows" if differing else "they share no identity"
+        )
         raise NotSameRowsError(msg)
     groups = first.record.power_mean_groups
-    return Measuring(
-        rows=_with_scores(rows, others.scores[CANDIDATE][order], shared),
+    scores = {CANDIDATE: rows.scores[CANDIDATE], RIVAL: other_rows.scores[CANDIDATE][order]}
+    return RowMeasurer(
+        rows=replace(rows.select_identities(shared), scores=scores),
         power_mean_groups=None
         if groups is None
         else [group for group in groups if group in shared],
@@ -57,17 +61,8 @@ def beside(first: EvidenceFile, second: EvidenceFile) -> Measuring:
     )
 
 
-def _with_scores(rows: Rows, scores: npt.NDArray[np.floating], shared: list[str]) -> Rows:
-    both = {CANDIDATE: rows.scores[CANDIDATE], RIVAL: scores}
-    return replace(rows.among(shared), scores=both)
-
-
-def _ids(evidence: EvidenceFile) -> npt.NDArray[np.str_]:
-    return as_numpy(evidence.ids()).astype(np.str_)
-
-
-def _order(first: npt.NDArray[np.str_], second: npt.NDArray[np.str_]) -> npt.NDArray[np.intp]:
-    """Return where the second has each id of the first."""
+def _match_ids(first: npt.NDArray[np.str_], second: npt.NDArray[np.str_]) -> npt.NDArray[np.intp]:
+    """Return the position in the second array of each id of the first."""
     if first.size == second.size and (first == second).all():
         return np.arange(first.size)
     n_shared = np.intersect1d(first, second).size
@@ -76,5 +71,5 @@ def _order(first: npt.NDArray[np.str_], second: npt.NDArray[np.str_]) -> npt.NDA
         msg = f"{shared} in both, of {first.size:,} and {second.size:,}"
         raise NotSameRowsError(msg)
     sorted_second = np.argsort(second, kind="stable")
-    found: npt.NDArray[np.intp] = sorted_second[np.searchsorted(second[sorted_second], first)]
-    return found
+    positions: npt.NDArray[np.intp] = sorted_second[np.searchsorted(second[sorted_second], first)]
+    return positions

@@ -1,7 +1,7 @@
-"""Evidence that somebody else may have written is refused if it is larger than any real one.
+"""Size limits for evidence from untrusted sources.
 
-A Parquet file of a few megabytes can hold billions of equal values. So its own metadata are read
-first: they say how many rows there are, and PyArrow reads no more rows than they say.
+A Parquet file of a few megabytes can hold billions of equal values. So the limits are applied to
+its metadata, before any values are read. PyArrow reads at most as many rows as the metadata state.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ _NUMBERS = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating)
 
 
 def require_size(file: pq.ParquetFile, name: str, n_rows: int | None = None) -> None:
-    """Refuse a file by its metadata alone.
+    """Refuse a file that is too large or has the wrong columns, by its metadata.
 
     Parameters
     ----------
     n_rows : int, optional
-        How many rows it must have. Default: any number.
+        Required number of rows. Default: any number.
     """
-    known = file.metadata
-    groups = [known.row_group(number) for number in range(known.num_row_groups)]
-    rows = max(known.num_rows, sum(group.num_rows for group in groups))
-    if n_rows is not None and (known.num_rows, rows) != (n_rows, n_rows):
-        msg = f"{name} must have the {n_rows:,} rows that the report names; it has {rows:,}."
+    metadata = file.metadata
+    groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
+    n_stored = max(metadata.num_rows, sum(group.num_rows for group in groups))
+    if n_rows is not None and (metadata.num_rows, n_stored) != (n_rows, n_rows):
+        msg = f"{name} must have the {n_rows:,} rows that the report names; it has {n_stored:,}."
         raise InputError(msg)
-    if rows * known.num_columns > MOST_VALUES:
+    if n_stored * metadata.num_columns > MOST_VALUES:
         msg = (
-            f"{name} must have at most {MOST_VALUES:,} values; it has {rows:,} rows and "
-            f"{known.num_columns:,} columns."
+            f"{name} must have at most {MOST_VALUES:,} values; it has {n_stored:,} rows and "
+            f"{metadata.num_columns:,} columns."
         )
         raise InputError(msg)
     size = sum(group.total_byte_size for group in groups)
@@ -46,13 +46,13 @@ def require_size(file: pq.ParquetFile, name: str, n_rows: int | None = None) -> 
         msg = f"{name} must have at most {MOST_BYTES:,} bytes unpacked; it has {size:,}."
         raise InputError(msg)
     for field in file.schema_arrow:
-        if field.name not in _TEXTS and not any(is_(field.type) for is_ in _NUMBERS):
+        if field.name not in _TEXTS and not any(is_type(field.type) for is_type in _NUMBERS):
             msg = f"column {field.name!r} of {name} must hold numbers; it holds {field.type}."
             raise InputError(msg)
 
 
 def require_short(table: pa.Table, name: str) -> pa.Table:
-    """Return a table if the names of its clusters are not longer than any real one.
+    """Return the table, after a check of the lengths of its cluster names.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def require_short(table: pa.Table, name: str) -> pa.Table:
     Raises
     ------
     InputError
-        If one is longer.
+        If a name is too long.
     """
     if CLUSTER not in table.column_names or not pa.types.is_dictionary(table[CLUSTER].type):
         return table

@@ -1,4 +1,4 @@
-"""Which rows of a set are measured, how often each counts, and which are positive."""
+"""Selection of the measured rows of a set, with their labels, weights and clusters."""
 
 from __future__ import annotations
 
@@ -32,12 +32,16 @@ def choose_rows(
     source: SourceSettings,
     rated: npt.NDArray[np.bool_] | None = None,
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], Choices]:
-    """Return which rows are measured, which are positive, and the choices made.
+    """Choose the measured rows and the positive rows.
 
     Returns
     -------
-    tuple
-        Two arrays of shape (n,) over all rows of the set, and the choices for the report.
+    measured : array of bool of shape (n,)
+        The measured rows among all rows of the set.
+    labels : array of bool of shape (n,)
+        The positive rows.
+    choices : Choices
+        The choices, for the report.
 
     Raises
     ------
@@ -47,8 +51,11 @@ def choose_rows(
     identities = source.measured_identities(evaluation_set.identities)
     _refuse_unknown_groups(source, identities)
     if rated is None:
-        rated = _rated(evaluation_set, identities)
-    measured = labelled_rows(evaluation_set)
+        rated = np.ones(evaluation_set.n_rows, dtype=np.bool_)
+        for column in evaluation_set.iter_columns([IDENTITY + name for name in identities]):
+            if column.null_count:
+                np.logical_and(rated, column.is_valid().to_numpy(), out=rated)
+    measured = find_labelled_rows(evaluation_set)
     if source.identity_rows == "rated":
         measured = measured & rated
     labels = reaches_cut(evaluation_set.column("label").to_numpy(), source.label_threshold)
@@ -71,30 +78,30 @@ def choose_rows(
         _refuse_unrated(evaluation_set, identities)
     _refuse_empty(labels[measured], source, choices)
     if choices.weights is not None:
-        counted_of(evaluation_set, source, measured)  # refuses fractions as frequencies
+        repeat_rows(evaluation_set, source, measured)  # refuses fractions as frequencies
     return measured, labels, choices
 
 
-def labelled_rows(evaluation_set: EvaluationSet) -> npt.NDArray[np.bool_]:
-    """Return which rows have a label that counts, whether or not identities were rated."""
+def find_labelled_rows(evaluation_set: EvaluationSet) -> npt.NDArray[np.bool_]:
+    """Return a mask of the rows with a label and a weight above 0, rated or not."""
     if WEIGHT not in evaluation_set.columns:
         return np.ones(evaluation_set.n_rows, dtype=np.bool_)
     return np.asarray(evaluation_set.column(WEIGHT).to_numpy() > 0)
 
 
-def leave_out_missing(
+def drop_missing(
     wanted: npt.NDArray[np.bool_],
     labels: npt.NDArray[np.bool_],
     y_score: npt.NDArray[np.floating],
     source: SourceSettings,
     choices: Choices,
 ) -> tuple[npt.NDArray[np.bool_], Choices]:
-    """Return which of the wanted rows have a score, and choices that say how many have none.
+    """Drop the wanted rows without a score, and count them in the choices.
 
     Raises
     ------
     InputError
-        If rows without a score leave a class empty.
+        If a class has only rows without a score.
     """
     missing = wanted & np.isnan(y_score)
     n_missing = int(missing.sum())
@@ -112,10 +119,13 @@ def leave_out_missing(
     return np.asarray(kept), choices
 
 
-def counted_of(
+def repeat_rows(
     evaluation_set: EvaluationSet, source: SourceSettings, measured: npt.NDArray[np.bool_]
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.floating] | None]:
-    """Return the measured rows, by number if they are repeated, and their sampling weights."""
+    """Return the measured rows, repeated by frequency weights, and their sampling weights.
+
+    The rows are a mask, or row numbers if rows are repeated.
+    """
     if WEIGHT not in evaluation_set.columns:
         return measured, None
     weights = evaluation_set.column(WEIGHT).to_numpy()[measured]
@@ -132,38 +142,40 @@ _ROWS_A_STEP = 100_000
 
 
 @lru_cache(maxsize=1)  # for the next candidate on the same rows
-def cluster_codes(evaluation_set: EvaluationSet) -> tuple[npt.NDArray[np.intp] | None, int | None]:
-    """Return the cluster of each row as a number, and how many rows are copies.
+def find_clusters(evaluation_set: EvaluationSet) -> tuple[npt.NDArray[np.intp] | None, int | None]:
+    """Return the cluster of each row as a number, and the number of copies.
 
-    Rows of one text, in its normal form, are not independent. Where a set names no clusters, and
-    more than 1 % of its rows are copies of others, the rows of each text are a cluster.
+    Rows with the same normalized text are not independent. If a set has no clusters, and more than
+    1 % of its rows are copies of other rows, the rows of each text form a cluster.
 
     Returns
     -------
-    tuple
-        None without clusters; None where the set names them or has no text.
+    codes : array of int of shape (n,) or None
+        None without clusters.
+    n_copies : int or None
+        None if the set has its own clusters, or no text.
     """
     columns = evaluation_set.columns
     if CLUSTER in columns:
-        return _codes(evaluation_set.column(CLUSTER)), None
+        return _encode_column(evaluation_set.column(CLUSTER)), None
     if not evaluation_set.has_text:
         return None, None
     hashes, blank = _hash_normal_forms(evaluation_set)
     n_blank = int(blank.sum())
-    codes = _codes(pa.chunked_array([hashes]))
+    codes = _encode_column(pa.chunked_array([hashes]))
     n_copies = codes.size - int(codes.max(initial=-1) + 1) - max(n_blank - 1, 0)
     if n_copies <= _MANY_COPIES * codes.size:
         return None, n_copies
-    if n_blank:  # texts that are lacking are not known to be the same
-        own = np.flatnonzero(blank)
+    if n_blank:  # missing texts may differ, so each is a cluster of its own
+        blank_rows = np.flatnonzero(blank)
         codes = codes.copy()
-        codes[own] = int(codes.max()) + 1 + np.arange(own.size)
+        codes[blank_rows] = int(codes.max()) + 1 + np.arange(n_blank)
         codes = np.unique(codes, return_inverse=True)[1].astype(np.intp)
     return codes, n_copies
 
 
 def _hash_normal_forms(evaluation_set: EvaluationSet) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Return the hash of each text in normal form, and which texts are blank."""
+    """Return the hash of each normalized text, and a mask of the blank texts."""
     hashes, blank = [], []
     for batch in evaluation_set.iter_batches(["text"], _ROWS_A_STEP):
         forms = [normalize_text(text or "") for text in batch.column("text").to_pylist()]
@@ -172,8 +184,8 @@ def _hash_normal_forms(evaluation_set: EvaluationSet) -> tuple[npt.NDArray[Any],
     return np.concatenate(hashes), np.concatenate(blank)
 
 
-def _codes(column: pa.ChunkedArray) -> npt.NDArray[np.intp]:
-    """Return each value as a number, from 0 on without gaps."""
+def _encode_column(column: pa.ChunkedArray) -> npt.NDArray[np.intp]:
+    """Encode each value as a number, from 0 without gaps."""
     chunks = column.dictionary_encode().chunks
     indices = [np.asarray(pc.fill_null(chunk.indices, -1)) for chunk in chunks]
     codes = np.concatenate([*indices, np.empty(0, np.intp)]).astype(np.intp)
@@ -183,17 +195,8 @@ def _codes(column: pa.ChunkedArray) -> npt.NDArray[np.intp]:
     return codes
 
 
-def _rated(evaluation_set: EvaluationSet, identities: list[str]) -> npt.NDArray[np.bool_]:
-    """Return which rows were rated for all identities."""
-    rated = np.ones(evaluation_set.n_rows, dtype=np.bool_)
-    for column in evaluation_set.iter_columns([IDENTITY + name for name in identities]):
-        if column.null_count:
-            np.logical_and(rated, column.is_valid().to_numpy(), out=rated)
-    return rated
-
-
 def _refuse_unrated(evaluation_set: EvaluationSet, identities: list[str]) -> None:
-    """Refuse identities whose columns are empty: no row is rated for all identities then."""
+    """Refuse empty identity columns, which leave no row rated for all identities."""
     columns = evaluation_set.iter_columns([IDENTITY + name for name in identities])
     empty = [
         name
@@ -222,9 +225,12 @@ def _refuse_unknown_groups(source: SourceSettings, identities: list[str]) -> Non
 
 def _refuse_empty(labels: npt.NDArray[np.bool_], source: SourceSettings, choices: Choices) -> None:
     if labels.size == 0:
-        advice = "Set `identity_rows: all` to count null as not mentioned."
-        if choices.sampled_from is not None:
-            advice = "Use a larger sample."
+        is_sample = choices.sampled_from is not None
+        advice = (
+            "Use a larger sample."
+            if is_sample
+            else "Set `identity_rows: all` to count null as not mentioned."
+        )
         msg = (
             f"evaluation set {source.name!r} must have rows with rated identities; none of its "
             f"{choices.n_rows} rows has a value for every identity. {advice}"

@@ -1,8 +1,9 @@
 """Evidence without rows: counts of scores, from which a verdict can be recomputed.
 
-`evidence.counts` is an archive of `record.json`, of the counts of each model's scores
-(`candidate.npz`, `champion.npz`), and of those of pairs of scores (`champion-pairs.npz`). One such
-file is written for each shard; added, they are the evidence. It has no text, no id and no row.
+`evidence.counts` is an archive of `record.json`, the counts of each model's scores
+(`candidate.npz`, `champion.npz`), and the counts of pairs of scores (`champion-pairs.npz`). Each
+shard is counted into such a file, and the sum of these files is the evidence. It contains neither
+texts nor ids nor rows.
 """
 
 from __future__ import annotations
@@ -79,10 +80,10 @@ _ROLES = (CANDIDATE, "champion", "reference")
 
 @dataclass(frozen=True, kw_only=True)
 class Shard(Record):
-    """A file that was counted, and how many of its rows were rated and measured.
+    """A counted file, with its numbers of rated and measured rows.
 
-    `n_rows` are those with a label.
-    `n_counted` differs from `n_measured` where a row stands for several.
+    `n_rows` is the number of rows with a label. `n_counted` is the number of measured rows after
+    repetition by frequency weights.
     """
 
     name: str
@@ -96,9 +97,9 @@ class Shard(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class CountedRecord(Record):
-    """What was counted: `key` is a digest of everything that decides the counts of a shard.
+    """The origin of the counts: `key` is a digest of everything that affects a shard's counts.
 
-    `origin` is there in the evidence of a verdict: the same as for rows.
+    Only the evidence of a verdict has an `origin`, in the same form as for rows.
     """
 
     key: str
@@ -108,20 +109,21 @@ class CountedRecord(Record):
 
 @dataclass(frozen=True)
 class Counted:
-    """The counts of some shards, by role of the model."""
+    """The counts of one or more shards."""
 
     record: CountedRecord
     counts: Mapping[str, ScoreCounts]
+    """Counts of scores by role of the model."""
     pairs: Mapping[str, ScoreCounts]
-    """By rival: of pairs of the candidate's and its scores."""
+    """Counts of pairs of scores, the candidate's and the rival's, by rival."""
 
     def __add__(self, other: Counted) -> Counted:
         """Add the counts of other shards; see `refuse_sum`."""
         self.refuse_sum(other)
         ours, theirs = self.record, other.record
         try:
-            counts = {role: own + other.counts[role] for role, own in self.counts.items()}
-            pairs = {role: own + other.pairs[role] for role, own in self.pairs.items()}
+            counts = {role: count + other.counts[role] for role, count in self.counts.items()}
+            pairs = {role: count + other.pairs[role] for role, count in self.pairs.items()}
         except ValueError as error:
             names = [shown(counted.record.shards[0].name) for counted in (self, other)]
             msg = f"counts of {names[0]} and of {names[1]} do not add up: {error}"
@@ -132,33 +134,33 @@ class Counted:
         return Counted(replace(ours, shards=shards), counts, pairs)
 
     def refuse_sum(self, other: Counted) -> None:
-        """Refuse counts that do not add up."""
+        """Refuse counts with other options or models, and shards that are already counted."""
         ours, theirs = self.record, other.record
         names = [shown(counted.record.shards[0].name) for counted in (self, other)]
-        same = self.counts.keys() == other.counts.keys() and self.names == other.names
-        if ours.key != theirs.key or not same:
+        has_same_keys = self.counts.keys() == other.counts.keys() and self.names == other.names
+        if ours.key != theirs.key or not has_same_keys:
             msg = (
                 f"counts must be of the same set, with the same options; those of {names[0]} and "
                 f"of {names[1]} are not. Count files must agree in `name`, columns, `bits`, "
                 "models, and thresholds of labels and identities."
             )
             raise InputError(msg)
-        known = {shard.sha256: shard.name for shard in ours.shards}
+        names_by_digest = {shard.sha256: shard.name for shard in ours.shards}
         for shard in theirs.shards:
-            if shard.sha256 in known:
+            if shard.sha256 in names_by_digest:
                 msg = (
-                    f"a shard must be counted once; {shown(known[shard.sha256])} and "
+                    f"a shard must be counted once; {shown(names_by_digest[shard.sha256])} and "
                     f"{shown(shard.name)} have the same content."
                 )
                 raise InputError(msg)
 
     @staticmethod
     def sum(parts: Iterable[Counted]) -> Counted:
-        """Add the counts of several shards; there must be at least one."""
+        """Return the sum of the counts of at least one shard."""
         return reduce(Counted.__add__, parts)
 
     def to_bytes(self) -> bytes:
-        """Return the archive; the same counts give the same bytes."""
+        """Serialize the counts as an archive; equal counts give equal bytes."""
         file = io.BytesIO()
         record = json.dumps(plain(self.record), sort_keys=True).encode()
         parts = {_RECORD: record}
@@ -170,109 +172,109 @@ class Counted:
         return file.getvalue()
 
     @classmethod
-    def of_bytes(cls, data: bytes, what: str) -> Counted:
-        """Read an archive that anybody may have written.
+    def from_bytes(cls, data: bytes, source: str) -> Counted:
+        """Read an archive from an untrusted source; `source` names it in errors.
 
         Raises
         ------
         InputError
-            If it is something else, or larger than any real one, or contradicts itself.
+            If the archive has another form, is too large, or is inconsistent.
         """
         try:
             with zipfile.ZipFile(io.BytesIO(data)) as archive:
-                known = {member.filename: member for member in archive.infolist()}
-                _require_members(known, len(archive.infolist()), what)
-                record = check(parse_json(archive.read(known[_RECORD]), what), CountedRecord, what)
+                members = {member.filename: member for member in archive.infolist()}
+                _require_members(members, len(archive.infolist()), source)
+                content = parse_json(archive.read(members[_RECORD]), source)
+                record = check(content, CountedRecord, source)
                 counts, pairs = (
                     {
-                        role: ScoreCounts.from_bytes(archive.read(known[role + ending]))
+                        role: ScoreCounts.from_bytes(archive.read(members[role + ending]))
                         for role in _ROLES
-                        if role + ending in known
+                        if role + ending in members
                     }
                     for ending in (_NPZ, _PAIRS)
                 )
-            found = cls(record, counts, pairs)
-            found.refuse_contradictions(what)
+            counted = cls(record, counts, pairs)
+            counted.refuse_contradictions(source)
         except InputError:
             raise
         except Exception as error:
-            # Whoever wrote the archive decides what zipfile and others raise.
-            told = printable(str(error) or type(error).__name__)[:_SHOWN]
-            msg = f"{what} must be counts of scores as biasgate writes them; {told}"
+            # A malformed archive can make zipfile and numpy raise any exception.
+            reason = printable(str(error) or type(error).__name__)[:_SHOWN]
+            msg = f"{source} must be counts of scores as biasgate writes them; {reason}"
             raise InputError(msg) from error
-        return found
+        return counted
 
-    def refuse_contradictions(self, what: str) -> None:
-        """Refuse counts that are not of the shards that the record names."""
+    def refuse_contradictions(self, source: str) -> None:
+        """Refuse counts that do not match the shards of the record."""
         shards = {shard.sha256 for shard in self.record.shards}
         n_counted = sum(shard.n_counted for shard in self.record.shards)
-        of_record = (
+        is_consistent = (
             CANDIDATE in self.counts
             and len(shards) == len(self.record.shards) > 0
-            and all(map(_is_possible, self.record.shards))
+            and all(map(_is_valid_shard, self.record.shards))
             and all(
                 count.shards == shards and count.n == n_counted and count.names == self.names
                 for count in (*self.counts.values(), *self.pairs.values())
             )
             and self.pairs.keys() == self.counts.keys() - {CANDIDATE}
-            and all(map(_has_scores, self.counts.values()))
+            and all(map(_has_valid_scores, self.counts.values()))
         )
-        if not of_record:
-            msg = f"{what} must have the counts of the shards that it names; it has others."
+        if not is_consistent:
+            msg = f"{source} must have the counts of the shards that it names; it has others."
             raise InputError(msg)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The identities."""
+        """Names of the identities."""
         return self.counts[CANDIDATE].names
 
 
-def _has_scores(counts: ScoreCounts) -> bool:
-    """Return whether the scores may be those of a file, which must be below 2^53 in size."""
+def _has_valid_scores(counts: ScoreCounts) -> bool:
+    """Return True if all scores are below 2^53 in size, the limit for files of scores."""
     return bool(max(abs(counts.least[0]), abs(counts.most[-1])) < LARGEST_WHOLE)
 
 
-def _is_possible(shard: Shard) -> bool:
-    """Return whether a shard can have this name, this digest and so many rows."""
-    parts = shard.n_rated, shard.n_measured
+def _is_valid_shard(shard: Shard) -> bool:
+    """Return True if the name, the digest and the row counts of a shard are possible."""
     return (
         re.fullmatch(r"[0-9a-f]{64}", shard.sha256) is not None
         and len(shard.name) <= _LONGEST_NAME
         and shard.n_rows <= _MOST_ROWS
         and 0 <= shard.n_unlabelled <= _MOST_ROWS
-        and all(0 <= n <= shard.n_rows for n in parts)
+        and all(0 <= n <= shard.n_rows for n in (shard.n_rated, shard.n_measured))
         and min(shard.n_measured, shard.n_counted) > 0
     )
 
 
-def _require_members(known: Mapping[str, zipfile.ZipInfo], n_members: int, what: str) -> None:
-    if len(known) < n_members:
-        msg = f"{what} must hold each file once in its archive; a file is repeated."
+def _require_members(members: Mapping[str, zipfile.ZipInfo], n_members: int, source: str) -> None:
+    if len(members) < n_members:
+        msg = f"{source} must hold each file once in its archive; a file is repeated."
         raise InputError(msg)
-    if sum(member.file_size for member in known.values()) > MOST_BYTES:
-        msg = f"{what} must unpack to at most {MOST_BYTES:,} bytes; it has more."
+    if sum(member.file_size for member in members.values()) > MOST_BYTES:
+        msg = f"{source} must unpack to at most {MOST_BYTES:,} bytes; it has more."
         raise InputError(msg)
 
 
 def read_counted(path: Path) -> Counted:
     """Read a file of counts."""
-    what = f"file {path}"
-    return Counted.of_bytes(read_bytes(path, what, MOST_BYTES), what)
+    source = f"file {path}"
+    return Counted.from_bytes(read_bytes(path, source, MOST_BYTES), source)
 
 
 def shown(name: str) -> str:
-    """Return the name of a shard for a message."""
+    """Quote the name of a shard for a message."""
     return repr(printable(name))
 
 
 @dataclass(frozen=True)
 class CountedEvidence:
-    """Counts of one candidate on one set, in a file; asked like `EvidenceFile`."""
+    """Counts of one candidate on one set, in a file; the interface is that of `EvidenceFile`."""
 
     path: Path
     is_complete = True
     is_sample = True
-    dominant = ()  # not told by counts
+    dominant = ()  # unknown, since counts do not include rows
 
     @property
     def digest(self) -> str:
@@ -295,47 +297,54 @@ class CountedEvidence:
 
     @property
     def counts(self) -> Mapping[str, ScoreCounts]:
-        """By role."""
+        """Counts of scores by role."""
         return self.counted.counts
 
     @property
     def roles(self) -> list[str]:
-        """The models with scores."""
+        """Roles of the models with scores."""
         return list(self.counts)
 
     @property
     def identities(self) -> list[str]:
-        """The measured identities."""
+        """Names of the measured identities."""
         return list(self.counted.names)
 
     @property
     def n_missing(self) -> dict[str, int]:
-        """Nothing: a row without a score is refused when it is counted."""
+        """Empty, since shards with rows without a score are refused."""
         return {}
 
     @property
     def background(self) -> Background:
-        """What identities are compared with."""
+        """The rows that identities are compared with."""
         return self.record.choices.background
 
     @property
-    def not_told(self) -> list[str]:
-        """What the counts do not tell."""
-        found = [NO_ROWS, NO_MEMBERS, *([IN_PAIRS, NO_PAIRS] if len(self.roles) > 1 else [])]
-        return [*found, *([NO_CHANGES] if "champion" in self.roles else [])]
+    def limitations(self) -> list[str]:
+        """Limitations of counts compared with rows, as sentences."""
+        limitations = [NO_ROWS, NO_MEMBERS]
+        if len(self.roles) > 1:
+            limitations += [IN_PAIRS, NO_PAIRS]
+        if "champion" in self.roles:
+            limitations.append(NO_CHANGES)
+        return limitations
 
-    def told(self, *, categories: bool) -> RestsOnCounts:
-        """Return what a verdict says of the counts: what they are of, and what they do not tell.
+    def describe(self, *, has_categories: bool) -> RestsOnCounts:
+        """Return the origin, precision and limitations of the counts, for a verdict.
 
-        `categories`: whether its policy has any.
+        Parameters
+        ----------
+        has_categories : bool
+            True if the policy has categories, which counts cannot measure.
         """
-        own = self.counts[CANDIDATE]
-        ends = filter(None, own.brackets(background=self.background).values())
+        candidate = self.counts[CANDIDATE]
+        brackets = filter(None, candidate.brackets(background=self.background).values())
         return RestsOnCounts(
             n_shards=len(self.counted.record.shards),
-            bits=own.bits,
-            widest=max((high - low for low, high in ends), default=0.0),
-            not_told=[*self.not_told, *([NO_CATEGORIES] if categories else [])],
+            bits=candidate.bits,
+            widest=max((high - low for low, high in brackets), default=0.0),
+            not_told=[*self.limitations, *([NO_CATEGORIES] if has_categories else [])],
         )
 
     def measure(
@@ -347,69 +356,69 @@ class CountedEvidence:
         small: SmallGroups | None = None,
         sharing: int = 1,
     ) -> dict[EvidenceKey, Evidence]:
-        """Measure the numbers that rules need; small identities are judged alone."""
+        """Measure the numbers that rules need; small identities are not joined in categories."""
         del sharing
         calibrated = needs_calibration(rules)
         groups = replace(small or SmallGroups(), hierarchy=None)
         return {
             key: replace(
-                self._measured(key[1], thresholds, calibrated=calibrated), small_groups=groups
+                self._measure_rows(key[1], thresholds, calibrated=calibrated), small_groups=groups
             )
             for key in dict.fromkeys(keys)
         }
 
     def measure_set(self, confidence: float) -> Evidence:
         """Measure all rows."""
-        return self._measured(confidence, {})
+        return self._measure_rows(confidence, {})
 
-    def without(self, identities: Iterable[str], confidence: float) -> Evidence | None:
-        """Measure with power means that leave identities out; None if nothing changes."""
+    def measure_without(self, identities: Iterable[str], confidence: float) -> Evidence | None:
+        """Measure with power means over the other identities; None if these stay the same."""
         groups = self.record.power_mean_groups or self.identities
-        left_out = set(identities)
-        kept = [name for name in groups if name not in left_out]
+        excluded = set(identities)
+        kept = [name for name in groups if name not in excluded]
         if len(kept) == len(groups) or not kept:
             return None
-        return self._measured(confidence, {}, kept)
+        return self._measure_rows(confidence, {}, kept)
 
-    def missing(self, confidence: float) -> NoReturn:
-        """Refuse the question: no row lacks a score."""
+    def measure_missing(self, confidence: float) -> NoReturn:
+        """Refuse a limit on missing scores, since shards with such rows are refused."""
         del confidence
         msg = "`max_missing` must not be set for counts: a row without a score is not counted."
         raise InputError(msg)
 
-    def truncated(self, confidence: float) -> None:
-        """Return nothing: which comments were truncated is unknown."""
+    def measure_truncated(self, confidence: float) -> None:
+        """Return None, since counts do not record truncated comments."""
 
-    def changes(self, rival: str, at: Mapping[str, float]) -> None:
-        """Return nothing: which comments change their decision only rows tell."""
+    def count_changes(self, rival: str, at: Mapping[str, float]) -> None:
+        """Return None, since counting changed decisions requires rows."""
 
-    def losses(
+    def find_losses(
         self,
         rival: str,
         alpha: float,
         thresholds: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
     ) -> Losses:
-        """Return what is shown to be worse than a rival's, whatever the models have in common.
+        """List the significant losses against a rival, for any dependence of the two models.
 
-        Counts do not tell whose comments a loss of several identities comes from.
+        The losses are not attributed to identities, since that requires rows.
         """
         given = thresholds.get(GIVEN, {})
-        both = {role: given[role] for role in (CANDIDATE, rival) if role in given}
-        at = {GIVEN: both} if len(both) == 2 else {}
-        metrics = [*SUBGROUP_METRICS, *(list_threshold_metrics() if at else ())]
-        looked_at = {}
-        for name, own in zip(self.identities, self.counts[CANDIDATE].subgroups, strict=True):
-            n = dict(zip(("positive", "negative"), own.sum(axis=-1).tolist(), strict=True))
-            looked_at[name] = [
+        pair = {role: given[role] for role in (CANDIDATE, rival) if role in given}
+        pair_thresholds = {GIVEN: pair} if len(pair) == 2 else {}
+        metrics = [*SUBGROUP_METRICS, *(list_threshold_metrics() if pair_thresholds else ())]
+        metrics_by_group = {}
+        for name, counts in zip(self.identities, self.counts[CANDIDATE].subgroups, strict=True):
+            n = dict(zip(("positive", "negative"), counts.sum(axis=-1).tolist(), strict=True))
+            metrics_by_group[name] = [
                 metric
                 for metric in metrics
-                if min(n[of] for of in METRICS[metric].classes[0]) >= LEAST_COMPARED
+                if min(n[label] for label in METRICS[metric].classes[0]) >= LEAST_COMPARED
             ]
-        level = bonferroni_level(sum(map(len, looked_at.values())), alpha)
-        table = self._with_differences(BiasTable({}, {}), rival, level, at)
-        return replace(Losses.from_table(table, rival, looked_at, level), by_rows=False)
+        level = bonferroni_level(sum(map(len, metrics_by_group.values())), alpha)
+        table = self._add_differences(BiasTable({}, {}), rival, level, pair_thresholds)
+        return replace(Losses.from_table(table, rival, metrics_by_group, level), by_rows=False)
 
-    def _measured(
+    def _measure_rows(
         self,
         confidence: float,
         thresholds: Mapping[str, Mapping[str, float]],
@@ -417,15 +426,15 @@ class CountedEvidence:
         *,
         calibrated: bool = False,
     ) -> Evidence:
-        own = self.counts[CANDIDATE]
-        shared = None
+        candidate = self.counts[CANDIDATE]
+        shared_background = None
         if self.background == "no_identity":
-            others = (own.everyone - own.anyone).sum(axis=-1).tolist()
-            shared = dict(zip(("positive", "negative"), others, strict=True))
-        table = own.report(confidence=confidence, **self._options(groups))
-        for name, at in thresholds.items():
-            gaps = own.rate_gaps(
-                threshold=at[CANDIDATE],
+            n_rows = (candidate.everyone - candidate.anyone).sum(axis=-1).tolist()
+            shared_background = dict(zip(("positive", "negative"), n_rows, strict=True))
+        table = candidate.report(confidence=confidence, **self._options(groups))
+        for name, by_role in thresholds.items():
+            gaps = candidate.rate_gaps(
+                threshold=by_role[CANDIDATE],
                 threshold_range=self._span(name, CANDIDATE, confidence),
                 confidence=confidence,
                 background=self.background,
@@ -435,16 +444,16 @@ class CountedEvidence:
         if calibrated:
             table = table.add_numbers(self._calibration_gaps(CANDIDATE, confidence))
         for role in self.roles[1:]:
-            table = self._with_differences(
+            table = self._add_differences(
                 table, role, confidence, thresholds, groups, calibrated=calibrated
             )
-        return Evidence(table, background=shared)
+        return Evidence(table, background=shared_background)
 
     def _calibration_gaps(self, role: str, confidence: float) -> dict[Key, MetricValue]:
         gaps = self.counts[role].calibration_gaps(confidence=confidence, background=self.background)
         return {Key(CALIBRATION_GAP, name): gap for name, gap in gaps.items()}
 
-    def _with_differences(
+    def _add_differences(
         self,
         table: BiasTable,
         rival: str,
@@ -454,21 +463,24 @@ class CountedEvidence:
         *,
         calibrated: bool = False,
     ) -> BiasTable:
-        """Return a table with the differences from a rival.
+        """Add the differences from a rival to a table.
 
-        How both models' calibration errors are related is unknown: these bounds are as wide as they
-        can be.
+        The dependence of the two models' calibration errors is unknown, so these bounds assume the
+        worst case.
         """
-        own, other, pairs = self.counts[CANDIDATE], self.counts[rival], self.counted.pairs[rival]
-        compared = own.compare(other, pairs, confidence=confidence, **self._options(groups))
-        table = table.add_numbers(compared, rival)
-        for name, at in thresholds.items():
-            if rival in at:
+        candidate, other = self.counts[CANDIDATE], self.counts[rival]
+        pairs = self.counted.pairs[rival]
+        differences = candidate.compare(
+            other, pairs, confidence=confidence, **self._options(groups)
+        )
+        table = table.add_numbers(differences, rival)
+        for name, by_role in thresholds.items():
+            if rival in by_role:
                 spans = [self._span(name, role, confidence) for role in (CANDIDATE, rival)]
-                changes = own.compare_rate_gaps(
+                changes = candidate.compare_rate_gaps(
                     other,
                     pairs,
-                    thresholds=(at[CANDIDATE], at[rival]),
+                    thresholds=(by_role[CANDIDATE], by_role[rival]),
                     threshold_ranges=(spans[0], spans[1]),
                     confidence=confidence,
                     background=self.background,
@@ -476,21 +488,24 @@ class CountedEvidence:
                 )
                 table = table.add_numbers(changes, rival)
         if calibrated:
-            metric, its = METRICS[CALIBRATION_GAP], self._calibration_gaps(rival, confidence)
-            gaps = self._calibration_gaps(CANDIDATE, confidence)
-            apart = {
-                key: bound_difference(gap, its[key], metric, confidence)
-                for key, gap in gaps.items()
+            metric = METRICS[CALIBRATION_GAP]
+            candidate_gaps = self._calibration_gaps(CANDIDATE, confidence)
+            rival_gaps = self._calibration_gaps(rival, confidence)
+            gap_changes = {
+                key: bound_difference(gap, rival_gaps[key], metric, confidence)
+                for key, gap in candidate_gaps.items()
             }
-            table = table.add_numbers(apart, rival)
+            table = table.add_numbers(gap_changes, rival)
         return table
 
     def _span(self, name: str, role: str, confidence: float) -> tuple[float, float] | None:
-        """Return the uncertainty of a threshold that is estimated."""
+        """Return the confidence interval of an estimated threshold; None if it is given."""
         if name != EQUAL_ERRORS:
             return None
         return self.counts[role].equal_error_range(confidence=confidence)
 
     def _options(self, groups: Sequence[str] | None) -> dict[str, Any]:
-        chosen = groups or self.record.power_mean_groups
-        return {"power_mean_groups": chosen, "background": self.background}
+        return {
+            "power_mean_groups": groups or self.record.power_mean_groups,
+            "background": self.background,
+        }

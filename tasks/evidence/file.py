@@ -1,10 +1,11 @@
 """The evidence of a verdict: one file from which anyone can recompute it.
 
-`evidence.parquet` holds every labelled row: its id, its label, its identities and slices, its
-cluster, and the scores of the candidate and its rivals, NaN if a model has none. If it is known, a
-column says whose text the candidate truncated. If identities of some rows were not rated, a column
-says which rows are rated: only these are measured, and the others count in error rates over all
-rows. It holds no text. Its metadata name the sets and scores that it was created from.
+`evidence.parquet` has a row for every labelled row of the set. Its columns are the id, the label,
+the identities and slices, the cluster, and the scores of the candidate and its rivals (NaN for a
+missing score). Two columns are optional: a mark for truncated texts, if it is known, and a mark for
+rated rows, if some rows were not rated. Only rated rows are measured; the others count in error
+rates over all rows. The file does not contain texts. Its metadata record the digests of the set and
+of the scores.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ from biasgate.tasks.common.files import file_digest
 from biasgate.tasks.common.untrusted import check, parse_json
 from biasgate.tasks.data.evaluation_set import CLUSTER, IDENTITY, SLICE
 from biasgate.tasks.evidence.bounds import require_short, require_size
-from biasgate.tasks.evidence.categories import with_categories
-from biasgate.tasks.evidence.measure import Measuring
-from biasgate.tasks.evidence.rows import COLUMNS, Rows
+from biasgate.tasks.evidence.categories import add_categories
+from biasgate.tasks.evidence.measure import RowMeasurer
+from biasgate.tasks.evidence.rows import CANDIDATE, COLUMNS, EvidenceRows
 from biasgate.tasks.records import Bound, Choices
 from biasgate.tasks.records.record import Record
 from biasgate.tasks.scoring.outcomes import TRUNCATED
@@ -48,7 +49,8 @@ RECORD = b"biasgate"
 SCORE = "score/"
 RATED = "rated"
 _IDS = "id"
-# Steps that measure identities at once share what is read and ranked.
+_CANDIDATE_SCORE = SCORE + CANDIDATE
+# Tasks that measure identities in parallel share the rows and their ranks.
 _READING = threading.RLock()
 
 
@@ -65,25 +67,25 @@ class EvidenceRecord(Record):
 
 @dataclass(frozen=True)
 class EvidenceFile:
-    """The rows of one candidate on one set, in an `evidence.parquet`; read when asked for."""
+    """The rows of one candidate on one set, in an `evidence.parquet`; read on first use."""
 
     path: Path
     with_unrated: bool = False
-    """Whether rows count whose identities nobody rated."""
+    """True to include the rows whose identities were not rated."""
 
     def __reduce__(self) -> tuple[type[EvidenceFile], tuple[Path, bool]]:
-        """Keep the path alone: another process reads the rows itself."""
+        """Pickle only the path; another process reads the rows itself."""
         return EvidenceFile, (self.path, self.with_unrated)
 
     @property
     def labelled(self) -> EvidenceFile:
-        """The same file with all labelled rows, also those whose identities nobody rated."""
+        """The same file with all labelled rows, rated or not."""
         return EvidenceFile(self.path, with_unrated=True)
 
     def release(self) -> None:
-        """Let go of what was read and ranked: Prefect keeps what a task returned.
+        """Free the memory of the rows and their ranks, which are read again on the next use.
 
-        It is read again when asked for.
+        Prefect keeps the results of tasks, and with them the rows of their evidence.
         """
         with _READING:
             for name in vars(self).keys() - {"path", "with_unrated"}:
@@ -92,7 +94,7 @@ class EvidenceFile:
 
     @property
     def folder(self) -> Path:
-        """The folder of the file, which is the candidate's on a set."""
+        """The folder of the file, with the results of the candidate on the set."""
         return self.path.parent
 
     @property
@@ -103,44 +105,47 @@ class EvidenceFile:
     @cached_property
     def record(self) -> EvidenceRecord:
         """The origin of the rows."""
-        known = pq.read_schema(self.path).metadata or {}
-        if RECORD not in known:
+        metadata = pq.read_schema(self.path).metadata or {}
+        if RECORD not in metadata:
             msg = f"evidence must name its origin in its metadata; {self.path.name} does not."
             raise InputError(msg)
-        what = f"the origin of the evidence in {self.path.name}"
-        return check(parse_json(known[RECORD], what), EvidenceRecord, what)
+        source = f"the origin of the evidence in {self.path.name}"
+        return check(parse_json(metadata[RECORD], source), EvidenceRecord, source)
 
     def require_size(self, n_rows: int | None = None) -> None:
-        """Refuse evidence that is larger than any real one, or than the report says, unread."""
+        """Refuse evidence that is too large, or has another number of rows, before reading it."""
         with pq.ParquetFile(self.path) as file:
             require_size(file, self.path.name, n_rows)
 
     @cached_property
     def _table(self) -> pa.Table:
-        """The rows that the candidate has a score for."""
-        return self._every if self._scored is None else self._every.filter(pa.array(self._scored))
+        """The rows with a score of the candidate."""
+        if self._has_score is None:
+            return self._all_rows
+        return self._all_rows.filter(pa.array(self._has_score))
 
     @cached_property
-    def _scored(self) -> npt.NDArray[np.bool_] | None:
-        """Which rows the candidate has a score for; None if it has one for all."""
-        name = SCORE + "candidate"
-        if name not in self._every.column_names:
+    def _has_score(self) -> npt.NDArray[np.bool_] | None:
+        """Mask of the rows with a score of the candidate; None if all rows have a score."""
+        if _CANDIDATE_SCORE not in self._all_rows.column_names:
             return None
-        missing = np.isnan(as_numpy(self._every[name]))
+        missing = np.isnan(as_numpy(self._all_rows[_CANDIDATE_SCORE]))
         return ~missing if missing.any() else None
 
-    def missing(self, confidence: float) -> MarkedRows:
-        """Return how many rows the candidate has no score for."""
-        return self._marked(np.isnan(as_numpy(self._every[SCORE + "candidate"])), confidence)
+    def measure_missing(self, confidence: float) -> MarkedRows:
+        """Measure the shares of rows without a score of the candidate."""
+        return self._measure_marked(
+            np.isnan(as_numpy(self._all_rows[_CANDIDATE_SCORE])), confidence
+        )
 
-    def truncated(self, confidence: float) -> MarkedRows | None:
-        """Return of how many rows the candidate truncated the text; None if that is unknown."""
-        if TRUNCATED not in self._every.column_names:
+    def measure_truncated(self, confidence: float) -> MarkedRows | None:
+        """Measure the shares of rows with a truncated text; None if they are unknown."""
+        if TRUNCATED not in self._all_rows.column_names:
             return None
-        return self._marked(as_numpy(self._every[TRUNCATED]), confidence)
+        return self._measure_marked(as_numpy(self._all_rows[TRUNCATED]), confidence)
 
-    def _marked(self, marked: npt.NDArray[np.bool_], confidence: float) -> MarkedRows:
-        rows = self._every
+    def _measure_marked(self, marked: npt.NDArray[np.bool_], confidence: float) -> MarkedRows:
+        rows = self._all_rows
         names = [name for name in rows.column_names if name.startswith(IDENTITY)]
         masks = ((name.removeprefix(IDENTITY), as_numpy(rows[name])) for name in names)
         return marked_rows(
@@ -153,53 +158,49 @@ class EvidenceFile:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the candidate has a score for every row."""
-        return self._scored is None
+        """True if every row has a score of the candidate."""
+        return self._has_score is None
 
     @property
     def n_missing(self) -> dict[str, int]:
-        """For how many rows champion and reference have no score, where there are any."""
-        found = {role: int(np.isnan(self.scores(role)).sum()) for role in self.roles}
-        return {role: n for role, n in found.items() if n}
+        """Number of rows without a score of the champion or the reference, if above 0."""
+        n_by_role = {role: int(np.isnan(self.scores(role)).sum()) for role in self.roles}
+        return {role: n for role, n in n_by_role.items() if n}
 
     @cached_property
-    def _every(self) -> pa.Table:
+    def _all_rows(self) -> pa.Table:
         with pq.ParquetFile(self.path) as file:  # `pq.read_table` imports pandas
             require_size(file, self.path.name)
             names = [name for name in file.schema_arrow.names if name != _IDS]
-        # A dictionary holds a text once, however many rows have it.
+        # A dictionary stores each distinct text once.
         texts = [CLUSTER] if CLUSTER in names else None
         with pq.ParquetFile(self.path, read_dictionary=texts) as file:
-            return require_short(self._counted(file.read(names)), self.path.name)
+            return require_short(self._drop_unrated(file.read(names)), self.path.name)
 
-    def _counted(self, rows: pa.Table) -> pa.Table:
-        """Return the rows that count."""
+    def _drop_unrated(self, rows: pa.Table) -> pa.Table:
+        """Drop the rows that were not rated, unless `with_unrated` is set."""
         if self.with_unrated or RATED not in pq.read_schema(self.path).names:
             return rows
         with pq.ParquetFile(self.path) as file:
             return rows.filter(file.read([RATED])[RATED])
 
     def column(self, name: str) -> npt.NDArray[Any]:
-        """Return one column, apart from the ids."""
+        """Return one column, except for the ids."""
         return as_numpy(self._table[name])
 
     def columns(self, prefix: str) -> dict[str, npt.NDArray[Any]]:
         """Return the columns with a prefix, by the rest of their names."""
-        names = [
-            column_name
-            for column_name in self._table.column_names
-            if column_name.startswith(prefix)
-        ]
-        return {name.removeprefix(prefix): self.column(name) for name in names}
+        return {name: self.column(prefix + name) for name in self._list_suffixes(prefix)}
+
+    def _list_suffixes(self, prefix: str) -> list[str]:
+        """List the columns with a prefix, by the rest of their names."""
+        names = self._table.column_names
+        return [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
 
     @property
     def roles(self) -> list[str]:
         """The models with scores: `candidate`, and `champion` and `reference` if given."""
-        return [
-            column_name.removeprefix(SCORE)
-            for column_name in self._table.column_names
-            if column_name.startswith(SCORE)
-        ]
+        return self._list_suffixes(SCORE)
 
     def scores(self, role: str) -> npt.NDArray[Any]:
         """Return one model's scores."""
@@ -216,59 +217,78 @@ class EvidenceFile:
     ) -> dict[EvidenceKey, Evidence]:
         """Measure the numbers that rules need, by slice and two-sided confidence.
 
-        `rules` say whether calibration is measured, and what is a small group. `sharing`
-        candidates share alpha in the confidences; small groups, which block if they are shown to be
-        worse, keep all of it.
+        Parameters
+        ----------
+        keys : iterable of EvidenceKey
+            Slice and two-sided confidence of each set of measurements.
+        thresholds : mapping
+            By name and role, for rules on error rates.
+        rules : sequence of Rule
+            They decide if calibration is measured, and which groups are small.
+        small : SmallGroups, optional
+            Categories, and groups that are not measured. Default: no group is joined.
+        sharing : int
+            Number of candidates that share alpha in the confidences. Small groups, which block if
+            they are significantly worse, are tested at the full alpha.
+
+        Returns
+        -------
+        dict of EvidenceKey to Evidence
+            Measurements by key.
         """
-        found: dict[EvidenceKey, Evidence] = {}
+        measurements: dict[EvidenceKey, Evidence] = {}
         categories: Mapping[str, Sequence[str]] = {}
         for slice_, confidence in keys:
             if small is not None and small.hierarchy is not None and self.is_sample:
                 categories = small.hierarchy.group_identities(self.identities)
             calibrated = needs_calibration(rules)
-            measuring = self._measuring(slice_, thresholds, calibrated, categories)
-            one = measuring.evidence(confidence)
+            measurer = self._measuring(slice_, thresholds, calibrated, categories)
+            evidence = measurer.measure(confidence)
             if small is not None and not self.is_sample:
-                one = replace(one, small_groups=replace(small, hierarchy=None))
+                evidence = replace(evidence, small_groups=replace(small, hierarchy=None))
             elif small is not None:
-                one = replace(one, small_groups=small)
-                own = [rule for rule in rules if (rule.slice, rule.level) == (slice_, confidence)]
-                whole = confidence if sharing == 1 else 1 - (1 - confidence) * sharing
-                one = with_categories(measuring, one, confidence, small, own, whole)
-            found[slice_, confidence] = one
-        for slice_ in {slice_ for slice_, _ in found if slice_ is not None}:
-            del self._known[slice_]  # nobody asks for a slice again
-        return found
+                evidence = replace(evidence, small_groups=small)
+                key_rules = [
+                    rule for rule in rules if (rule.slice, rule.level) == (slice_, confidence)
+                ]
+                unshared = confidence if sharing == 1 else 1 - (1 - confidence) * sharing
+                evidence = add_categories(
+                    measurer, evidence, confidence, small, key_rules, unshared
+                )
+            measurements[slice_, confidence] = evidence
+        for slice_ in {slice_ for slice_, _ in measurements if slice_ is not None}:
+            del self._measurers[slice_]  # frees memory, since each slice is measured only once
+        return measurements
 
     @property
     def identities(self) -> list[str]:
-        """The measured identities."""
+        """Names of the measured identities."""
         return list(self._members)
 
     def measure_set(self, confidence: float) -> Evidence:
         """Measure all rows."""
-        return self._measuring(None, {}).evidence(confidence)
+        return self._measuring(None, {}).measure(confidence)
 
     def ids(self) -> pa.ChunkedArray:
         """Return the ids of these rows."""
         with pq.ParquetFile(self.path) as file:
-            found = self._counted(file.read([_IDS]))[_IDS]
-        return found if self._scored is None else found.filter(pa.array(self._scored))
+            ids = self._drop_unrated(file.read([_IDS]))[_IDS]
+        return ids if self._has_score is None else ids.filter(pa.array(self._has_score))
 
     @property
-    def measured(self) -> Rows:
-        """The rows of the evaluated set; read once."""
+    def rows(self) -> EvidenceRows:
+        """The measured rows as arrays; read once."""
         with _READING:
-            return self._measured
+            return self._arrays
 
     @cached_property
-    def _measured(self) -> Rows:
-        return self._chosen(None)
+    def _arrays(self) -> EvidenceRows:
+        return self._select_rows(None)
 
     @property
     def dominant(self) -> list[DominantUnits]:
-        """The clusters and rows that numbers depend on heavily."""
-        return find_dominant_units(self.measured.checked(self.background))
+        """Clusters and rows of large weight with a strong influence on the numbers."""
+        return find_dominant_units(self.rows.check_rows(self.background))
 
     @property
     def measurement(self) -> Measurement:
@@ -278,20 +298,20 @@ class EvidenceFile:
 
     @cached_property
     def _measurement(self) -> Measurement:
-        rows = self._measured
-        return Measurement(rows.checked(self.background), rows.y_score)
+        rows = self._arrays
+        return Measurement(rows.check_rows(self.background), rows.y_score)
 
-    def without(self, identities: Collection[str], confidence: float) -> Evidence | None:
-        """Measure all rows with power means that leave identities out; None if nothing changes."""
+    def measure_without(self, identities: Collection[str], confidence: float) -> Evidence | None:
+        """Measure with power means over the other identities; None if these stay the same."""
         groups = self.record.power_mean_groups or self.identities
         kept = [name for name in groups if name not in identities]
         if len(kept) == len(groups) or not kept:
             return None
-        return self._measuring(None, {}).evidence(confidence, groups=kept)
+        return self._measuring(None, {}).measure(confidence, groups=kept)
 
     def measure_with(self, confidence: float, categories: Mapping[str, Sequence[str]]) -> Evidence:
-        """Measure all rows, and identities joined into categories as well."""
-        return self._measuring(None, {}, categories=categories).evidence(confidence, joined=True)
+        """Measure all rows, with categories of identities in addition to the identities."""
+        return self._measuring(None, {}, categories=categories).measure(confidence, joined=True)
 
     def _measuring(
         self,
@@ -299,70 +319,64 @@ class EvidenceFile:
         thresholds: Mapping[str, Mapping[str, float]],
         calibrated: bool = False,  # noqa: FBT001, FBT002
         categories: Mapping[str, Sequence[str]] = MappingProxyType({}),
-    ) -> Measuring:
-        """Return some rows, which keep what is measured of them."""
+    ) -> RowMeasurer:
+        """Return the rows of a slice, or all rows, with their cache of measurements."""
         with _READING:
-            if slice_ not in self._known:
-                self._known[slice_] = self._measuring_rows(self._chosen(self._rows_of(slice_)), {})
-            known = self._known[slice_]
-        asked: dict[str, Any] = {"thresholds": thresholds, "calibrated": calibrated}
-        return replace(known, **asked, categories=categories)
-
-    @cached_property
-    def _known(self) -> dict[str | None, Measuring]:
-        return {}
-
-    def _measuring_rows(
-        self,
-        rows: Rows,
-        thresholds: Mapping[str, Mapping[str, float]],
-    ) -> Measuring:
-        return Measuring(
-            rows=rows,
-            power_mean_groups=self.record.power_mean_groups,
-            background=self.background,
-            is_sample=self.is_sample,
-            thresholds=thresholds,
-            span=self._span,
+            if slice_ not in self._measurers:
+                self._measurers[slice_] = RowMeasurer(
+                    rows=self._select_rows(self._find_slice(slice_)),
+                    power_mean_groups=self.record.power_mean_groups,
+                    background=self.background,
+                    is_sample=self.is_sample,
+                    thresholds={},
+                    span=self._span,
+                )
+            measurer = self._measurers[slice_]
+        return replace(
+            measurer, thresholds=thresholds, calibrated=calibrated, categories=categories
         )
 
+    @cached_property
+    def _measurers(self) -> dict[str | None, RowMeasurer]:
+        return {}
+
     def _span(self, name: str, role: str, confidence: float) -> tuple[float, float] | None:
-        """Return the uncertainty of a threshold that is estimated from all rows."""
+        """Return the confidence interval of a threshold estimated from all rows, or None."""
         if name != EQUAL_ERRORS:
             return None
         if (role, confidence) not in self._spans:
-            self._spans[role, confidence] = self._equal_error_range(role, confidence)
+            scores, clusters = self.scores(role), self._clusters
+            has_score = ~np.isnan(scores)
+            self._spans[role, confidence] = equal_error_range(
+                self.column("label")[has_score],
+                scores[has_score],
+                confidence=confidence,
+                clusters=None if clusters is None else clusters[has_score],
+            )
         return self._spans[role, confidence]
 
     @cached_property
     def _spans(self) -> dict[tuple[str, float], tuple[float, float]]:
         return {}
 
-    def _equal_error_range(self, role: str, confidence: float) -> tuple[float, float]:
-        labels, scores, clusters = self.column("label"), self.scores(role), self._clusters
-        known = ~np.isnan(scores)
-        within = None if clusters is None else clusters[known]
-        options: dict[str, Any] = {"confidence": confidence, "clusters": within}
-        return equal_error_range(labels[known], scores[known], **options)
-
-    def losses(
+    def find_losses(
         self,
         rival: str,
         alpha: float,
         thresholds: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
     ) -> Losses:
-        """Return what is shown to be worse than a rival's on all rows, see `Measuring.losses`."""
-        return self._measuring(None, thresholds).losses(rival, alpha)
+        """List the significant losses against a rival on all rows; see `Measuring.find_losses`."""
+        return self._measuring(None, thresholds).find_losses(rival, alpha)
 
-    def changes(self, rival: str, at: Mapping[str, float]) -> ChangedDecisions | None:
+    def count_changes(self, rival: str, at: Mapping[str, float]) -> ChangedDecisions | None:
         """Count the decisions that differ from a rival's; None if rows have weights."""
-        if self.measured.weights is not None:
+        if self.rows.weights is not None:
             return None
-        return self._measuring(None, {}).changes(rival, at)
+        return self._measuring(None, {}).count_changes(rival, at)
 
     @property
     def is_sample(self) -> bool:
-        """Whether verdicts are about more rows than these."""
+        """True if the rows are a sample; False if the verdict is about exactly these rows."""
         return self.record.choices.population != "these_rows"
 
     @property
@@ -371,33 +385,27 @@ class EvidenceFile:
 
     @property
     def background(self) -> Background:
-        """What identities are compared with."""
+        """The rows that identities are compared with."""
         return self.record.choices.background
 
     @cached_property
     def _members(self) -> PackedMasks:
-        return self._masks(IDENTITY)
-
-    def _masks(self, prefix: str) -> PackedMasks:
-        names = [
-            column_name
-            for column_name in self._table.column_names
-            if column_name.startswith(prefix)
-        ]
-        masks = ((name.removeprefix(prefix), self.column(name)) for name in names)  # one at a time
+        # A generator, so that a single mask is unpacked at a time.
+        masks = ((name, self.column(IDENTITY + name)) for name in self._list_suffixes(IDENTITY))
         return PackedMasks.from_masks(masks, self._table.num_rows)
 
-    def _chosen(self, rows: npt.NDArray[np.bool_] | None) -> Rows:
-        """Return some rows; None for all."""
-        there = self._table.column_names
-        found = Rows(
-            **{field: self.column(name) for field, name in COLUMNS.items() if name in there},
+    def _select_rows(self, mask: npt.NDArray[np.bool_] | None) -> EvidenceRows:
+        """Return the rows of a mask as arrays; all rows for None."""
+        names = self._table.column_names
+        rows = EvidenceRows(
+            **{field: self.column(name) for field, name in COLUMNS.items() if name in names},
             members=self._members,
             scores=self.columns(SCORE),
         )
-        return found if rows is None else found.within(rows)
+        return rows if mask is None else rows.select_rows(mask)
 
-    def _rows_of(self, slice_: str | None) -> npt.NDArray[np.bool_] | None:
+    def _find_slice(self, slice_: str | None) -> npt.NDArray[np.bool_] | None:
+        """Return the mask of a slice; None for all rows."""
         if slice_ is None:
             return None
         slices = self.columns(SLICE)
@@ -408,8 +416,8 @@ class EvidenceFile:
         return np.asarray(slices[slice_], dtype=np.bool_)
 
 
-def evidence_at(path: Path) -> EvidenceFile:
-    """Return the evidence in a folder of results, or in a file."""
+def open_evidence(path: Path) -> EvidenceFile:
+    """Open the evidence in a folder of results, or in a file."""
     file = path / FILE if path.is_dir() else path
     if not file.is_file():
         msg = f"{path} must be an evidence.parquet, or a results folder that holds it."
