@@ -1,12 +1,11 @@
 """Third step, continued: the meaning of the numbers for users of the classifier.
 
-Identities with a significantly low AUC; the errors once a threshold turns scores into decisions;
-and whether scores are probabilities.
+The identities with a significantly low AUC, the error rates at thresholds, and the calibration.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,27 +42,27 @@ from biasgate.tasks.records import (
 )
 from biasgate.tasks.records.numbers import CONFIDENCE, has_enough_rows, named_number
 
-# The most identities whose spread is measured.
-_FEW = 64
-# Most identities named in a sentence.
-_TOLD = 20
+MOST = 64
+"""Largest number of identities for calibration and spread, which take a pass over all rows each."""
+_MAX_NAMES = 20
+"""Largest number of identities in a sentence."""
 
 
 def explain(evidence: EvidenceFile, bias: BiasTable, threshold: float | None = None) -> Explained:
     """Find significantly low AUCs, and count the errors at one or two thresholds.
 
-    Rows with sampling weights have no thresholds.
+    Errors are not counted for rows with sampling weights.
 
     Parameters
     ----------
     threshold : float, optional
-        The threshold that the candidate is used with; measured beside that of equal errors.
+        The threshold that the candidate is used with, in addition to that of equal errors.
     """
-    rows, record = evidence.measured, evidence.record
+    rows, record = evidence.rows, evidence.record
     groups = list(bias.subgroups)
     spread = (
         {metric: bias.difference(metric) for metric in SUBGROUP_METRICS}
-        if len(groups) <= _FEW
+        if len(groups) <= MOST
         else None
     )
     harms = find_harms(bias.recompute_cells(joint_confidence(len(groups))))
@@ -72,20 +71,19 @@ def explain(evidence: EvidenceFile, bias: BiasTable, threshold: float | None = N
         return Explained(bias=bias, harms=harms, thresholds={}, look_first=first, spread=spread)
     y_true, y_score, masks = rows.labels, rows.y_score, rows.members
     equal = equal_error_rate(y_true, y_score)
-    chosen, thresholds = {EQUAL_ERRORS: equal.threshold, GIVEN: threshold}, {}
-    checked = rows.checked(record.choices.background)
-    for name, number in chosen.items():
+    thresholds = {}
+    checked = rows.check_rows(record.choices.background)
+    for name, number in ((EQUAL_ERRORS, equal.threshold), (GIVEN, threshold)):
         if number is None:
             continue
         errors = threshold_report(
             y_true, y_score, masks, threshold=number, groups=record.power_mean_groups
-        )
-        span, rate = None, None
+        ).to_dict()
+        span = None
         if name == EQUAL_ERRORS:
-            rate = equal.rate.to_dict()
+            errors = errors | {"equal_error_rate": equal.rate.to_dict()}
             span = equal_error_range(y_true, y_score, confidence=CONFIDENCE, clusters=rows.clusters)
-        known = errors.to_dict() | ({} if rate is None else {"equal_error_rate": rate})
-        thresholds[name] = AtThreshold.from_dict(known)
+        thresholds[name] = AtThreshold.from_dict(errors)
         rates = MeasuredRates(checked, {"y_score": y_score}, [number])
         bias = bias.add_numbers(rates.measure_gaps(CONFIDENCE, span, threshold_name=name))
     first = look_first(bias, harms)
@@ -93,79 +91,79 @@ def explain(evidence: EvidenceFile, bias: BiasTable, threshold: float | None = N
 
 
 def joint_confidence(n_identities: int) -> float:
-    """Return the confidence at which the intervals of all AUCs hold together at 95 %."""
+    """Return the confidence at which the intervals of all AUCs hold jointly at 95 %."""
     return bonferroni_level(len(AUCS) * n_identities + 1, (1 - CONFIDENCE) / 2)
 
 
 def find_harms(joint: BiasTable) -> dict[str, str]:
-    """Return the identities with a significantly low AUC, each with the metric of its lowest one.
+    """Return the metric of the lowest AUC by identity, for identities with a significantly low AUC.
 
     An AUC is significantly low if its upper bound is below the lower bound of the overall AUC. The
-    bounds must hold together (`joint_confidence`), since the low AUCs are selected.
+    bounds must hold jointly (`joint_confidence`), since the low AUCs are selected.
     """
-    least, found = joint.overall.auc.low, {}
-    if least is None:
+    overall_low, harms = joint.overall.auc.low, {}
+    if overall_low is None:
         return {}
     for name, subgroup in joint.subgroups.items():
-        highs = {metric: subgroup[metric].high for metric in AUCS}
-        low = [metric for metric, high in highs.items() if high is not None and high < least]
+        bounds = {metric: subgroup[metric].high for metric in AUCS}
+        low = [metric for metric, high in bounds.items() if high is not None and high < overall_low]
         if low:
-            found[name] = min(low, key=lambda metric: joint[Key(metric, name)].value or 0.0)
-    return found
+            harms[name] = min(low, key=lambda metric: joint[Key(metric, name)].value or 0.0)
+    return harms
 
 
 def describe_harm(bias: BiasTable, harms: Mapping[str, str], group: str) -> str:
-    """Return the harm to an identity as a sentence made from its number; empty if there is none."""
+    """Return a sentence with the harm to an identity; empty without a significantly low AUC."""
     if group not in harms:
         return ""
     value = bias[Key(harms[group], group)].value
-    usual = bias.overall.auc.value
-    assert value is not None  # noqa: S101 - it has a bound
-    assert usual is not None  # noqa: S101 - so has this
+    overall = bias.overall.auc.value
+    assert value is not None  # noqa: S101 - a significantly low AUC has a bound
+    assert overall is not None  # noqa: S101 - the bound was compared with that of the overall AUC
     harm = METRICS[harms[group]].harm.format(group=group)
-    shares = f"{1 - value:.1%} of pairs; all comments: {1 - usual:.1%}"
+    shares = f"{1 - value:.1%} of pairs; all comments: {1 - overall:.1%}"
     return f"{harm[0].upper()}{harm[1:]} ({shares})."
 
 
 def look_first(bias: BiasTable, harms: Mapping[str, str]) -> LookFirst:
-    """Choose the identity with the lowest AUC, preferring those with a significantly low one.
+    """Choose the identity with the lowest AUC, preferably a significantly low AUC.
 
-    AUCs of fewer than 20 rows of a class that they compare do not count.
+    AUCs with fewer than 20 rows in a compared class are ignored.
     """
-    lowest = {name: min(known) for name in bias.subgroups if (known := list(_defined(bias, name)))}
+    lowest = {}
+    for name in bias.subgroups:
+        values = [
+            (value, metric)
+            for metric in FINAL_SCORE_PARTS
+            if (value := bias[Key(metric, name)].value) is not None
+            and has_enough_rows(metric, bias.counts[name])
+        ]
+        if values:
+            lowest[name] = min(values)
     significant = [name for name in lowest if name in harms]
     if not lowest:
         sentence = f"No identity has an AUC with at least {LEAST_ROWS} comments in each class."
         return LookFirst(subgroup=None, metric=None, sentence=sentence)
     first = min(significant or lowest, key=lambda name: lowest[name])
     value, metric = lowest[first]
-    number = f"{metric} {value:.3f}{_interval(named_number(bias, first, metric))}"
+    cell = named_number(bias, first, metric)
+    number = f"{metric} {value:.3f}"
+    if cell.low is not None and cell.high is not None:
+        number += f" [95% CI {cell.low:.3f} to {cell.high:.3f}]"
     if not significant:
-        told = (
+        sentence = (
             "No identity has a significantly low AUC. The lowest with at least "
             f"{LEAST_ROWS} comments in each class is {number} of {first}."
         )
-        return LookFirst(subgroup=first, metric=metric, sentence=told)
-    told = (
+        return LookFirst(subgroup=first, metric=metric, sentence=sentence)
+    sentence = (
         f"Look first at {first} (its lowest AUC is {number}). {describe_harm(bias, harms, first)}"
     )
     others = sorted({*significant} - {first}, key=lambda name: lowest[name])
     if others:
-        more = f" and {len(others) - _TOLD:,} more" if len(others) > _TOLD else ""
-        told += f" Also significantly low: {', '.join(others[:_TOLD])}{more}."
-    return LookFirst(subgroup=first, metric=metric, sentence=told)
-
-
-def _interval(cell: MetricValue) -> str:
-    low, high = cell.low, cell.high
-    return "" if low is None or high is None else f" [95% CI {low:.3f} to {high:.3f}]"
-
-
-def _defined(bias: BiasTable, group: str) -> Iterator[tuple[float, str]]:
-    for metric in FINAL_SCORE_PARTS:
-        value = bias[Key(metric, group)].value
-        if value is not None and has_enough_rows(metric, bias.counts[group]):
-            yield value, metric
+        more = f" and {len(others) - _MAX_NAMES:,} more" if len(others) > _MAX_NAMES else ""
+        sentence += f" Also significantly low: {', '.join(others[:_MAX_NAMES])}{more}."
+    return LookFirst(subgroup=first, metric=metric, sentence=sentence)
 
 
 @task(name="explain bias", task_run_name="explain {evidence.folder!m}")
@@ -176,59 +174,56 @@ def explain_bias(
 
     Only reads, safe to retry.
     """
-    found = explain_with_calibration(evidence, bias, threshold)
-    terms = count_terms(evidence, EvaluationSet.load(Path(set_folder)), found.thresholds)
-    return replace(found, terms=terms)
+    explained = explain_with_calibration(evidence, bias, threshold)
+    terms = count_terms(evidence, EvaluationSet.load(Path(set_folder)), explained.thresholds)
+    return replace(explained, terms=terms)
 
 
 def explain_with_calibration(
     evidence: EvidenceFile, bias: BiasTable, threshold: float | None
 ) -> Explained:
-    """Return everything of a report that follows from the rows of the evidence."""
-    found = explain(evidence, bias, threshold)
+    """Explain the numbers and measure calibration, with the rows of the evidence only."""
+    explained = explain(evidence, bias, threshold)
     calibration, gaps = calibrate(evidence)
     numbers = {Key(CALIBRATION_GAP, name): gap for name, gap in gaps.items()}
-    return replace(found, bias=found.bias.add_numbers(numbers), calibration=calibration)
-
-
-# Each identity takes a pass over all rows; if there are more, only all rows are measured.
-MOST = 64
+    return replace(explained, bias=explained.bias.add_numbers(numbers), calibration=calibration)
 
 
 def calibrate(evidence: EvidenceFile) -> tuple[Calibration, dict[str, MetricValue]]:
-    """Measure the calibration of a candidate on a set, and the gap of each identity."""
-    rows = evidence.measured
-    checked = rows.checked(evidence.background)
+    """Measure the calibration of a candidate on a set, and the gap of each identity.
+
+    With more than `MOST` identities, only the calibration of all rows is measured.
+    """
+    rows = evidence.rows
+    checked = rows.check_rows(evidence.background)
     if len(rows.members) > MOST:
         checked = checked.replace_subgroups({})
-    measured = calibration_report(checked, rows.y_score, confidence=CONFIDENCE)
-    known = Calibration.from_dict(measured.to_dict() | {"sentence": ""})
-    return replace(known, sentence=calibration_sentence(known, measured.gaps)), measured.gaps
+    report = calibration_report(checked, rows.y_score, confidence=CONFIDENCE)
+    calibration = Calibration.from_dict(report.to_dict() | {"sentence": ""})
+    sentence = describe_calibration(calibration, report.gaps)
+    return replace(calibration, sentence=sentence), report.gaps
 
 
-def calibration_sentence(found: Calibration, gaps: Mapping[str, MetricValue]) -> str:
-    """Say how far scores are from probabilities, and for which identity they are worst."""
-    if found.reason is not None:
-        return f"Calibration is not measured: {found.reason}."
+def describe_calibration(calibration: Calibration, gaps: Mapping[str, MetricValue]) -> str:
+    """Report the average calibration error, and the identity with the largest gap."""
+    if calibration.reason is not None:
+        return f"Calibration is not measured: {calibration.reason}."
     text = (
         "Read as probabilities, the scores differ from the share of toxic comments by "
-        f"{found.overall.bias.value:+.3f} on average."
+        f"{calibration.overall.bias.value:+.3f} on average."
     )
-
-    def enough(name: str) -> bool:
-        one = found.subgroups[name]
-        return min(one.n_positive, one.n - one.n_positive) >= LEAST_ROWS
-
-    sizes = {
-        name: abs(one.value) for name, one in gaps.items() if one.value is not None and enough(name)
-    }
+    sizes = {}
+    for name, gap in gaps.items():
+        if gap.value is not None:
+            group = calibration.subgroups[name]
+            if min(group.n_positive, group.n - group.n_positive) >= LEAST_ROWS:
+                sizes[name] = abs(gap.value)
     if not sizes:
         return text
     worst = max(sizes, key=lambda name: sizes[name])
     gap = widen_selected(gaps[worst], len(gaps))
     bounds = "" if gap.low is None else f" [{gap.low:+.3f}, {gap.high:+.3f}]"
-    apart = f"{gap.value:+.3f}{bounds}"
     return (
         f"{text} The largest gap to other comments, of identities with at least {LEAST_ROWS} "
-        f"comments in each class, is {apart}, for {worst}."
+        f"comments in each class, is {gap.value:+.3f}{bounds}, for {worst}."
     )

@@ -1,8 +1,8 @@
 """Third step: bias metrics, one task per identity over the rows of the evidence.
 
-Many identities are divided among a limited number of tasks, which share what one of them read and
-ranked. Each unpacks the memberships of its own identities, one after the other. Comments without
-a score, and truncated ones, are counted next to them.
+Many identities are divided among a limited number of tasks, which share the rows and their ranks.
+Each task measures its identities in turn. Missing scores and truncated comments are counted in
+separate tasks.
 """
 
 from __future__ import annotations
@@ -27,45 +27,46 @@ from biasgate.tasks.scoring.outcomes import describe_reasons
 from biasgate.tasks.scoring.scored_set import ScoredSet
 from biasgate.tasks.wording import shorten_names
 
-# Tasks that measure identities: enough for the cores of a large machine.
 MAX_TASKS = 32
-# Each takes some arrays over all rows: more at once than there are cores only need more memory.
-_AT_ONCE = threading.BoundedSemaphore(os.cpu_count() or 1)
+"""Largest number of tasks that measure identities, enough for the cores of a large machine."""
+# Each task needs arrays over all rows, so more tasks than cores would only need more memory.
+_CORES = threading.BoundedSemaphore(os.cpu_count() or 1)
 
 
 @dataclass(frozen=True)
 class Measured:
-    """The result of measuring one candidate on one set, for the steps that judge it."""
+    """The measurement of one candidate on one set, for the steps that judge it."""
 
     source: SourceSettings
     """The set, as in the evaluation file."""
     candidate: CandidateSettings
     """The candidate, pinned to its version."""
     rows: str
+    """Folder of the frozen rows."""
     scores: str
-    """Folders of the frozen rows and the scores."""
+    """Folder of the scores."""
     folder: str
-    """Folder for the results, with the evidence."""
+    """Folder of the results, with the evidence."""
     report: Report
-    """As in `report.json`."""
+    """The content of `report.json`."""
 
 
 def measure_some(evidence: EvidenceFile, identities: Sequence[str]) -> dict[str, MeasuredSubgroup]:
     """Measure several identities, one after the other."""
-    found = {}
+    measured = {}
     for name in identities:
-        with _AT_ONCE:
-            found[name] = evidence.measurement.measure_subgroup(name)
-    return found
+        with _CORES:
+            measured[name] = evidence.measurement.measure_subgroup(name)
+    return measured
 
 
 def share_out_identities(identities: Sequence[str]) -> dict[str, list[str]]:
-    """Divide identities among at most `MAX_TASKS` tasks; a few identities get one task each.
+    """Divide identities among at most `MAX_TASKS` tasks, with a task for each if they are few.
 
     Returns
     -------
     dict of str to list of str
-        The identities by name of the task, as in `muslim` or `500 identities, part 3`.
+        The identities by name of the task, such as `muslim` or `500 identities, part 3`.
     """
     if len(identities) <= MAX_TASKS:
         return {name: [name] for name in identities}
@@ -76,17 +77,18 @@ def share_out_identities(identities: Sequence[str]) -> dict[str, list[str]]:
 
 
 def summarise(evidence: EvidenceFile, measured: Mapping[str, MeasuredSubgroup]) -> BiasTable:
-    """Compute overall numbers and aggregates; let all intervals account for clusters."""
+    """Compute the overall numbers and the aggregates from those of the identities."""
     groups = evidence.record.power_mean_groups
-    model = evidence.measurement
-    model.adopt_subgroups(measured)
-    return model.report(
-        ReportOptions.from_arguments(model.rows, power_mean_groups=groups, confidence=CONFIDENCE)
+    measurement = evidence.measurement
+    measurement.adopt_subgroups(measured)
+    options = ReportOptions.from_arguments(
+        measurement.rows, power_mean_groups=groups, confidence=CONFIDENCE
     )
+    return measurement.report(options)
 
 
 def list_identities(evidence: EvidenceFile) -> dict[str, list[str]]:
-    """Return the identities of each task, by name of the task."""
+    """List the identities of each task, by name of the task."""
     return share_out_identities(evidence.identities)
 
 
@@ -94,11 +96,11 @@ def list_identities(evidence: EvidenceFile) -> dict[str, list[str]]:
 def measure_identity(
     identity: str, identities: list[str], evidence: EvidenceFile
 ) -> dict[str, MeasuredSubgroup]:
-    """Measure one identity, or a part of many.
+    """Measure one identity, or a part of many identities.
 
-    Writes nothing, safe to retry.
+    Does not write files, safe to retry.
     """
-    del identity  # only names the task run
+    del identity  # used only in the name of the task run
     return measure_some(evidence, identities)
 
 
@@ -106,29 +108,29 @@ def measure_identity(
 def summarise_identities(
     measured: list[dict[str, MeasuredSubgroup]], evidence: EvidenceFile
 ) -> BiasTable:
-    """Compute overall and aggregate numbers from the identities' results."""
-    found = summarise(evidence, {name: bias for part in measured for name, bias in part.items()})
-    of = f"{evidence.folder.name} on {evidence.folder.parent.name}"
-    auc, final = (found.overall[name].value for name in ("auc", "final_score"))
+    """Compute overall and aggregate numbers from the results of the identities."""
+    table = summarise(evidence, {name: bias for part in measured for name, bias in part.items()})
+    auc, final_score = (table.overall[name].value for name in ("auc", "final_score"))
     numbers = ", ".join(
         f"{name} {'undefined' if value is None else f'{value:.3f}'}"
-        for name, value in (("AUC", auc), ("final score", final))
+        for name, value in (("AUC", auc), ("final score", final_score))
     )
-    say(f"measured {of}: {numbers}; identities: {len(found.subgroups)}")
-    return found
+    place = f"{evidence.folder.name} on {evidence.folder.parent.name}"
+    say(f"measured {place}: {numbers}; identities: {len(table.subgroups)}")
+    return table
 
 
 @task(name="count missing scores", task_run_name="count missing scores of {evidence.folder!m}")
 def count_missing(evidence: EvidenceFile, scores: str) -> MarkedComments | None:
-    """Return how many comments have no score, and why; None if all have one. Only reads."""
+    """Count the comments without a score by reason; None if all have a score. Only reads."""
     if evidence.is_complete:
         return None
     reasons = dict(sorted(ScoredSet.open(scores).reasons().items()))
-    found = MarkedComments.from_dict(
-        evidence.missing(CONFIDENCE).to_dict() | {"reasons": reasons, "sentence": ""}
+    missing = MarkedComments.from_dict(
+        evidence.measure_missing(CONFIDENCE).to_dict() | {"reasons": reasons, "sentence": ""}
     )
-    joint = evidence.missing(_joint_level(evidence))
-    return replace(found, sentence=missing_sentence(found, joint))
+    joint = evidence.measure_missing(_compute_joint_level(evidence))
+    return replace(missing, sentence=describe_missing(missing, joint))
 
 
 @task(
@@ -136,63 +138,65 @@ def count_missing(evidence: EvidenceFile, scores: str) -> MarkedComments | None:
     task_run_name="count truncated comments of {evidence.folder!m}",
 )
 def count_truncated(evidence: EvidenceFile) -> MarkedComments | None:
-    """Return how many comments the candidate truncated; None if none, or unknown. Only reads."""
-    found, joint = (evidence.truncated(one) for one in (CONFIDENCE, _joint_level(evidence)))
-    if found is None or joint is None or not found.overall.n_marked:
+    """Count the truncated comments; None if their number is 0 or unknown. Only reads."""
+    marked, joint = (
+        evidence.measure_truncated(level) for level in (CONFIDENCE, _compute_joint_level(evidence))
+    )
+    if marked is None or joint is None or not marked.overall.n_marked:
         return None
-    sentence, is_reservation = truncated_sentence(joint)
-    told = {"sentence": sentence, "is_reservation": is_reservation}
-    return MarkedComments.from_dict(found.to_dict() | told)
+    sentence, is_reservation = describe_truncated(joint)
+    return MarkedComments.from_dict(
+        marked.to_dict() | {"sentence": sentence, "is_reservation": is_reservation}
+    )
 
 
-def _joint_level(evidence: EvidenceFile) -> float:
-    """Return the confidence at which the intervals of all identities hold together."""
+def _compute_joint_level(evidence: EvidenceFile) -> float:
+    """Return the confidence at which the intervals of all identities hold jointly."""
     return bonferroni_level(len(evidence.identities), (1 - CONFIDENCE) / 2)
 
 
-def truncated_sentence(joint: MarkedRows) -> tuple[str, bool]:
-    """Report how many comments were truncated, and whether that is a reservation.
+def describe_truncated(joint: MarkedRows) -> tuple[str, bool]:
+    """Report the number of truncated comments, and if it is a reservation.
 
-    It is if an identity has significantly more truncated comments, or else significantly fewer. The
-    intervals of `joint` must hold together.
+    It is a reservation if an identity has a significantly higher share of truncated comments, or
+    else a significantly lower share. The intervals of `joint` must hold jointly.
     """
-    gaps = _name_gaps(joint) or _name_gaps(joint, -1)
+    gaps = _describe_gaps(joint) or _describe_gaps(joint, -1)
     overall = joint.overall
-    were = "was" if overall.n_marked == 1 else "were"
-    told = (
-        f"{overall.n_marked:,} of {overall.n:,} comments {were} truncated: the model read only a "
+    verb = "was" if overall.n_marked == 1 else "were"
+    text = (
+        f"{overall.n_marked:,} of {overall.n:,} comments {verb} truncated: the model read only a "
         "part of each."
     )
-    return told + (gaps or " No identity differs significantly."), bool(gaps)
+    return text + (gaps or " No identity differs significantly."), bool(gaps)
 
 
-def missing_sentence(found: MarkedComments, joint: MarkedRows) -> str:
-    """Report how many comments have no score, and the identities with significantly more.
+def describe_missing(missing: MarkedComments, joint: MarkedRows) -> str:
+    """Report the number of comments without a score, and identities with significantly more.
 
-    The intervals of `joint` must hold together, since the identities with the largest gaps are
+    The intervals of `joint` must hold jointly, since the identities with the largest gaps are
     selected.
     """
-    overall = found.overall
-    is_one = overall.n_marked == 1
-    has, left_out = ("has", "It is") if is_one else ("have", "They are")
-    why = describe_reasons(found.reasons or {})
-    text = f"{overall.n_marked:,} of {overall.n:,} comments {has} no score ({why}). "
-    text += f"{left_out} left out of all other numbers."
-    return text + _name_gaps(joint)
+    overall = missing.overall
+    has, they_are = ("has", "It is") if overall.n_marked == 1 else ("have", "They are")
+    reasons = describe_reasons(missing.reasons or {})
+    text = f"{overall.n_marked:,} of {overall.n:,} comments {has} no score ({reasons}). "
+    text += f"{they_are} left out of all other numbers."
+    return text + _describe_gaps(joint)
 
 
-def _name_gaps(joint: MarkedRows, sign: Literal[1, -1] = 1) -> str:
-    """Name the identities with a share that is significantly higher, or lower if `sign` is -1."""
-    gaps = {name: one.gap for name, one in joint.subgroups.items() if one.gap is not None}
-    shown = {
+def _describe_gaps(joint: MarkedRows, sign: Literal[1, -1] = 1) -> str:
+    """Name the identities with a significantly higher share, or a lower share if `sign` is -1."""
+    gaps = {name: group.gap for name, group in joint.subgroups.items() if group.gap is not None}
+    significant = {
         name: gap
         for name, gap in gaps.items()
         if gap.low is not None and gap.high is not None and min(sign * gap.low, sign * gap.high) > 0
     }
-    if not shown:
+    if not significant:
         return ""
-    most, *others = sorted(shown, key=lambda name: -sign * float(shown[name]))
-    gap, rate = shown[most], joint.subgroups[most].rate
+    most, *others = sorted(significant, key=lambda name: -sign * float(significant[name]))
+    gap, rate = significant[most], joint.subgroups[most].rate
     often = "more often" if sign > 0 else "less often"
     also = f" Also significantly {often} for {shorten_names(others)}." if others else ""
     return (

@@ -1,7 +1,7 @@
 """Errors by term, for identities that are found by `terms`.
 
-The evidence does not say which terms are in a comment: the frozen set does, since it has the text.
-So these numbers are in the report, and no verdict depends on them.
+The evidence does not record the terms of a comment; the frozen set does, because it has the texts.
+So these numbers are in the report only, and verdicts do not depend on them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bias_metrics.thresholds import ErrorsByTerm, errors_by_term
 from biasgate.tasks.common.arrow_arrays import as_numpy
 from biasgate.tasks.data.evaluation_set import TERMS, EvaluationSet
 from biasgate.tasks.evidence.file import EvidenceFile
-from biasgate.tasks.evidence.join import places
+from biasgate.tasks.evidence.join import find_positions
 from biasgate.tasks.records import AtThreshold
 from biasgate.tasks.records.numbers import CONFIDENCE
 
@@ -26,26 +26,26 @@ from biasgate.tasks.records.numbers import CONFIDENCE
 def count_terms(
     evidence: EvidenceFile, frozen: EvaluationSet, thresholds: Mapping[str, AtThreshold]
 ) -> ErrorsByTerm | None:
-    """Count the errors by term at the threshold in use, else at that of equal errors.
+    """Count the errors by term at the threshold in use, or else at that of equal errors.
 
-    None if no identity is found by terms, or there are no thresholds.
+    Returns None if no identity is found by terms, or there are no thresholds.
     """
     if TERMS not in frozen.columns or not thresholds:
         return None
-    measured = places(evidence.ids(), frozen.column("id"))
-    of_rows = frozen.column(TERMS).take(pa.array(measured)).combine_chunks()
-    codes, rows = as_numpy(of_rows.flatten()), as_numpy(pc.list_parent_indices(of_rows))
+    positions = find_positions(evidence.ids(), frozen.column("id"))
+    terms = frozen.column(TERMS).take(pa.array(positions)).combine_chunks()
+    codes, row_numbers = as_numpy(terms.flatten()), as_numpy(pc.list_parent_indices(terms))
     order = np.argsort(codes, kind="stable")
     ends = np.searchsorted(codes[order], np.arange(len(frozen.terms) + 1))
-    known = evidence.measured
+    rows = evidence.rows
     return errors_by_term(
-        Rows(known.labels, {}, clusters=known.clusters),
-        known.y_score,
+        Rows(rows.labels, {}, clusters=rows.clusters),
+        rows.y_score,
         {
-            (name, term): rows[order[ends[code] : ends[code + 1]]]
+            (name, term): row_numbers[order[ends[code] : ends[code + 1]]]
             for code, (term, names) in enumerate(frozen.terms)
             for name in names
-            if name in known.members
+            if name in rows.members
         },
         threshold=thresholds.get(GIVEN, thresholds[EQUAL_ERRORS]).threshold,
         confidence=CONFIDENCE,
