@@ -1,1 +1,1 @@
-"""A memory of nights: what was measured each night, and what changed since then."""
+"""History of scheduled runs: the numbers of each night, and the changes between nights."""

@@ -1,11 +1,11 @@
-"""Identities that moved by more than chance over the nights, from the numbers that are kept.
+"""Identities whose numbers changed significantly over the nights, from the stored numbers.
 
-The last night is compared with the first of the nights that are shown. Each number has the interval
-of its night, at a confidence that allows for all numbers of that night (Bonferroni). The interval
-of a difference follows from both (MOVER: Zou and Donner 2008, Statistics in Medicine 27), for
-nights that are independent. Two nights that share comments are positively correlated, so that their
-difference varies less, and the interval is wider than needed. If neither comments nor model
-changed, the difference is exactly 0, and no identity is named.
+The last night is compared with the first night in view. Each number has an interval at the joint
+confidence of its night (Bonferroni over all numbers of the night). The interval of a difference
+follows from both intervals (MOVER: Zou and Donner 2008, Statistics in Medicine 27), for independent
+nights. Nights that share comments are positively correlated, so that their difference varies less
+and the interval is conservative. If neither comments nor model changed, the difference is exactly 0
+and no identity is named.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from statistics import NormalDist
 
 from bias_metrics.families import bonferroni_level
@@ -20,34 +21,34 @@ from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
 from biasgate.tasks.records.trend import Night, NotCompared, Remembered
 
 ALPHA = 0.05
-"""The chance that a trend names any identity if nothing changed."""
+"""Chance that a trend names any identity although no identity changed."""
 Interval = tuple[float, float, float]
 """A number, and the ends of its interval."""
 _BARS = "▁▂▃▄▅▆▇█"
 _NEW = "no earlier night of this candidate on this set with the same options"
 
 
-def family_confidence(n_numbers: int) -> float:
-    """Return the confidence at which two-sided intervals of so many numbers hold together."""
+def compute_family_level(n_numbers: int) -> float:
+    """Return the confidence at which the two-sided intervals of `n_numbers` hold jointly."""
     return bonferroni_level(n_numbers, ALPHA / 2)
 
 
 @dataclass(frozen=True)
 class Moved:
-    """The number of an identity that moved most since the first of some nights."""
+    """The number of an identity with the largest significant change over the nights."""
 
     candidate: str
     evaluation_set: str
     group: str
     metric: str
     values: tuple[float, ...]
-    """In each night, the oldest first."""
+    """The value in each night, the oldest first."""
     n_more: int = 0
-    """How many other numbers of the identity moved."""
+    """Number of other numbers of the identity that changed significantly."""
 
     @property
     def is_worse(self) -> bool:
-        """Whether it got worse; a gap does if its size grows."""
+        """True if the number got worse; a gap gets worse if its size grows."""
         first, last = self.values[0], self.values[-1]
         return abs(last) > abs(first) if METRICS[self.metric].is_gap else last < first
 
@@ -58,7 +59,7 @@ class Moved:
 
     @property
     def bars(self) -> str:
-        """The values as bars, between the lowest and the highest."""
+        """The values as a bar chart of text, from the lowest to the highest value."""
         low, width = min(self.values), max(self.values) - min(self.values) or 1.0
         return "".join(
             _BARS[round((value - low) / width * (len(_BARS) - 1))] for value in self.values
@@ -66,7 +67,7 @@ class Moved:
 
     @property
     def sentence(self) -> str:
-        """What happened."""
+        """The change as a sentence."""
         more = f" (and {self.n_more:,} more of its numbers)" if self.n_more else ""
         return (
             f"{self.group} got {'worse' if self.is_worse else 'better'} with {self.candidate} on "
@@ -77,81 +78,87 @@ class Moved:
 
 @dataclass(frozen=True)
 class _Pair:
-    """A candidate on a set in the last night, and the nights before, the oldest first."""
+    """A candidate on a set in the last night, and in the earlier nights."""
 
     tonight: Remembered
     confidence: float
-    """That of tonight's joint intervals."""
+    """Confidence of the joint intervals of the last night."""
     before: tuple[tuple[float, Remembered], ...]
-    """With the confidence of each night's."""
+    """Earlier nights, the oldest first, each with the confidence of its joint intervals."""
 
     @property
     def numbers(self) -> Iterator[tuple[str, str, str]]:
-        """The keys of the identities' numbers, with metric and identity."""
+        """Key, metric and identity of each number of an identity."""
         for key in self.tonight.numbers:
             metric, _, group = key.partition("/")
             if metric in SUBGROUP_METRICS:
                 yield key, metric, group
 
-    def lack(self, key: str) -> str | None:
-        """Return why a number is not compared; None if it is."""
+    def find_lack(self, key: str) -> str | None:
+        """Return the reason why a number cannot be compared; None if it can."""
         if not self.before:
             return _NEW
-        for one in (self.tonight, self.before[0][1]):
-            if key not in one.joint:
-                return one.reasons.get(key, "not measured in both nights")
+        for remembered in (self.tonight, self.before[0][1]):
+            if key not in remembered.joint:
+                return remembered.reasons.get(key, "not measured in both nights")
         return None
 
 
 def find_moves(nights: Sequence[Night]) -> list[Moved]:
-    """Return the identities that moved until the last night, those that got worse first.
+    """Return the identities with a significant change until the last night, the worse ones first.
 
-    If nothing changed, any is named in at most `ALPHA` of trends: all numbers of all identities,
-    candidates and sets are one family.
+    All numbers of all identities, candidates and sets form one family. So if no identity changed,
+    at most a fraction `ALPHA` of trends names any identity.
     """
     compared = [
         (pair, key, metric, group)
-        for pair in _pairs(nights)
+        for pair in _pair_nights(nights)
         for key, metric, group in pair.numbers
-        if pair.lack(key) is None
+        if pair.find_lack(key) is None
     ]
-    needed = family_confidence(len(compared))
-    of_groups: dict[tuple[str, str, str], list[tuple[float, Moved]]] = {}
+    level = compute_family_level(len(compared))
+    moves_by_group: dict[tuple[str, str, str], list[tuple[float, Moved]]] = {}
     for pair, key, metric, group in compared:
-        size = _size(pair, key, needed)
-        if abs(size) > 1:
-            every = [one for _, one in pair.before if one.numbers.get(key, [None])[0] is not None]
-            values = tuple(one.numbers[key][0] or 0.0 for one in [*every, pair.tonight])
+        confidence, first = pair.before[0]
+        before = _read_interval(first, key, confidence, level)
+        now = _read_interval(pair.tonight, key, pair.confidence, level)
+        size = abs(size_of_change(before, now))
+        if size > 1:
+            earlier = [night.numbers.get(key, [None])[0] for _, night in pair.before]
+            values = (*(value for value in earlier if value is not None), now[0])
             place = pair.tonight.candidate, pair.tonight.evaluation_set, group
-            of_groups.setdefault(place, []).append((abs(size), Moved(*place, metric, values)))
-    largest = []
-    for numbers in of_groups.values():
-        _, most = max(numbers, key=lambda sized: sized[0])
-        largest.append(replace(most, n_more=len(numbers) - 1))
-    return sorted(largest, key=lambda one: (not one.is_worse, -abs(one.values[-1] - one.values[0])))
+            moves_by_group.setdefault(place, []).append((size, Moved(*place, metric, values)))
+    moves = []
+    for sized_moves in moves_by_group.values():
+        _, largest = max(sized_moves, key=itemgetter(0))
+        moves.append(replace(largest, n_more=len(sized_moves) - 1))
+    return sorted(
+        moves, key=lambda move: (not move.is_worse, -abs(move.values[-1] - move.values[0]))
+    )
 
 
 def find_not_compared(nights: Sequence[Night]) -> list[NotCompared]:
-    """Return the identities of the last night with a number that is not compared, with reasons."""
-    found = []
-    for pair in _pairs(nights):
-        reasons: dict[str, dict[str, None]] = {}
+    """Return the identities of the last night with numbers that cannot be compared, by reason."""
+    not_compared = []
+    for pair in _pair_nights(nights):
+        groups_by_reason: dict[str, dict[str, None]] = {}
         for key, _, group in pair.numbers:
-            if (reason := pair.lack(key)) is not None:
-                reasons.setdefault(reason, {})[group] = None
-        found += [
+            if (reason := pair.find_lack(key)) is not None:
+                groups_by_reason.setdefault(reason, {})[group] = None
+        not_compared += [
             NotCompared(
                 candidate=pair.tonight.candidate,
                 evaluation_set=pair.tonight.evaluation_set,
                 identities=list(groups),
                 reason=reason,
             )
-            for reason, groups in reasons.items()
+            for reason, groups in groups_by_reason.items()
         ]
-    return found
+    return not_compared
 
 
-def _pairs(nights: Sequence[Night]) -> Iterator[_Pair]:
+def _pair_nights(nights: Sequence[Night]) -> Iterator[_Pair]:
+    """Pair each candidate and set of the last night with its earlier nights."""
     measured = [night for night in nights if night.models]
     for tonight in measured[-1].models if measured else ():
         place = tonight.candidate, tonight.evaluation_set, tonight.digests.options
@@ -164,35 +171,26 @@ def _pairs(nights: Sequence[Night]) -> Iterator[_Pair]:
         yield _Pair(tonight, measured[-1].joint_confidence, before)
 
 
-def _size(pair: _Pair, key: str, needed: float) -> float:
-    confidence, first = pair.before[0]
-    before, now = (
-        _interval(first, key, confidence, needed),
-        _interval(pair.tonight, key, pair.confidence, needed),
-    )
-    return size_of_change(before, now)
-
-
-def _interval(remembered: Remembered, key: str, confidence: float, needed: float) -> Interval:
-    """Return a number's joint interval; that of a night with fewer numbers is widened a little."""
+def _read_interval(remembered: Remembered, key: str, confidence: float, level: float) -> Interval:
+    """Return a number with its interval, widened if its confidence is below `level`."""
     value = remembered.numbers[key][0]
     assert value is not None  # noqa: S101 - it has an interval
     low, high = remembered.joint[key]
-    wider = 1.0
-    if confidence < needed:
+    factor = 1.0
+    if confidence < level:
         quantile = NormalDist().inv_cdf
-        wider = quantile((1 + needed) / 2) / quantile((1 + confidence) / 2)
-    return value, value - wider * (value - low), value + wider * (high - value)
+        factor = quantile((1 + level) / 2) / quantile((1 + confidence) / 2)
+    return value, value - factor * (value - low), value + factor * (high - value)
 
 
 def size_of_change(before: Interval, now: Interval) -> float:
-    """Return a change in units of the reach of its interval: beyond 1 it is shown.
+    """Return a change in units of the half-width of its interval (MOVER).
 
-    The intervals are of independent rows.
+    A change beyond -1 or 1 is significant. The intervals must be from independent rows.
     """
     change = now[0] - before[0]
     if change < 0:
-        reach = math.hypot(before[0] - before[1], now[2] - now[0])
+        half_width = math.hypot(before[0] - before[1], now[2] - now[0])
     else:
-        reach = math.hypot(before[2] - before[0], now[0] - now[1])
-    return change / reach if reach else 0.0
+        half_width = math.hypot(before[2] - before[0], now[0] - now[1])
+    return change / half_width if half_width else 0.0

@@ -1,4 +1,4 @@
-"""`trend.json` next to the results of a night."""
+"""Reading of `trend.json` in the results folder of a night."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FILE = "trend.json"
 
 
 def read_trend(output: Path) -> Trend | None:
-    """Return what was written next to the results; None if the run was no night."""
+    """Read `trend.json` from a results folder; None if the run was not scheduled."""
     path = output / FILE
     if not path.is_file():
         return None

@@ -1,4 +1,4 @@
-"""The numbers of tonight beside those of the nights before, as rows of a table."""
+"""The numbers of the last night and of earlier nights, as rows of a table."""
 
 from __future__ import annotations
 
@@ -8,81 +8,87 @@ from dataclasses import dataclass
 from biasgate.tasks.records.trend import Night, Remembered
 
 SHOWN = 7
-"""So many earlier values are shown, the last ones."""
+"""Number of earlier values that are shown."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One number of one identity."""
+    """A metric of an identity over the nights, as texts."""
 
     metric: str
     group: str
-    """The number; `group` is empty for one of all comments."""
+    """The identity; empty for all comments."""
     earlier: tuple[str, ...]
-    """Its values in the nights before, the last ones."""
+    """The values of the last earlier nights."""
     lowest: str
+    """The lowest value of all earlier nights."""
     highest: str
-    """Of all earlier nights that are known."""
+    """The highest value of all earlier nights."""
     tonight: str
+    """The value of the last night."""
     interval: str
-    """Its value tonight, and the 95 % interval."""
+    """The 95 % interval of the last night."""
 
 
 @dataclass(frozen=True)
 class Lines:
-    """One model on one set over the nights."""
+    """A model on a set over the nights."""
 
     candidate: str
     model: str
     evaluation_set: str
-    """What it is."""
     before: str
-    """The models of the nights before, in words; empty if they are the same one, or none."""
+    """The other models of earlier nights in words; empty if the model was always the same."""
     rows: tuple[Row, ...]
-    """Its numbers."""
+    """The numbers of the model."""
 
 
-def lines_of(nights: Sequence[Night]) -> list[Lines]:
-    """Return every model and set of the last night that measured any, beside the nights before."""
+def compare_nights(nights: Sequence[Night]) -> list[Lines]:
+    """Compare every model and set of the last night that has models with the earlier nights."""
     measured = [night for night in nights if night.models]
-    return [_lines(model, measured[:-1]) for model in measured[-1].models] if measured else []
+    if not measured:
+        return []
+    return [_compare_nights(model, measured[:-1]) for model in measured[-1].models]
 
 
-def _lines(remembered: Remembered, before: Sequence[Night]) -> Lines:
-    on_set = [
+def _compare_nights(remembered: Remembered, before: Sequence[Night]) -> Lines:
+    same_set = [
         other
         for night in before
         for other in night.models
         if other.evaluation_set == remembered.evaluation_set
     ]
-    same = [other for other in on_set if other.model == remembered.model]
-    # A candidate that is trained again is followed by its name.
-    same = same or [other for other in on_set if other.candidate == remembered.candidate]
-    others = list(dict.fromkeys(other.model for other in same if other.model != remembered.model))
-    told = f"before: {', '.join(others[-SHOWN:])}" if others else ""
-    rows = [
-        _row(key, values, [other.numbers.get(key, [None])[0] for other in same])
-        for key, values in remembered.numbers.items()
+    # A candidate that is trained again has another model, so it is followed by its name.
+    followed = [other for other in same_set if other.model == remembered.model] or [
+        other for other in same_set if other.candidate == remembered.candidate
     ]
+    models = dict.fromkeys(other.model for other in followed if other.model != remembered.model)
     return Lines(
-        remembered.candidate, remembered.model, remembered.evaluation_set, told, tuple(rows)
+        remembered.candidate,
+        remembered.model,
+        remembered.evaluation_set,
+        f"before: {', '.join(list(models)[-SHOWN:])}" if models else "",
+        tuple(
+            _build_row(key, values, [other.numbers.get(key, [None])[0] for other in followed])
+            for key, values in remembered.numbers.items()
+        ),
     )
 
 
-def _row(key: str, values: Sequence[float | None], earlier: Sequence[float | None]) -> Row:
+def _build_row(key: str, values: Sequence[float | None], earlier: Sequence[float | None]) -> Row:
     metric, _, group = key.partition("/")
-    known = [value for value in earlier if value is not None]
+    defined = [value for value in earlier if value is not None]
     value, low, high = values
     return Row(
         metric,
         "" if group == "overall" else group,
-        tuple(_shown(value) for value in earlier[-SHOWN:]),
-        _shown(min(known, default=None)),
-        _shown(max(known, default=None)),
-        _shown(value),
+        tuple(_format_value(value) for value in earlier[-SHOWN:]),
+        _format_value(min(defined, default=None)),
+        _format_value(max(defined, default=None)),
+        _format_value(value),
         "" if low is None or high is None else f"[{low:.3f}, {high:.3f}]",
     )
 
 
-def _shown(value: float | None) -> str:
+def _format_value(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"

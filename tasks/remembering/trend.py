@@ -1,8 +1,8 @@
-"""Tonight beside the nights before: what changed, why, and by more than chance."""
+"""Comparison of the last night with earlier nights: changes, their causes and significance."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -21,81 +21,90 @@ from biasgate.tasks.outcomes import WORDS
 from biasgate.tasks.records import Decided, LoggedVerdict, Report
 from biasgate.tasks.records.trend import Cause, Changed, Digests, Night, Remembered, Trend
 from biasgate.tasks.remembering.memory import Memory
-from biasgate.tasks.remembering.moved import Moved, family_confidence, find_moves, find_not_compared
+from biasgate.tasks.remembering.moved import (
+    Moved,
+    compute_family_level,
+    find_moves,
+    find_not_compared,
+)
 from biasgate.tasks.remembering.reading import FILE
 from biasgate.tasks.store import Workplace
 
-_MOST = 10
+_MAX_MOVES = 10
 
 
-def changes_of(tonight: Night, before: Sequence[Night]) -> list[Changed]:
-    """Return, for each model and set, what is other than when it was measured last.
+def find_changes(tonight: Night, before: Sequence[Night]) -> list[Changed]:
+    """Compare each model and set with its last earlier night.
 
-    A candidate is followed by its name, with whatever model it had; a version that has another name
-    now, by itself. The later of the two nights counts, the one of the name if they are the same.
+    A candidate is matched by its name, also with another model. A model is also matched by its
+    version, in case the candidate was renamed. The later match is used, or that of the name if
+    both are of the same night.
     """
-    found: list[Changed] = []
+    changes: list[Changed] = []
     for model in tonight.models:
-        known = [_last(model, before, "candidate"), _last(model, before, "model")]
-        last = max(filter(None, known), key=itemgetter(0), default=None)
-        found.append(
+        matches = [_find_last(model, before, "candidate"), _find_last(model, before, "model")]
+        last = max(filter(None, matches), key=itemgetter(0), default=None)
+        changes.append(
             Changed(
                 candidate=model.candidate,
                 evaluation_set=model.evaluation_set,
                 since=None if last is None else last[0],
-                causes=[] if last is None else causes_of(model.digests, last[1].digests),
+                causes=[] if last is None else find_causes(model.digests, last[1].digests),
                 outcome=model.outcome,
                 outcome_before=None if last is None else last[1].outcome,
             )
         )
-    return found
+    return changes
 
 
-def _last(
+def _find_last(
     remembered: Remembered, before: Sequence[Night], key: Literal["model", "candidate"]
 ) -> tuple[int, Remembered] | None:
-    """Return the last night that measured the same model, or candidate, on the same set."""
+    """Find the last night with the same model, or candidate, on the same set."""
     for night in reversed(before):
         for other in night.models:
-            same = getattr(remembered, key) == getattr(other, key)
-            if same and remembered.evaluation_set == other.evaluation_set:
+            is_same = getattr(remembered, key) == getattr(other, key)
+            if is_same and remembered.evaluation_set == other.evaluation_set:
                 return night.number, other
     return None
 
 
-def moves_in_words(moves: Sequence[Moved]) -> list[str]:
-    """Return who moved, in sentences."""
-    sentences = [one.sentence for one in moves[:_MOST]]
-    if len(moves) > _MOST:
-        sentences.append(f"{len(moves) - _MOST:,} more identities moved.")
+def describe_moves(moves: Sequence[Moved]) -> list[str]:
+    """List the identities with significant changes, as sentences."""
+    sentences = [move.sentence for move in moves[:_MAX_MOVES]]
+    if len(moves) > _MAX_MOVES:
+        sentences.append(f"{len(moves) - _MAX_MOVES:,} more identities moved.")
     return sentences
 
 
-def sentences_of(
+def describe_news(
     tonight: Night, before: Sequence[Night], changed: Sequence[Changed], moved: Sequence[str]
 ) -> list[str]:
-    """Return in words what is news tonight, beginning with who moved; nothing if nothing is."""
-    told = list(moved)
-    for one in changed:
-        of = f"{one.candidate} on {one.evaluation_set}"
-        if one.since is None:
-            told.append(f"{of}: new.")
-        elif one.causes:
-            causes = ", ".join(f"new {cause}" for cause in one.causes)
-            told.append(f"{of}: {causes} since night {one.since}.")
-        was = one.outcome_before
-        if was is not None and was != one.outcome:
-            before_is, now_is = (WORDS[word].text.lower() for word in (was, one.outcome))
-            told.append(f"{of}: {now_is}; in night {one.since} it was {before_is}.")
-    now = {name for model in tonight.models for name in (model.model, model.candidate)}
+    """List the news of a night as sentences: first `moved`, then changes and missing models."""
+    sentences = list(moved)
+    for change in changed:
+        place = f"{change.candidate} on {change.evaluation_set}"
+        if change.since is None:
+            sentences.append(f"{place}: new.")
+        elif change.causes:
+            causes = ", ".join(f"new {cause}" for cause in change.causes)
+            sentences.append(f"{place}: {causes} since night {change.since}.")
+        if change.outcome_before is not None and change.outcome_before != change.outcome:
+            outcome, outcome_before = (
+                WORDS[outcome].text.lower() for outcome in (change.outcome, change.outcome_before)
+            )
+            sentences.append(
+                f"{place}: {outcome}; in night {change.since} it was {outcome_before}."
+            )
+    names = {name for model in tonight.models for name in (model.model, model.candidate)}
     last = next((night.models for night in reversed(before) if night.models), [])
-    gone = dict.fromkeys(
+    absent = dict.fromkeys(
         remembered.candidate
         for remembered in last
-        if now.isdisjoint((remembered.model, remembered.candidate))
+        if names.isdisjoint((remembered.model, remembered.candidate))
     )
-    told += [f"{name}: not measured tonight." for name in gone]
-    return told
+    sentences += [f"{name}: not measured tonight." for name in absent]
+    return sentences
 
 
 @task(name="remember night")
@@ -109,26 +118,30 @@ def remember_night(
     n_before: int,
     workplace: Workplace,
 ) -> Trend | None:
-    """Compare tonight with so many nights before, log it, and write `trend.json`.
+    """Compare this night with the last `n_before` nights, log it, and write `trend.json`.
 
-    Safe to retry: a night is known by its evaluation's run. What cannot be read or logged is said,
-    and changes no verdict.
+    Safe to retry: a night is identified by the run of its evaluation. Errors of reading or logging
+    are printed, and do not affect verdicts.
     """
     memory = Memory(workplace.gateway, evaluation)
-    flat = [one for on_sets in measured for one in on_sets]
-    known = {(v.candidate.name, v.evaluation_set.name) for v in decided.verdicts}
-    flat = [one for one in flat if (one.candidate.name, one.source.name) in known]
+    judged = {(v.candidate.name, v.evaluation_set.name) for v in decided.verdicts}
+    measurements = [
+        measurement
+        for set_measurements in measured
+        for measurement in set_measurements
+        if (measurement.candidate.name, measurement.source.name) in judged
+    ]
     try:
-        with _one_at_a_time(workplace, evaluation):
+        with _lock_nights(workplace, evaluation):
             nights = memory.nights(n_before + 1)
             before = [night for night in nights if night.run_id != run_id][-n_before:]
-            number = _number_of(run_id, nights)
-            tonight = remember(
-                flat, decided.verdicts, evaluation=evaluation, number=number, run_id=run_id
+            number = _find_number(run_id, nights)
+            tonight = build_night(
+                measurements, decided.verdicts, evaluation=evaluation, number=number, run_id=run_id
             )
-            moved = moves_in_words(find_moves([*before, tonight]))
-            changed = changes_of(tonight, before)
-            tonight = replace(tonight, news=sentences_of(tonight, before, changed, moved))
+            moved = describe_moves(find_moves([*before, tonight]))
+            changed = find_changes(tonight, before)
+            tonight = replace(tonight, news=describe_news(tonight, before, changed, moved))
             memory.add(tonight)
     except InputError as error:
         say(f"this night could not be compared with earlier nights: {error}")
@@ -148,7 +161,7 @@ def remember_night(
 
 
 def remember_failure(evaluation: str, run_id: str, kind: str, workplace: Workplace) -> None:
-    """Remember that a night failed: it has a number, and no models.
+    """Log a failed night, which has a number but no models.
 
     Parameters
     ----------
@@ -158,30 +171,30 @@ def remember_failure(evaluation: str, run_id: str, kind: str, workplace: Workpla
         The name of the error.
     """
     memory = Memory(workplace.gateway, evaluation)
-    with _one_at_a_time(workplace, evaluation):
-        number = _number_of(run_id, memory.nights(1))
-        night = remember([], [], evaluation=evaluation, number=number, run_id=run_id)
-        told = f"failed ({kind}); see the log of flow run {run_id}."
-        memory.add(replace(night, news=[told]))
+    with _lock_nights(workplace, evaluation):
+        number = _find_number(run_id, memory.nights(1))
+        night = build_night([], [], evaluation=evaluation, number=number, run_id=run_id)
+        sentence = f"failed ({kind}); see the log of flow run {run_id}."
+        memory.add(replace(night, news=[sentence]))
 
 
-def _one_at_a_time(workplace: Workplace, evaluation: str) -> AbstractContextManager[None]:
+def _lock_nights(workplace: Workplace, evaluation: str) -> AbstractContextManager[None]:
     return locked(workplace.store / f"nights-{json_digest(evaluation)[:16]}")
 
 
-def _number_of(run_id: str, nights: Sequence[Night]) -> int:
-    """Return the number of the night of a run; the next one if it is not known."""
-    again = next((night.number for night in nights if night.run_id == run_id), None)
-    return again or (nights[-1].number + 1 if nights else 1)
+def _find_number(run_id: str, nights: Sequence[Night]) -> int:
+    """Return the number of the night of a run, or the next number for a new run."""
+    number = next((night.number for night in nights if night.run_id == run_id), None)
+    return number or (nights[-1].number + 1 if nights else 1)
 
 
 SCHEMA_VERSION = 1
 CAUSES: tuple[Cause, ...] = ("model", "data", "options", "policy", "code")
-# The rows of a night are not a choice: these say how many there were, or where they came from.
+# Counts and origins of rows follow from the data, so they are not part of the options.
 _NO_CHOICES = ("n_", "sampled_from", "source", "split")
 
 
-def remember(
+def build_night(
     measured: Sequence[Measured],
     verdicts: Sequence[LoggedVerdict],
     *,
@@ -189,21 +202,21 @@ def remember(
     number: int,
     run_id: str,
 ) -> Night:
-    """Return the record of one night.
+    """Build the record of a night.
 
     Parameters
     ----------
     number : int
-        Of the night, from 1.
+        Number of the night, from 1.
     """
-    by_place = {(v.candidate.name, v.evaluation_set.name): v for v in verdicts}
+    verdict_by_place = {(v.candidate.name, v.evaluation_set.name): v for v in verdicts}
     n_numbers = sum(
         subgroup[metric].low is not None
-        for one in measured
-        for subgroup in one.report.bias.subgroups.values()
+        for measurement in measured
+        for subgroup in measurement.report.bias.subgroups.values()
         for metric in SUBGROUP_METRICS
     )
-    level = family_confidence(n_numbers)
+    level = compute_family_level(n_numbers)
     return Night(
         schema_version=SCHEMA_VERSION,
         evaluation=evaluation,
@@ -212,23 +225,27 @@ def remember(
         run_id=run_id,
         joint_confidence=level,
         models=[
-            _remembered(one, by_place[one.candidate.name, one.source.name], level)
-            for one in measured
+            _build_entry(
+                measurement,
+                verdict_by_place[measurement.candidate.name, measurement.source.name],
+                level,
+            )
+            for measurement in measured
         ],
         news=[],
     )
 
 
-def _remembered(measured: Measured, verdict: LoggedVerdict, level: float) -> Remembered:
+def _build_entry(measured: Measured, verdict: LoggedVerdict, level: float) -> Remembered:
     report = measured.report
-    joint = joint_intervals(EvidenceFile(Path(measured.folder) / EVIDENCE), level)
+    joint = measure_joint_intervals(EvidenceFile(Path(measured.folder) / EVIDENCE), level)
     choices = {
         key: value
         for key, value in report.evaluation_set.choices.to_dict().items()
         if not key.startswith(_NO_CHOICES)
     }
     digests = Digests(
-        model=_model_digest(measured, verdict),
+        model=_compute_model_digest(measured, verdict),
         data=report.evaluation_set.digest,
         options=json_digest([choices, sorted(report.bias.subgroups)]),
         policy=verdict.policy.digest,
@@ -241,35 +258,37 @@ def _remembered(measured: Measured, verdict: LoggedVerdict, level: float) -> Rem
         run_id=verdict.run_id,
         outcome=verdict.outcome,
         digests=digests,
-        numbers=numbers_of(report),
+        numbers=list_numbers(report),
         joint=joint,
-        reasons={key: reason for key, reason in _reasons(report) if key not in joint},
+        reasons={
+            key: subgroup[metric].reason or "it has no interval"
+            for name, subgroup in report.bias.subgroups.items()
+            for metric in SUBGROUP_METRICS
+            if (key := f"{metric}/{name}") not in joint
+        },
     )
 
 
-def joint_intervals(evidence: EvidenceFile, level: float) -> dict[str, list[float]]:
-    """Return the ends of the interval of each number of an identity that has one."""
+def measure_joint_intervals(evidence: EvidenceFile, level: float) -> dict[str, list[float]]:
+    """Measure the joint intervals of the identities' numbers, by key.
+
+    Numbers without an interval are left out.
+    """
     table = evidence.measure_set(level).table
     evidence.release()
-    found = {}
+    intervals = {}
     for name in table.groups:
         for metric in SUBGROUP_METRICS:
             low, high = table[metric, name].low, table[metric, name].high
             if low is not None and high is not None:
-                found[f"{metric}/{name}"] = [low, high]
-    return found
+                intervals[f"{metric}/{name}"] = [low, high]
+    return intervals
 
 
-def _reasons(report: Report) -> Iterator[tuple[str, str]]:
-    for name, subgroup in report.bias.subgroups.items():
-        for metric in SUBGROUP_METRICS:
-            yield f"{metric}/{name}", subgroup[metric].reason or "it has no interval"
+def _compute_model_digest(measured: Measured, verdict: LoggedVerdict) -> str:
+    """Return the digest of a model; for a registered version, of its files and options.
 
-
-def _model_digest(measured: Measured, verdict: LoggedVerdict) -> str:
-    """Return the digest of what scored: of a version, its files and how they are opened.
-
-    It is the same whether the version was trained in that night or taken from the registry.
+    So a version has the same digest in the night of its training and when it is loaded later.
     """
     bound = verdict.candidate.bound
     if bound.what == "files" and measured.candidate.uri:
@@ -277,25 +296,25 @@ def _model_digest(measured: Measured, verdict: LoggedVerdict) -> str:
     return measured.report.candidate.digest
 
 
-def numbers_of(report: Report) -> dict[str, list[float | None]]:
-    """Return value, low and high of every number; shares have no interval."""
+def list_numbers(report: Report) -> dict[str, list[float | None]]:
+    """Return value, low and high of every number by key; shares have no interval."""
     table, n_rows = report.bias, report.bias.counts[None].n
     overall = table.overall
     cells = {"auc/overall": overall.auc, "final_score": overall.final_score}
     cells |= {f"power_mean/{name}": overall[name] for name in FINAL_SCORE_PARTS}
-    for name, of_group in table.subgroups.items():
-        cells |= {f"{metric}/{name}": of_group[metric] for metric in SUBGROUP_METRICS}
-    found: dict[str, list[float | None]] = {
+    for name, subgroup in table.subgroups.items():
+        cells |= {f"{metric}/{name}": subgroup[metric] for metric in SUBGROUP_METRICS}
+    numbers: dict[str, list[float | None]] = {
         key: [cell.value, cell.low, cell.high] for key, cell in cells.items()
     }
-    for group, rows in table.counts.items():
-        share = rows.n_positive / rows.n if rows.n else None
-        found[f"toxic_share/{'overall' if group is None else group}"] = [share, None, None]
+    for group, counts in table.counts.items():
+        toxic_share = counts.n_positive / counts.n if counts.n else None
+        numbers[f"toxic_share/{'overall' if group is None else group}"] = [toxic_share, None, None]
         if group is not None:
-            found[f"share/{group}"] = [rows.n / n_rows if n_rows else None, None, None]
-    return found
+            numbers[f"share/{group}"] = [counts.n / n_rows if n_rows else None, None, None]
+    return numbers
 
 
-def causes_of(now: Digests, before: Digests) -> list[Cause]:
-    """Return what is other now."""
-    return [one for one in CAUSES if getattr(now, one) != getattr(before, one)]
+def find_causes(now: Digests, before: Digests) -> list[Cause]:
+    """Return the parts whose digests changed."""
+    return [cause for cause in CAUSES if getattr(now, cause) != getattr(before, cause)]
