@@ -1,4 +1,4 @@
-"""The steps that check and run analyses."""
+"""Steps that check and run analyses."""
 
 from __future__ import annotations
 
@@ -26,22 +26,19 @@ def check_analyses(analyses: list[Analysis], source: SourceSettings, set_folder:
     for analysis in analyses:
         if WEIGHT in frozen.columns and source.weight_kind == "probability":
             analysis.refuse(frozen, "no sampling weights", "its rows have some")
-        of = f"analysis {analysis.kind!r}, which checks evaluation set {source.name!r},"
-        without_quotes(partial(analysis.check, frozen, source), of, AnalysisError)
+        place = f"analysis {analysis.kind!r}, which checks evaluation set {source.name!r},"
+        without_quotes(partial(analysis.check, frozen, source), place, AnalysisError)
 
 
 @task(name="analyse", task_run_name="{analysis.kind} of {evidence.folder!m}")
 def analyse_rows(
     analysis: Analysis, evidence: EvidenceFile, set_folder: str, source: SourceSettings
 ) -> tuple[str, AnalysisRecord]:
-    """Run one analysis of one candidate on one set; write its table, return its findings.
-
-    Safe to retry.
-    """
+    """Run an analysis of a candidate on a set, and write its table as CSV. Safe to retry."""
     frozen = EvaluationSet.load(Path(set_folder))
     rows = MeasuredRows(evidence, frozen, source)
-    of = f"analysis {analysis.kind!r} of evaluation set {source.name!r}"
-    findings = without_quotes(partial(analysis.analyse, rows), of, AnalysisError)
+    place = f"analysis {analysis.kind!r} of evaluation set {source.name!r}"
+    findings = without_quotes(partial(analysis.analyse, rows), place, AnalysisError)
     write_rows(findings.table, evidence.folder / FOLDER / f"{analysis.kind}.csv")
     return analysis.kind, AnalysisRecord(
         options=analysis.model_dump(mode="json", exclude={"kind", "sets"}),

@@ -1,7 +1,7 @@
-"""The base class of analyses: what each kind gets and returns.
+"""The base class of analyses, with the types of their input and output.
 
-To add a kind, subclass `Analysis`: in a module beside this one, named in `KINDS` of
-`biasgate.tasks.analysing.catalogue`; or in another package, by the entry point `biasgate.analyses`.
+To add a kind, subclass `Analysis`. A module of this package is named in `KINDS` of
+`biasgate.tasks.analysing.catalogue`; another package uses the entry point `biasgate.analyses`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from biasgate.tasks.common.settings import Name, Settings
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.evidence.file import EvidenceFile
-from biasgate.tasks.evidence.join import places, recoded
+from biasgate.tasks.evidence.join import find_positions, renumber_codes
 
 Row = dict[str, Any]
 
@@ -40,54 +40,54 @@ class MeasuredRows:
     frozen: EvaluationSet
     """All rows of the set."""
     source: SourceSettings
-    """The measuring choices."""
+    """The set as in the evaluation file, with its options."""
 
     @cached_property
     def y_true(self) -> npt.NDArray[np.bool_]:
-        """Whether each comment is toxic."""
-        return self.evidence.measured.labels
+        """True for toxic comments."""
+        return self.evidence.rows.labels
 
     @cached_property
     def y_score(self) -> npt.NDArray[np.floating]:
         """Score of each comment."""
-        return self.evidence.measured.y_score
+        return self.evidence.rows.y_score
 
     @cached_property
     def clusters(self) -> npt.NDArray[np.intp] | None:
         """Cluster of each comment as a number; None without clusters."""
-        found = self.evidence.measured.clusters
-        return None if found is None else recoded(found)
+        clusters = self.evidence.rows.clusters
+        return None if clusters is None else renumber_codes(clusters)
 
     @cached_property
     def masks(self) -> PackedMasks:
-        """Which comments mention each identity."""
-        return self.evidence.measured.members
+        """Masks of the comments that mention each identity."""
+        return self.evidence.rows.members
 
     @cached_property
-    def measured(self) -> npt.NDArray[np.intp]:
-        """Which rows of the set are measured, by number; one that stands for several repeatedly."""
-        return places(self.evidence.ids(), self.frozen.column("id"))
+    def row_numbers(self) -> npt.NDArray[np.intp]:
+        """Numbers of the measured rows in the set; rows with frequency weights are repeated."""
+        return find_positions(self.evidence.ids(), self.frozen.column("id"))
 
     @cached_property
     def groups(self) -> list[str]:
         """The identities that the power means include."""
-        chosen = self.evidence.record.power_mean_groups
-        return list(self.masks) if chosen is None else list(chosen)
+        groups = self.evidence.record.power_mean_groups
+        return list(self.masks if groups is None else groups)
 
     @property
     def background(self) -> Background:
-        """What an identity's rows are compared with."""
+        """The rows that identities are compared with."""
         return self.evidence.background
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """Return the measured rows of one column of the frozen set; null becomes NaN."""
-        return np.asarray(np.asarray(self.frozen.column(name).to_numpy())[self.measured])
+        return np.asarray(np.asarray(self.frozen.column(name).to_numpy())[self.row_numbers])
 
 
 def group_record(table: BiasTable, group: str) -> dict[str, Any]:
-    """Return the number of rows of a group and its numbers by metric, as plain values."""
-    rows, numbers = table.counts[group], table.subgroups[group]
-    return {"n": rows.n, **rows.to_dict(), **plain(numbers)}
+    """Return the row counts and the numbers of a group as plain values."""
+    counts = table.counts[group]
+    return {"n": counts.n, **counts.to_dict(), **plain(table.subgroups[group])}
 
 
 @dataclass(frozen=True)
@@ -95,13 +95,13 @@ class Findings:
     """The findings of an analysis."""
 
     result: dict[str, Any]
-    """JSON-ready values for `report.json`, limited in number."""
+    """JSON-serializable values for `report.json`, limited in number."""
     sentences: tuple[str, ...]
-    """The same in words, for the terminal and the model card. They never quote a comment."""
+    """The findings in words, for the terminal and the model card. They never quote a comment."""
     table: list[Row]
     """All records, for a CSV file; the keys are the columns."""
     warnings: tuple[str, ...] = ()
-    """Sentences that stand among the warnings of the report, before all analyses."""
+    """Sentences for the warnings of the report, which precede all analyses."""
 
 
 class Analysis(Settings):
@@ -114,24 +114,24 @@ class Analysis(Settings):
 
     @property
     def needs_champion(self) -> bool:
-        """Whether it compares with the champion's scores."""
+        """True if the analysis requires the champion's scores."""
         return False
 
     def is_for(self, evaluation_set: str) -> bool:
-        """Whether the analysis applies to this set."""
+        """Return True if the analysis applies to this set."""
         return self.sets is None or evaluation_set in self.sets
 
     def objection(self, source: SourceSettings) -> str | None:
-        """Return what the options of a set lack for this analysis; None if they lack nothing.
+        """Return the reason why the options of a set do not allow this analysis, or None.
 
-        It is asked before any work, so that only what no file can change belongs here.
+        It is called before any work, so it must not depend on the content of files.
         """
         if source.is_weighted and source.weight_kind == "probability":
             return "no sampling weights; it has `weight`"
         return None
 
     def check(self, frozen: EvaluationSet, source: SourceSettings) -> None:
-        """Refuse a set that cannot be analysed, before anything is trained or scored."""
+        """Refuse a set that cannot be analysed, before training and scoring."""
 
     def analyse(self, rows: MeasuredRows) -> Findings:
         """Return the findings."""

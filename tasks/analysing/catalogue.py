@@ -23,10 +23,10 @@ KINDS = Catalogue(
 )
 
 
-def _read(value: Any, info: ValidationInfo) -> Analysis:
+def _read_analysis(value: Any, info: ValidationInfo) -> Analysis:
     """Create an analysis from a section, or from a plain name with default options."""
     return KINDS.read({"kind": value} if isinstance(value, str) else value, info)
 
 
-AnyAnalysis = Annotated[SerializeAsAny[Analysis], BeforeValidator(_read)]
+AnyAnalysis = Annotated[SerializeAsAny[Analysis], BeforeValidator(_read_analysis)]
 ANALYSES: TypeAdapter[Analysis] = TypeAdapter(AnyAnalysis)

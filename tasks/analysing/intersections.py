@@ -28,17 +28,16 @@ from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.records.numbers import CONFIDENCE
 
-MEASURED = 1000  # most intersections that are measured: those with the most comments
-COUNTED = 1_000_000  # most possible intersections
-ENDS = ("low", "high")
-_FEW = 100  # most intersections whose correlations are computed
-COUNTS = ("n", "n_positive", "n_negative")
-_LEFT_OUT = {"metric", "undefined"}
+MEASURED = 1000  # largest number of measured intersections: those with the most comments
+COUNTED = 1_000_000  # largest number of possible intersections
+_MAX_CORRELATED = 100  # largest number of intersections whose correlations are computed
+_COUNTS = ("n", "n_positive", "n_negative")
+_OMITTED_KEYS = {"metric", "undefined"}
 
 
 @dataclass(frozen=True)
-class _Counts:
-    """How many intersections there are."""
+class _IntersectionCounts:
+    """Numbers of intersections by support."""
 
     n_measured: int
     n_with_support: int
@@ -58,14 +57,14 @@ class IntersectionsAnalysis(Analysis):
     most comments."""
 
     def check(self, frozen: EvaluationSet, source: SourceSettings) -> None:
-        """Refuse a set with one identity, too many, or names that contain the separator."""
+        """Refuse a set with fewer than two identities, too many, or the separator in a name."""
         names = source.measured_identities(frozen.identities)
         if len(names) < 2:
             self.refuse(frozen, "two identities or more", f"it has {', '.join(names) or 'none'}")
-        unjoined = [name for name in names if SEPARATOR in name]
-        if unjoined:
+        ambiguous = [name for name in names if SEPARATOR in name]
+        if ambiguous:
             self.refuse(
-                frozen, f"identities without {SEPARATOR!r} in their names", f"got {unjoined[0]!r}"
+                frozen, f"identities without {SEPARATOR!r} in their names", f"got {ambiguous[0]!r}"
             )
         n_possible = sum(math.comb(len(names), k) for k in range(2, self.max_order + 1))
         if n_possible > COUNTED:
@@ -78,134 +77,134 @@ class IntersectionsAnalysis(Analysis):
             raise InputError(msg)
 
     def analyse(self, rows: MeasuredRows) -> Findings:
-        """Measure the intersections with enough comments, at most 1,000 of them."""
-        found = intersections(
+        """Measure the intersections with enough comments, at most the 1,000 largest."""
+        candidates = intersections(
             rows.masks,
             max_order=self.max_order,
             min_support=self.min_support,
             y_true=rows.y_true,
         )
-        largest = sorted(found.kept, key=lambda name: -found.kept[name].n)[:MEASURED]
-        each = ((name, found.masks[name]) for name in largest)
-        report, jointly, level = measure_intersections(
-            rows, PackedMasks.from_masks(each, rows.y_true.size)
+        largest = sorted(candidates.kept, key=lambda name: -candidates.kept[name].n)[:MEASURED]
+        masks = ((name, candidates.masks[name]) for name in largest)
+        report, joint_cells, level = measure_intersections(
+            rows, PackedMasks.from_masks(masks, rows.y_true.size)
         )
-        bias = report.subgroups
-        shown = sort_worst_first(bias)
-        n_small = sum(SEPARATOR in name for name in found.left_out)
-        n_others = n_small + sum(found.n_not_counted.values())
-        counts = _Counts(len(largest), len(found.kept), n_others)
+        names = sort_worst_first(report.subgroups)
+        n_small = sum(SEPARATOR in name for name in candidates.left_out)
+        n_others = n_small + sum(candidates.n_not_counted.values())
+        counts = _IntersectionCounts(len(largest), len(candidates.kept), n_others)
+        worst = {metric: report.worst(metric).to_dict() for metric in SUBGROUP_METRICS}
         result = {
             **vars(counts),
             "worst": {
-                metric: {key: of for key, of in one.to_dict().items() if key not in _LEFT_OUT}
-                for metric in SUBGROUP_METRICS
-                for one in (report.worst(metric),)
+                metric: {key: value for key, value in cell.items() if key not in _OMITTED_KEYS}
+                for metric, cell in worst.items()
             },
-            "subgroups": {name: group_record(report, name) for name in shown[: self.most]},
+            "subgroups": {name: group_record(report, name) for name in names[: self.most]},
             "jointly": {
                 "confidence": level,
                 "subgroups": {
                     name: {
                         metric: {"low": cell.low, "high": cell.high}
-                        for metric, cell in jointly[name].items()
+                        for metric, cell in joint_cells[name].items()
                     }
-                    for name in shown[: self.most]
+                    for name in names[: self.most]
                 },
             },
         }
         return Findings(
             result,
-            self._sentences(counts, report, jointly, shown),
-            [_row(name, report, jointly[name]) for name in shown],
+            (self._describe_worst(counts, report, joint_cells, names),),
+            [_build_row(name, report, joint_cells[name]) for name in names],
         )
 
-    def _sentences(
+    def _describe_worst(
         self,
-        counts: _Counts,
+        counts: _IntersectionCounts,
         table: BiasTable,
-        jointly: Mapping[str, Mapping[str, MetricValue]],
-        shown: list[str],
-    ) -> tuple[str, ...]:
-        needed = f"at least {self.min_support:,} toxic and {self.min_support:,} harmless comments"
-        if not shown:
-            return (f"No intersection of identities has {needed}.",)
-        name = shown[0]
+        joint_cells: Mapping[str, Mapping[str, MetricValue]],
+        names: list[str],
+    ) -> str:
+        """Report the worst intersection, and the intersections that were left out."""
+        support = f"at least {self.min_support:,} toxic and {self.min_support:,} harmless comments"
+        if not names:
+            return f"No intersection of identities has {support}."
+        name = names[0]
         cells = table.subgroups[name]
-        metric = min((one for one in AUCS if cells[one].value is not None), key=cells.__getitem__)
-        found = f"{name} ({metric} {cells[metric]}, {table.counts[name].n:,} comments)"
-        told = f"The only intersection of identities with {needed}: {found}."
+        metric = min((auc for auc in AUCS if cells[auc].value is not None), key=cells.__getitem__)
+        worst = f"{name} ({metric} {cells[metric]}, {table.counts[name].n:,} comments)"
+        text = f"The only intersection of identities with {support}: {worst}."
         if counts.n_measured > 1:
-            told = (
-                f"Worst of {counts.n_measured:,} intersections of identities with {needed}: "
-                f"{found}."
+            text = (
+                f"Worst of {counts.n_measured:,} intersections of identities with {support}: "
+                f"{worst}."
             )
-            together = jointly[name][metric]
-            bounded = sum(subgroup[metric].low is not None for subgroup in jointly.values())
-            if together.low is not None:
-                whom = "all" if bounded == counts.n_measured else f"the {bounded:,} with intervals"
-                told += (
-                    f" Simultaneous interval over {whom}: [{together.low:.3f}, "
-                    f"{together.high:.3f}]."
+            joint = joint_cells[name][metric]
+            n_bounded = sum(subgroup[metric].low is not None for subgroup in joint_cells.values())
+            if joint.low is not None:
+                family = (
+                    "all" if n_bounded == counts.n_measured else f"the {n_bounded:,} with intervals"
+                )
+                text += (
+                    f" Simultaneous interval over {family}: [{joint.low:.3f}, {joint.high:.3f}]."
                 )
         if counts.n_without_support:
-            told += f" Others with fewer: {counts.n_without_support:,}."
+            text += f" Others with fewer: {counts.n_without_support:,}."
         if counts.n_measured < counts.n_with_support:
-            told += (
+            text += (
                 f" Of {counts.n_with_support:,} with enough comments, only the "
                 f"{counts.n_measured:,} largest were measured."
             )
-        if len(shown) > self.most:
-            told += f" The report lists the worst {self.most}; the table has all."
-        return (told,)
+        if len(names) > self.most:
+            text += f" The report lists the worst {self.most}; the table has all."
+        return text
 
 
 def measure_intersections(
     rows: MeasuredRows, masks: PackedMasks
 ) -> tuple[BiasTable, dict[str, dict[str, MetricValue]], float]:
-    """Measure intersections as if they were identities, against the background of the set.
+    """Measure intersections as identities, with the background of the set.
 
-    If the background is the rows without any identity, it stays the same.
+    The background `no_identity` still excludes the rows of all identities.
 
     Returns
     -------
-    tuple
-        The report; the same numbers with intervals that hold for all of them together, and the
-        confidence of each of these.
+    report : BiasTable
+        The numbers of the intersections.
+    joint_cells : dict
+        The same numbers with simultaneous intervals, by intersection and metric.
+    level : float
+        Confidence of each simultaneous interval.
     """
     names = list(masks)
-    alone = rows.masks.items() if rows.background == "no_identity" else ()
+    identities = rows.masks.items() if rows.background == "no_identity" else ()
     checked = Rows(
         rows.y_true,
-        PackedMasks.from_masks(chain(masks.items(), alone), masks.n_rows),
+        PackedMasks.from_masks(chain(masks.items(), identities), masks.n_rows),
         clusters=rows.clusters,
         background=rows.background,
     )
     scores = checked.check_scores("y_score", rows.y_score)
-    model = Measurement(checked, scores)
-    asked = ReportOptions.from_arguments(
+    measurement = Measurement(checked, scores)
+    options = ReportOptions.from_arguments(
         checked, power_mean_groups=names, intervals="cells", confidence=CONFIDENCE
     )
-    report = model.report(asked, names)
-    few = len(names) <= _FEW
+    report = measurement.report(options, names)
     alpha = (1 - CONFIDENCE) / 2
-    n_cells = len(names) * len(SUBGROUP_METRICS)
     level = (
         compute_joint_level(checked, [scores], names, alpha=alpha)
-        if few
-        else bonferroni_level(n_cells, alpha)
+        if len(names) <= _MAX_CORRELATED
+        else bonferroni_level(len(names) * len(SUBGROUP_METRICS), alpha)
     )
-    return (
-        report,
-        {name: model.measure_subgroup(name).compute_values(level) for name in names},
-        level,
-    )
+    joint_cells = {name: measurement.measure_subgroup(name).compute_values(level) for name in names}
+    return report, joint_cells, level
 
 
-def _row(name: str, table: BiasTable, together: Mapping[str, MetricValue]) -> Row:
+def _build_row(name: str, table: BiasTable, joint_cells: Mapping[str, MetricValue]) -> Row:
     counts = table.counts[name]
-    row: Row = {"intersection": name} | {count: getattr(counts, count) for count in COUNTS}
+    row: Row = {"intersection": name} | {count: getattr(counts, count) for count in _COUNTS}
     for metric, cell in table.subgroups[name].items():
+        joint = joint_cells[metric]
         row |= {metric: cell.value, f"{metric}_low": cell.low, f"{metric}_high": cell.high}
-        row |= {f"{metric}_joint_{end}": getattr(together[metric], end) for end in ENDS}
+        row |= {f"{metric}_joint_low": joint.low, f"{metric}_joint_high": joint.high}
     return row

@@ -1,4 +1,4 @@
-"""A threshold that is carried over from one model to the next."""
+"""Transfer of a decision threshold from an earlier model to the candidate."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from biasgate.tasks.data.plain_columns import suggest_id_form
 from biasgate.tasks.data.scores import ScoreColumns
 from biasgate.tasks.data.source import SourceSettings
 
-_TOLD, _CHAMPION = 5, "champion"
+_MAX_NAMES = 5
+_CHAMPION = "champion"
 
 
 class ThresholdTransferAnalysis(ScoreColumns, Analysis):
@@ -36,7 +37,7 @@ class ThresholdTransferAnalysis(ScoreColumns, Analysis):
 
     @property
     def needs_champion(self) -> bool:
-        """Whether there is no file."""
+        """True without a file of scores."""
         return self.path is None
 
     def check(self, frozen: EvaluationSet, source: SourceSettings) -> None:
@@ -44,66 +45,66 @@ class ThresholdTransferAnalysis(ScoreColumns, Analysis):
         del source
         if self.path is None:
             return
-        known = self.read_scores(self.path, allow_missing=True)
-        wanted = pd.Index(frozen.column("id").to_pandas())
-        missing = wanted.difference(known.index, sort=False)
+        scores = self.read_scores(self.path, allow_missing=True)
+        ids = pd.Index(frozen.column("id").to_pandas())
+        missing = ids.difference(scores.index, sort=False)
         if len(missing):
             self.refuse(
                 frozen,
                 f"the ids of {self.path.name}",
                 f"{len(missing)} of its {frozen.n_rows} rows are not in that file"
-                f"{suggest_id_form(missing, known.index).rstrip('.')}",
+                f"{suggest_id_form(missing, scores.index).rstrip('.')}",
             )
 
     def analyse(self, rows: MeasuredRows) -> Findings:
         """Compare the flags on the measured rows for which both models have a score."""
-        before = self._before(rows)
-        both = ~np.isnan(before)
-        found = transfer_threshold(
-            before[both],
-            rows.y_score[both],
-            {name: rows.masks[name][both] for name in rows.groups},
+        earlier = self._read_earlier(rows)
+        is_scored = ~np.isnan(earlier)
+        transfer = transfer_threshold(
+            earlier[is_scored],
+            rows.y_score[is_scored],
+            {name: rows.masks[name][is_scored] for name in rows.groups},
             threshold=self.threshold,
             match=self.match,
-            y_true=rows.y_true[both],
-            clusters=None if rows.clusters is None else rows.clusters[both],
+            y_true=rows.y_true[is_scored],
+            clusters=None if rows.clusters is None else rows.clusters[is_scored],
         )
-        return Findings(found.to_dict(), _sentences(found), found.rows())
+        return Findings(transfer.to_dict(), _describe_transfer(transfer), transfer.rows())
 
-    def _before(self, rows: MeasuredRows) -> npt.NDArray[np.float64]:
-        """Return the earlier model's scores of the measured rows; NaN where it has none."""
+    def _read_earlier(self, rows: MeasuredRows) -> npt.NDArray[np.float64]:
+        """Return the earlier model's scores of the measured rows; NaN for missing scores."""
         if self.path is None:
             if _CHAMPION not in rows.evidence.roles:
-                found = "neither a champion nor a `path` is given"
-                self.refuse(rows.frozen, "scores of an earlier model", found)
+                reason = "neither a champion nor a `path` is given"
+                self.refuse(rows.frozen, "scores of an earlier model", reason)
             return np.asarray(rows.evidence.scores(_CHAMPION), dtype=np.float64)
-        ids = np.asarray(rows.frozen.column("id").to_pandas(), dtype=object)[rows.measured]
+        ids = np.asarray(rows.frozen.column("id").to_pandas(), dtype=object)[rows.row_numbers]
         scores = self.read_scores(self.path, allow_missing=True).reindex(ids)
         return np.asarray(scores.to_numpy(), dtype=np.float64)
 
 
-def _sentences(found: ThresholdTransfer) -> tuple[str, ...]:
-    what = "the flag rate" if found.match == "flag_rate" else "recall"
-    overall = found.overall
+def _describe_transfer(transfer: ThresholdTransfer) -> tuple[str, ...]:
+    rate = "the flag rate" if transfer.match == "flag_rate" else "recall"
+    overall = transfer.overall
     first = (
-        f"At threshold {found.after:.4g}, {what} is {found.rate_after:.3f}, as before at "
-        f"{found.before:.4g} ({found.rate_before:.3f}): {overall.n_gained:,} comments are newly "
-        f"flagged, and {overall.n_lost:,} are no longer flagged."
+        f"At threshold {transfer.after:.4g}, {rate} is {transfer.rate_after:.3f}, as before at "
+        f"{transfer.before:.4g} ({transfer.rate_before:.3f}): {overall.n_gained:,} comments are "
+        f"newly flagged, and {overall.n_lost:,} are no longer flagged."
     )
     changes = {
-        name: widen_selected(one.change, len(found.subgroups))
-        for name, one in found.subgroups.items()
+        name: widen_selected(flags.change, len(transfer.subgroups))
+        for name, flags in transfer.subgroups.items()
     }
-    more = sorted(
+    increased = sorted(
         (change.value, name)
         for name, change in changes.items()
         if change.value is not None and change.low is not None and change.low > 0
     )
-    if not more:
+    if not increased:
         return (first, "No identity is flagged significantly more often than before.")
-    told = [
+    listed = [
         f"{name} {value:+.3f} [{changes[name].low:+.3f}, {changes[name].high:+.3f}]"
-        for value, name in more[::-1][:_TOLD]
+        for value, name in increased[::-1][:_MAX_NAMES]
     ]
-    others = f" and {len(more) - _TOLD} more" if len(more) > _TOLD else ""
-    return (first, f"Flagged significantly more often than before: {', '.join(told)}{others}.")
+    others = f" and {len(increased) - _MAX_NAMES} more" if len(increased) > _MAX_NAMES else ""
+    return (first, f"Flagged significantly more often than before: {', '.join(listed)}{others}.")
