@@ -1,7 +1,7 @@
-"""The files that the pipeline writes: report, verdict, details and summary, as JSON.
+"""Records of the JSON files that the pipeline writes: report, verdict, details and summary.
 
-Steps pass these records to each other in the form in which they are written, so that the type
-checker finds a wrong key. A test compares the types with real files.
+Steps exchange the same types, so that the type checker finds a wrong key. A test compares the types
+with real files.
 """
 
 from biasgate.tasks.records.bound import Bound, FileRecord

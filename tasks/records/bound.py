@@ -1,4 +1,4 @@
-"""What a verdict binds: the files that decide the scores of a candidate."""
+"""The files that determine the scores of a candidate, recorded in its verdict."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from biasgate.tasks.records.record import Record
 
 @dataclass(frozen=True, kw_only=True)
 class FileRecord(Record):
-    """A file below a folder: its path with `/`, its bytes, and their SHA-256."""
+    """A file below a folder: its relative path with `/`, its size in bytes, and its SHA-256."""
 
     path: str
     size: int
@@ -19,11 +19,11 @@ class FileRecord(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Bound(Record):
-    """The files that decide a candidate's scores.
+    """The files that determine a candidate's scores.
 
-    `what` is `files` (a model's), `scores` (a file of scores) or `nothing`; `digest` is null for
-    nothing. `not_bound` says what else decides the scores; null if nothing else does.
-    `signed_by` is the SHA-256 of the key whose signature of the files was demanded, and held.
+    `what` is `files` (of a model), `scores` (a file of scores) or `nothing`, with a null `digest`.
+    `not_bound` describes other inputs that affect the scores; null without such inputs.
+    `signed_by` is the SHA-256 of the key of a required signature of the files, which was valid.
     """
 
     what: Literal["files", "scores", "nothing"]

@@ -1,4 +1,4 @@
-"""Calibration in a report: whether scores are probabilities."""
+"""Calibration in a report: the agreement of scores with the share of positives."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from biasgate.tasks.records.record import Record
 
 @dataclass(frozen=True, kw_only=True)
 class Bin(Record):
-    """Rows of similar scores, with the band of their share of positives."""
+    """Rows with similar scores, and the share of positives with its confidence band."""
 
     n: int
     mean_score: float
@@ -21,7 +21,7 @@ class Bin(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Calibrated(Record):
-    """The calibration of some rows."""
+    """The calibration of a set of rows."""
 
     n: int
     n_positive: int
@@ -38,9 +38,9 @@ class CalibratedGroup(Calibrated):
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration(Record):
-    """`CalibrationReport.to_dict()`, in words too; `reason` says why numbers are undefined.
+    """`CalibrationReport.to_dict()` with a sentence, and a `reason` if numbers are undefined.
 
-    With very many identities there are only the numbers of all rows.
+    With more than 64 identities, it has only the numbers of all rows.
     """
 
     overall: Calibrated

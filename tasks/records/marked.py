@@ -1,4 +1,4 @@
-"""Comments with a mark in reports: without a score, or truncated."""
+"""Marked comments in reports: without a score, or truncated."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from biasgate.tasks.records.record import Record
 
 @dataclass(frozen=True, kw_only=True)
 class MarkedComments(Record):
-    """Comments without a score, or truncated ones.
+    """Shares of comments without a score, or of truncated comments.
 
-    `reasons` counts those without a score by reason, over all rows of the set.
+    `reasons` counts the missing scores by reason, over all rows of the set.
     """
 
     overall: MarkedShare
     subgroups: dict[str, MarkedShare]
     sentence: str
     is_reservation: bool = True
-    """Whether the sentence limits every outcome; not if identities do not differ."""
+    """True if the sentence limits every outcome; False if identities do not differ."""
     reasons: dict[str, int] | None = None

@@ -1,4 +1,4 @@
-"""Numbers in files: single ones, and the table."""
+"""Numbers in files: single values, and the table of a report."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, kw_only=True)
 class Value(Record):
-    """A number; None with the reason why it is undefined."""
+    """A number; null with a reason if it is undefined."""
 
     value: float | None
     reason: str | None = None
@@ -29,7 +29,7 @@ class Value(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Counts(Record):
-    """Rows of an identity; of all rows without `group`."""
+    """Row counts of an identity, or of all rows if `group` is null."""
 
     group: str | None
     n_positive: int
@@ -39,7 +39,7 @@ class Counts(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class NamedThreshold(Record):
-    """A decision threshold: of the candidate, or of the model that it is compared with."""
+    """A decision threshold of the candidate, or of the rival named in `against`."""
 
     name: str
     against: str | None
@@ -68,7 +68,7 @@ class DifferenceOf(Difference, _Keyed):
 
 @dataclass(frozen=True, kw_only=True)
 class TableRecord(Record):
-    """A table of numbers: what `BiasTable.to_dict()` returns."""
+    """A table of numbers in the form of `BiasTable.to_dict()`."""
 
     confidence: float
     background: Background
@@ -81,29 +81,29 @@ class TableRecord(Record):
     joint_confidence: float | None = None
 
     def table(self) -> BiasTable:
-        """Return the table."""
+        """Build the table that the record was written from."""
         return BiasTable(
             numbers={
-                Key(one.metric, one.group, one.threshold, one.against): _number(one)
-                for one in self.numbers
+                Key(row.metric, row.group, row.threshold, row.against): _drop_key(row)
+                for row in self.numbers
             },
             counts={
-                one.group: RowCounts(one.n_positive, one.n_negative, one.effective)
-                for one in self.counts
+                row.group: RowCounts(row.n_positive, row.n_negative, row.effective)
+                for row in self.counts
             },
             confidence=self.confidence,
             background=self.background,
             power=self.power,
             covered=tuple(self.covered),
             categories=tuple(self.categories),
-            thresholds={(one.name, one.against): one.value for one in self.thresholds},
+            thresholds={(row.name, row.against): row.value for row in self.thresholds},
             joint_confidence=self.joint_confidence,
         )
 
 
-def _number(row: NumberOf | DifferenceOf) -> Estimate:
+def _drop_key(row: NumberOf | DifferenceOf) -> Estimate:
     kind = Difference if isinstance(row, Difference) else MetricValue
-    return kind(**{one.name: getattr(row, one.name) for one in fields(kind)})
+    return kind(**{field.name: getattr(row, field.name) for field in fields(kind)})
 
 
 ReadTable = Annotated[BiasTable, ValidateAs(TableRecord, TableRecord.table)]
@@ -111,15 +111,16 @@ ReadTable = Annotated[BiasTable, ValidateAs(TableRecord, TableRecord.table)]
 
 
 def final_score_name(table: BiasTable) -> str:
-    """Name the final score apart from that of a rule, which may be over categories."""
+    """Name the final score with its number of identities, since rules may use categories."""
     n = len(table.covered)
     return f"final score over {n:,} {'identity' if n == 1 else 'identities'}"
 
 
 def named_number(bias: BiasTable, group: str, metric: str) -> MetricValue:
-    """Return a number that was selected from those of all identities, with its interval.
+    """Return a selected number with an interval that is corrected for the selection.
 
-    The family is the same wherever the number is named: AUCs, AEGs, and gaps at a given threshold.
+    The family is the same for every text: all AUCs, AEGs, and error gaps at the threshold in use,
+    of all identities.
     """
     at_given = bias.select_threshold(GIVEN)
     n = len(SUBGROUP_METRICS) * len(bias.subgroups) + sum(map(len, at_given.values()))
@@ -128,10 +129,10 @@ def named_number(bias: BiasTable, group: str, metric: str) -> MetricValue:
 
 
 def has_enough_rows(metric: str, counts: RowCounts) -> bool:
-    """Return whether an identity has enough rows, of each class that a metric compares.
+    """Return True if an identity has enough rows of each class that a metric compares.
 
-    With fewer, a single comment may make its AUC the lowest.
+    With fewer rows, a single comment may make its AUC the lowest.
     """
-    own, _ = METRICS[metric].classes
-    have = {"positive": counts.n_positive, "negative": counts.n_negative}
-    return all(have[one] >= LEAST_ROWS for one in own)
+    labels, _ = METRICS[metric].classes
+    n_rows = {"positive": counts.n_positive, "negative": counts.n_negative}
+    return all(n_rows[label] >= LEAST_ROWS for label in labels)

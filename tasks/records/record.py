@@ -1,4 +1,4 @@
-"""What all records have in common: how they are written and read."""
+"""The base class of records, with their conversion to and from JSON."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from biasgate.tasks.common.plain import plain, read_plain
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """A document that biasgate writes, or a part of one.
+    """A document that biasgate writes, or a part of a document.
 
-    A field whose default is None is left out of the file where it is None.
+    A field with the default None is omitted from the file if its value is None.
     """
 
     def to_dict(self) -> dict[str, JsonValue]:
-        """Return plain values."""
+        """Return the record as JSON values."""
         return {
             self.key_of(field.name): plain(value)
             for field in fields(self)
@@ -28,27 +28,27 @@ class Record:
 
     @staticmethod
     def key_of(field: str, /) -> str:
-        """Return the key of a field."""
+        """Return the key of a field in the file; subclasses may override it."""
         return field
 
     @classmethod
     def from_dict(cls, content: Any) -> Self:
-        """Return the record of plain values that `to_dict` or a result of the library returned.
+        """Create a record from the plain values of `to_dict`, here or in the metrics library.
 
         Raises
         ------
         ValueError
-            If they are of another form.
+            If the values have another form.
         """
         return cls.read(json.dumps(plain(content)))
 
     @classmethod
     def read(cls, text: str | bytes) -> Self:
-        """Return the record of a file that biasgate wrote; `untrusted.check` reads others.
+        """Read the record from a trusted file; use `untrusted.check` for other files.
 
         Raises
         ------
         ValueError
-            If it is of another form.
+            If the content has another form.
         """
         return read_plain(cls, text)

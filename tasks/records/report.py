@@ -1,4 +1,4 @@
-"""`report.json`: one candidate on one set; `details.json`: what its page shows beyond."""
+"""`report.json`, the results of a candidate on a set, and `details.json`, the data of its page."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from biasgate.tasks.records.record import Record
 
 
 def _said(words: str, **values: str) -> dict[str, str]:
-    """Return the words for a page: of a choice and, where given, of its values."""
+    """Return field metadata with the words of a choice and of its values, for pages."""
     return {"words": words, **values}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Choices(Record):
-    """How the rows of a set were selected and measured, and their number.
+    """Options for the selection and measurement of a set's rows, and the numbers of rows.
 
-    What is not required is there only where the set has it.
+    Optional fields are present only if they apply to the set.
     """
 
     label_threshold: float = field(metadata=_said("a comment is toxic if its label is at least"))
@@ -65,7 +65,7 @@ class Choices(Record):
     n_rows_truncated: int | None = None
     """Rows whose text the model truncated; None if it is unknown."""
     n_rows_labelled: int | None = None
-    """Labelled rows, with those whose identities nobody rated; None if all are rated."""
+    """Number of labelled rows, including unrated rows; None if all are rated."""
     confidence: float = field(metadata=_said("confidence of each interval"))
     weights: WeightKind | None = field(
         default=None,
@@ -86,44 +86,44 @@ class Choices(Record):
         return None if self.sampled_from is None else self.n_rows
 
     def in_words(self) -> Iterator[tuple[str, str]]:
-        """Yield what each choice is about, and how it was made."""
-        for of in fields(self):
-            value = getattr(self, of.name)
-            if value is not None and "words" in of.metadata:
+        """Yield a description and the value of each choice, in words."""
+        for choice in fields(self):
+            value = getattr(self, choice.name)
+            if value is not None and "words" in choice.metadata:
                 value = len(value) if isinstance(value, list) else value
                 text = f"{value:,}" if isinstance(value, int) else str(value)
-                yield of.metadata["words"], of.metadata.get(text, text)
+                yield choice.metadata["words"], choice.metadata.get(text, text)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReportedChoices(Choices):
-    """The same in a report, with the origin of the rows."""
+    """Choices in a report, with the origin of the rows."""
 
     split: str = field(metadata=_said("part of the comments"))
     source: dict[str, Any]
     in_no_slice: dict[str, int] | None = None
-    """How many comments lack a value in a column of slices."""
+    """Number of comments without a value, by column of slices."""
 
     @property
     def left_out(self) -> str | None:
-        """How many rows were measured, and why not all; None if all were."""
+        """Number of measured rows, and reasons for the others; None if all are measured."""
         n_left_out = self.n_rows - self.n_rows_measured - (self.n_rows_missing or 0)
         if n_left_out == 0:
             return None
-        share = n_left_out / self.n_rows
-        shown = "less than 1 %" if share < 0.01 else f"{100 * share:.0f} %"
-        n_measured = self.n_rows - n_left_out
-        return f"{n_measured:,} of {self.n_rows:,} rows: {shown} {' or '.join(self._reasons())}"
-
-    def _reasons(self) -> Iterator[str]:
-        """Yield why rows may be left out."""
+        reasons = []
         if self.n_rows_rated < self.n_rows and self.identity_rows == "rated":
-            official = self.source.get("source") == "civil_comments"
-            yield (
-                "were not shown to identity raters" if official else "lack a value of some identity"
+            is_civil_comments = self.source.get("source") == "civil_comments"
+            reasons.append(
+                "were not shown to identity raters"
+                if is_civil_comments
+                else "lack a value of some identity"
             )
         if self.weights is not None:
-            yield "have weight 0"
+            reasons.append("have weight 0")
+        share = n_left_out / self.n_rows
+        percent = "less than 1 %" if share < 0.01 else f"{100 * share:.0f} %"
+        n_measured = self.n_rows - n_left_out
+        return f"{n_measured:,} of {self.n_rows:,} rows: {percent} {' or '.join(reasons)}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,9 +146,9 @@ class Model(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class ModelRecord(Model):
-    """A model, the digest of everything that affects its scores, and the files that do.
+    """A model with the digest of everything that affects its scores, and the bound files.
 
-    `opened_as` has the options to open a registered version again.
+    `opened_as` has the options to load a registered version again.
     """
 
     digest: str
@@ -158,7 +158,7 @@ class ModelRecord(Model):
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedOn(Record):
-    """Comments of the set that the model was trained on: by id and text, and by text."""
+    """Numbers of training comments in the set, matched by id and text (rows), or by text."""
 
     n_rows: int
     n_texts: int
@@ -166,7 +166,7 @@ class TrainedOn(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Errors(Record):
-    """Counts and rates of decisions at a threshold."""
+    """Confusion counts and error rates at a threshold."""
 
     threshold: float
     n_true_positive: int
@@ -182,7 +182,7 @@ class Errors(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class AtThreshold(Record):
-    """The errors once a threshold turns scores into decisions."""
+    """The errors of decisions at a threshold."""
 
     threshold: float
     overall: Errors
@@ -195,7 +195,7 @@ class AtThreshold(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class LookFirst(Record):
-    """The identity to look at first."""
+    """The identity with the most serious result, to examine first."""
 
     subgroup: str | None
     metric: str | None
@@ -208,7 +208,7 @@ class Explained(Record):
 
     bias: ReadTable
     harms: dict[str, str]
-    """The identities with a significantly low AUC, each with the metric of its lowest one."""
+    """The metric of the lowest AUC, for each identity with a significantly low AUC."""
     thresholds: dict[str, AtThreshold]
     look_first: LookFirst
     calibration: Calibration | None = None
@@ -218,7 +218,7 @@ class Explained(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class AnalysisRecord(Record):
-    """The findings of a further analysis; each kind has its own result."""
+    """The findings of an optional analysis; each kind has its own form of `result`."""
 
     options: dict[str, Any]
     sentences: list[str]
@@ -228,7 +228,7 @@ class AnalysisRecord(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Report(Explained):
-    """`report.json`: one candidate on one set; `details.json`: what its page shows beyond."""
+    """`report.json`: the results of a candidate on a set."""
 
     schema_version: int
     evaluation_set: EvaluationSetRecord
@@ -243,9 +243,9 @@ class Report(Explained):
 
     @property
     def marked(self) -> dict[str, MarkedComments]:
-        """Comments without a score, and truncated ones, if there are any."""
-        found = {"missing": self.missing, "truncated": self.truncated}
-        return {kind: one for kind, one in found.items() if one is not None}
+        """Comments without a score, and truncated comments, if they exist."""
+        marked = {"missing": self.missing, "truncated": self.truncated}
+        return {kind: comments for kind, comments in marked.items() if comments is not None}
 
 
 def error_rates(errors: Errors) -> dict[str, Value]:
@@ -260,15 +260,18 @@ _RATES = {
     Rate(("negative",), "flagged"): "false_positive_rate",
     Rate(("positive",), "not flagged"): "false_negative_rate",
 }
-RATE_OF_GAP = {name: _RATES[one] for name, one in list_threshold_metrics().items() if one in _RATES}
-"""The rate of each gap: both have their keys in `details.json`."""
+RATE_OF_GAP = {
+    name: _RATES[rate] for name, rate in list_threshold_metrics().items() if rate in _RATES
+}
+"""The error rate of each gap; both are keys of `details.json`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClassScores(Record):
-    """The scores of one class: those of an identity, beside those of its background.
+    """The distribution of scores of a class, for an identity and its background.
 
-    `counts` and `background` are rows by bin, or their weight; `quartiles` are null without rows.
+    `counts` and `background` are numbers of rows by bin, or sums of weights. `quartiles` is null
+    without rows.
     """
 
     n: int
@@ -287,7 +290,7 @@ class GroupScores(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Scores(Record):
-    """The distribution of scores, in the same bins for all, equally wide on their scale."""
+    """The distributions of scores, in common bins of equal width on the scale."""
 
     scale: Literal["logit", "linear"]
     edges: list[float]
@@ -305,9 +308,10 @@ class Rates(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class GroupRates(Rates):
-    """The error rates of an identity, each with the ends of its interval.
+    """The error rates of an identity, with their intervals and the gaps to the background.
 
-    Each gap has its value and the ends of its interval. Those of rates take the threshold as given.
+    Each gap has its value and the ends of its interval. The intervals of rates take the threshold
+    as given.
     """
 
     false_positive_rate_ends: list[list[float | None]]
@@ -318,7 +322,7 @@ class GroupRates(Rates):
 
 @dataclass(frozen=True, kw_only=True)
 class Curves(Record):
-    """The errors at many thresholds; `named` has the positions of those in the report."""
+    """The error rates at many thresholds; `named` has the positions of the report's thresholds."""
 
     thresholds: list[float]
     named: dict[str, int]
@@ -330,10 +334,10 @@ class Curves(Record):
 class Details(Record):
     """`details.json`: distributions, errors at many thresholds, differences from the champion.
 
-    `report_digest` is that of the report. With very many identities, `scores` and `curves` have
-    only the worst ones. `champion` has the differences from the champion, if there was one, and
-    `champion_rates` its error rates by identity at its own threshold. Rows with sampling weights
-    have no `curves`.
+    `report_digest` is the digest of the report. With very many identities, `scores` and `curves`
+    have only the worst identities. `champion` has the differences from the champion, and
+    `champion_rates` the champion's error rates by identity at its own threshold; both are null
+    without a champion. `curves` is null for rows with sampling weights.
     """
 
     schema_version: int

@@ -1,4 +1,4 @@
-"""`summary.json`: how an evaluation ended."""
+"""`summary.json`: the outcome of an evaluation."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ SpentBy = Literal["adaptive use", "selection"]
 class Decision(Record):
     """The decision on a version.
 
-    `rule` decided on a version that passed; `champion_moved` means that it was compared with a
-    former champion, and must be judged again. `word` says the outcome with its identities, and
-    `exceptions` what a pass leaves open and what limits the outcome.
+    `rule` is the promotion rule that decided on a version that passed. If `champion_moved`, the
+    version was compared with a former champion and must be judged again. `word` is the outcome with
+    its identities; `exceptions` are limitations of a pass and of the outcome.
     """
 
     outcome: Outcome
@@ -40,12 +40,13 @@ class CandidateDecision(Decision):
 
 @dataclass(frozen=True, kw_only=True)
 class SetUse(Record):
-    """How often an evaluation set was used, and how far the best candidate may be flattered by it.
+    """The uses of an evaluation set, and the resulting optimism for the best candidate.
 
-    `flattered_by` is how much better the best of `n_candidates` equal candidates looks on the set
-    than it is, in `objective`; `at_most` the same if the numbers of earlier candidates were used
-    to build later ones. Both are null without a champion to tell the error from. `spent_by` says
-    which of the two reaches the bound of the policy: `adaptive use`, or already `selection`.
+    `flattered_by` is the expected optimism of `objective` for the best of `n_candidates` equal
+    candidates on the set. `at_most` is its bound if the numbers of earlier candidates were used to
+    build later candidates. Both are null without a champion to estimate the standard error from.
+    `spent_by` names the value that reaches the limit of the policy: `adaptive use` for `at_most`
+    only, `selection` for both.
     """
 
     name: str
@@ -60,18 +61,18 @@ class SetUse(Record):
 
     @property
     def is_reused(self) -> bool:
-        """Whether it has judged other candidates than those of this evaluation."""
+        """True if the set has also judged candidates of other evaluations."""
         return self.n_candidates > self.n_tonight
 
 
 @dataclass(frozen=True, kw_only=True)
 class Summary(Record):
-    """`summary.json`: how an evaluation ended.
+    """`summary.json`: the outcome of an evaluation.
 
-    `store` says how many bytes each part of the store takes, and `total`. `config` is the path of
-    the evaluation file, or the name of an included evaluation; `sample` is that of the command.
-    `store_path` is where the store was, for commands that need it; empty if it is unknown.
-    `moved` says of a night which identities moved by more than chance since earlier nights.
+    `store` is the size of each part of the store in bytes, with `total`. `config` is the path of
+    the evaluation file, or the name of an included evaluation. `sample` is the option of the
+    command. `store_path` is the folder of the store, for commands that need it; empty if unknown.
+    `moved` has sentences about identities with significant changes since earlier nights.
     """
 
     evaluation: str
@@ -98,13 +99,13 @@ class NightSummary(Summary):
 
 @dataclass(frozen=True)
 class Decided:
-    """How an evaluation ended for its candidates."""
+    """The verdicts and decisions of an evaluation."""
 
     verdicts: list[LoggedVerdict]
-    """One for each candidate and set."""
+    """A verdict for each candidate and set."""
     decisions: list[CandidateDecision]
-    """The decision on each candidate."""
+    """A decision for each candidate."""
 
     def beside(self, failed: list[CandidateDecision]) -> Decided:
-        """Return the same with candidates that could not be judged."""
+        """Add the decisions on candidates that could not be judged."""
         return Decided(self.verdicts, [*self.decisions, *failed])

@@ -1,4 +1,4 @@
-"""`trend.json`: tonight beside the nights before; and what is remembered of each night."""
+"""`trend.json`, the comparison of nights, and the stored record of each night."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Cause = Literal["model", "data", "options", "policy", "code"]
 
 @dataclass(frozen=True, kw_only=True)
 class Digests(Record):
-    """What a night's numbers rest on; another digest is a cause of another number."""
+    """The digests of everything that affects a night's numbers, to find causes of changes."""
 
     model: str
     data: str
@@ -24,11 +24,12 @@ class Digests(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Remembered(Record):
-    """One model on one set in one night.
+    """A model on a set in a night.
 
-    `model` is its version in the registry, or its name; `numbers` has the value and the ends of the
-    95 % interval by key, as in `bpsn_auc/muslim`. `joint` has the ends of the interval at the
-    night's `joint_confidence` for each number of an identity, and `reasons` why one has none.
+    `model` is its version in the registry, or its name. `numbers` has the value and the ends of the
+    95 % interval by key, such as `bpsn_auc/muslim`. `joint` has the ends of the interval at the
+    night's `joint_confidence` for numbers of identities, and `reasons` the reasons for missing
+    intervals.
     """
 
     candidate: str
@@ -44,9 +45,9 @@ class Remembered(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Night(Record):
-    """One night: its number, when it was, its run, all models on all sets, and what was news.
+    """A night: its number, time and run, all models on all sets, and its news.
 
-    `joint_confidence` is that at which the intervals of all its numbers hold together.
+    `joint_confidence` is the confidence at which the intervals of all its numbers hold jointly.
     """
 
     schema_version: int
@@ -71,7 +72,7 @@ class NotCompared(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Changed(Record):
-    """What is other than in the last night with this model on this set; `since` is its number."""
+    """The changes of a model on a set since an earlier night, whose number is `since`."""
 
     candidate: str
     evaluation_set: str
@@ -83,9 +84,9 @@ class Changed(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Trend(Record):
-    """`trend.json`: the nights that were compared, the last one tonight.
+    """`trend.json`: the compared nights, the oldest first.
 
-    `moved` says in words which identities moved by more than chance.
+    `moved` has sentences about the identities with significant changes.
     """
 
     schema_version: int

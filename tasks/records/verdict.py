@@ -22,9 +22,9 @@ class PolicyRecord(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedSet(Record):
-    """The set of a verdict, and whether promotion requires a pass on it.
+    """The set of a verdict; `required` if promotion requires a pass on it.
 
-    `sample` is the number of its rows if they are a random part of a larger set.
+    `sample` is the number of rows if they are a random sample of a larger set.
     """
 
     name: str
@@ -35,14 +35,14 @@ class JudgedSet(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Compared(Model):
-    """A rival of a candidate; `threshold` is the one that it is used with."""
+    """A rival of a candidate, with the threshold that it is used with."""
 
     threshold: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rival(Compared):
-    """A rival after the comparison, with the digest of its scores' origin and the files behind."""
+    """A rival after the comparison, with the digest of its scores' origin and the bound files."""
 
     digest: str
     bound: Bound
@@ -58,7 +58,7 @@ class Code(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class HoldsFor(Record):
-    """The identities of which each check passed on their own rows, and how many there are."""
+    """The identities that passed every check on their own rows, and the number of identities."""
 
     identities: list[str]
     of: int
@@ -74,10 +74,11 @@ class Head(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class RegisteredPolicy(Record):
-    """When the policy of a verdict was registered.
+    """The registration of a verdict's policy in the ledger.
 
-    `entry` is that of the ledger; `before_scores` says whether the scores were made later, null if
-    it is unknown when they were made, or it was in the same second.
+    `entry` is the number of the ledger's entry. `before_scores` is true if the policy was
+    registered before the scores were computed; null if their time is unknown, or in the same
+    second.
     """
 
     entry: int
@@ -87,7 +88,7 @@ class RegisteredPolicy(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Context(Record):
-    """What a verdict says of the evaluation and of the model's ledger."""
+    """The part of a verdict about the evaluation and the model's ledger."""
 
     required_sets: list[str]
     ledger: Head | None
@@ -96,9 +97,10 @@ class Context(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class RestsOnCounts(Record):
-    """What a verdict without rows rests on, and what its counts do not tell.
+    """The counts that replace rows as the basis of a verdict, with their limitations.
 
-    `widest` is how far apart two numbers are at most between which an exact AUC or AEG lies.
+    `widest` is the width of the widest interval that brackets an exact AUC or AEG. `not_told` lists
+    the limitations.
     """
 
     n_shards: int
@@ -109,13 +111,13 @@ class RestsOnCounts(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Findings(Record):
-    """The results of a policy's rules, and what limits them.
+    """The results of a policy's rules, and their limitations.
 
-    `holds_for` names the identities for whom a pass is proven, `exceptions` what it does not cover,
-    and `reservations` what limits any outcome. `changed` exists if candidate and champion have
-    thresholds: by identity, how many harmless comments are newly flagged and how many toxic ones
-    newly missed. `holds_until` exists if a pass needs an entry of `not_measured`: the last day of
-    the first such entry.
+    `holds_for` names the identities that a pass applies to, and `exceptions` the limitations of a
+    pass. `reservations` are limitations of any outcome. If candidate and champion have thresholds,
+    `changed` has the numbers of newly flagged harmless comments and of newly missed toxic comments,
+    by identity. If a pass needs entries of `not_measured`, `holds_until` is the earliest last day
+    of these entries.
     """
 
     outcome: Outcome
@@ -134,10 +136,10 @@ class Findings(Record):
 class Verdict(Findings):
     """`verdict.json`: the outcome of a policy for one candidate on one set.
 
-    `required_sets` are all sets of the evaluation on which promotion requires a pass; `ledger` is
-    the head of the model's ledger when it was judged, and `registered_policy` what the ledger says
-    of the policy; both null without a registered model. `counts` exists if there are counts of
-    scores in place of rows.
+    `required_sets` are all sets of the evaluation on which promotion requires a pass. `ledger` is
+    the head of the model's ledger at the time of the verdict, and `registered_policy` the
+    registration of the policy; both are null without a registered model. `counts` is present if the
+    evidence has counts of scores instead of rows.
     """
 
     schema_version: int
@@ -159,7 +161,7 @@ class Verdict(Findings):
 
 @dataclass(frozen=True, kw_only=True)
 class LoggedVerdict(Verdict):
-    """A verdict, and the MLflow run that it is logged in."""
+    """A verdict with the MLflow run that it is logged in."""
 
     run_id: str
 
@@ -175,7 +177,7 @@ def champion_of(verdict: Verdict) -> str | None:
 
 
 def is_champions_copy(verdict: Verdict) -> bool:
-    """Return whether a candidate has the scores of the champion's files, but is not its version."""
+    """Return True if a candidate is a copy of the champion: equal scores, but another version."""
     champion, candidate = verdict.champion, verdict.candidate
     if champion is None or champion.digest != candidate.digest:
         return False
