@@ -24,8 +24,8 @@ from benchmarks.gate_sizes.populations import GAY, real_rows
 from bias_metrics._core.packed import PackedMasks
 from bias_metrics.gate.losses import ALPHA, Losses
 from bias_metrics.metrics import AUCS
-from biasgate.tasks.evidence.measure import Measuring
-from biasgate.tasks.evidence.rows import Rows
+from biasgate.tasks.evidence.measure import RowMeasurer
+from biasgate.tasks.evidence.rows import EvidenceRows
 
 BACKGROUNDS = "outside_subgroup", "no_identity"
 # Noise of each model for scores of variance 1, so that the two have a correlation of .9.
@@ -57,8 +57,8 @@ def simulate_losses(plant: str, background: str, rng: np.random.Generator) -> Lo
     champion, candidate = (scores + _NOISE * rng.standard_normal(labels.size) for _ in range(2))
     for shift in PLANTS[plant]:
         candidate += members[shift.group] * np.where(labels, shift.toxic, shift.harmless)
-    measuring = Measuring(
-        rows=Rows(
+    measurer = RowMeasurer(
+        rows=EvidenceRows(
             labels=labels,
             members=PackedMasks.from_masks(members.items(), labels.size),
             clusters=None,
@@ -71,7 +71,7 @@ def simulate_losses(plant: str, background: str, rng: np.random.Generator) -> Lo
         thresholds={},
         span=lambda *_: None,
     )
-    return measuring.losses("champion", ALPHA)
+    return measurer.find_losses("champion", ALPHA)
 
 
 @dataclass(frozen=True)

@@ -173,7 +173,7 @@ def by_counts(folder: Path) -> dict[str, Any]:
     total: Counted | None = None
     for path in map(Path, settings.shards()):
         part = staged("count", lambda path=path: counted_shard(settings, path))
-        part = staged("as bytes", lambda part=part: Counted.of_bytes(part.to_bytes(), "shard"))
+        part = staged("as bytes", lambda part=part: Counted.from_bytes(part.to_bytes(), "shard"))
         if total is not None:
             part = staged("add", lambda part=part, total=total: total + part)
         total = part

@@ -153,11 +153,11 @@ def trend(
     with open_registry(store, quiet=as_json) as gateway:
         with waiting("reading"):
             from biasgate.tasks.remembering.memory import Memory, require_nights  # noqa: PLC0415
-            from biasgate.tasks.remembering.rows import lines_of  # noqa: PLC0415
+            from biasgate.tasks.remembering.rows import compare_nights  # noqa: PLC0415
             from biasgate.tasks.reporting.terminal import print_trend  # noqa: PLC0415
 
             found = require_nights(Memory(gateway, evaluation), nights)
-        known = sorted({row.metric for lines in lines_of(found) for row in lines.rows})
+        known = sorted({row.metric for lines in compare_nights(found) for row in lines.rows})
         if metric is not None and metric not in known:
             msg = f"`--metric` must be one of {', '.join(known)}; got {metric!r}."
             raise InputError(msg)

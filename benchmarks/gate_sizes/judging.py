@@ -18,8 +18,8 @@ from bias_metrics.gate.rules import LEAST_ROWS
 from bias_metrics.gate.verdict import RuleResult
 from bias_metrics.metrics import METRICS
 from biasgate.tasks.evidence.file import FILE, EvidenceFile, EvidenceRecord
-from biasgate.tasks.evidence.join import evidence_table
-from biasgate.tasks.evidence.rows import Rows
+from biasgate.tasks.evidence.join import build_table
+from biasgate.tasks.evidence.rows import EvidenceRows
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.policy_rules import NotMeasuredSettings
 from biasgate.tasks.gating.verdict import build_verdict
@@ -97,7 +97,7 @@ def draw(line: Line, number: int, policy: Policy, folder: Path) -> Draw:
     }
 
 
-def listed(policy: Policy, rows: Rows, harmed: str | None = None) -> Policy:
+def listed(policy: Policy, rows: EvidenceRows, harmed: str | None = None) -> Policy:
     """Return the policy with the identities that a sample cannot measure: by counts alone.
 
     But for the one that is `harmed`: a pass is not about an identity that is listed.
@@ -112,7 +112,7 @@ def listed(policy: Policy, rows: Rows, harmed: str | None = None) -> Policy:
     return policy.model_copy(update={"not_measured": entries})
 
 
-def judge(rows: Rows, policy: Policy, folder: Path) -> Verdict:
+def judge(rows: EvidenceRows, policy: Policy, folder: Path) -> Verdict:
     """Return the verdict of an evaluation on some rows."""
     members = dict(rows.members.items())
     columns: dict[str, Any] = {"id": np.arange(rows.labels.size), "label": rows.labels}
@@ -141,7 +141,7 @@ def judge(rows: Rows, policy: Policy, folder: Path) -> Verdict:
         bound=dict.fromkeys(rows.scores, no_files),
     )
     path = folder / FILE
-    pq.write_table(evidence_table(columns, record), path)
+    pq.write_table(build_table(columns, record), path)
     candidate = rows.scores["candidate"]
     report = Report(
         schema_version=1,
@@ -161,7 +161,7 @@ def judge(rows: Rows, policy: Policy, folder: Path) -> Verdict:
     return build_verdict(report, policy, EvidenceFile(path), rivals, n_candidates=1, today=TODAY)
 
 
-def _losses(rows: Rows, alone: list[RuleResult], policy: Policy) -> list[list[Any]]:
+def _losses(rows: EvidenceRows, alone: list[RuleResult], policy: Policy) -> list[list[Any]]:
     """Return each check's metric, group, category, loss that is not excluded, and fewest rows."""
     against = [one for one in alone if one.kind == "champion"]
     if not against:
@@ -180,7 +180,7 @@ def _losses(rows: Rows, alone: list[RuleResult], policy: Policy) -> list[list[An
     return found
 
 
-def _fewest(rows: Rows, cell: Any) -> int:
+def _fewest(rows: EvidenceRows, cell: Any) -> int:
     """Return the fewest rows of the identity in a class that a number compares."""
     inside = rows.members[cell.group]
     of_class = {"positive": inside & rows.labels, "negative": inside & ~rows.labels}

@@ -27,7 +27,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from bias_metrics._core.packed import PackedMasks
-from biasgate.tasks.evidence.rows import Rows
+from biasgate.tasks.evidence.rows import EvidenceRows
 
 # Share of all rated rows, and of toxic ones among them: rounded.
 MORE = {
@@ -194,7 +194,7 @@ def _mixed() -> tuple[Floats, Floats]:
     return shared, deviation
 
 
-def sample(line: Line, rng: np.random.Generator) -> Rows:
+def sample(line: Line, rng: np.random.Generator) -> EvidenceRows:
     """Draw rows and scores of two models."""
     situation, n = line.situation, line.n_rows
     labels, members, _ = real_rows()
@@ -225,7 +225,7 @@ def sample(line: Line, rng: np.random.Generator) -> Rows:
     candidate = base + own[0] + moved + situation.better * labels
     champion = base + own[1] + (0.0 if situation.to is None else moved)
     masks = PackedMasks.from_masks(members.items(), n)
-    return Rows(labels, masks, {"candidate": candidate, "champion": champion}, clusters)
+    return EvidenceRows(labels, masks, {"candidate": candidate, "champion": champion}, clusters)
 
 
 @cache

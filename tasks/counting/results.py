@@ -43,7 +43,7 @@ from biasgate.tasks.records import (
     Verdict,
 )
 from biasgate.tasks.records.numbers import CONFIDENCE
-from biasgate.tasks.remembering.moved import Interval, family_confidence, size_of_change
+from biasgate.tasks.remembering.moved import Interval, compute_family_level, size_of_change
 from biasgate.tasks.reporting.page.details import SCHEMA_VERSION, bins_of, write_details
 from biasgate.tasks.reporting.page.page import candidate_page
 from biasgate.tasks.reporting.page.writing import FILE as PAGE
@@ -169,7 +169,7 @@ def report_of(evidence: CountedEvidence, settings: CountFile) -> Report:
             name=settings.name, digest=record.set_digest, choices=choices
         ),
         candidate=ModelRecord(name=name, kind=KIND, digest=record.scores[CANDIDATE], bound=_BOUND),
-        warnings=list(evidence.not_told),
+        warnings=list(evidence.limitations),
     )
 
 
@@ -184,7 +184,7 @@ def moves_since(counted: Counted, settings: CountFile) -> list[str]:
         msg = f"`earlier` must be counts of the same set on other days: {error}"
         raise InputError(msg) from error
     old, new = (one.counts[CANDIDATE] for one in (before, counted))
-    level = family_confidence(len(SUBGROUP_METRICS) * len(new.names))
+    level = compute_family_level(len(SUBGROUP_METRICS) * len(new.names))
     was, now = (
         one.report(confidence=level, background=settings.background).subgroups for one in (old, new)
     )

@@ -143,7 +143,7 @@ def add_shard(total: Counted | None, found: bytes | str, folder: str) -> Counted
         with here(found) as path:
             counted = read_counted(path)
     else:
-        counted = Counted.of_bytes(found, "counts of a shard")
+        counted = Counted.from_bytes(found, "counts of a shard")
         keep(counted, found, Path(folder))
     return counted if total is None else total + counted
 

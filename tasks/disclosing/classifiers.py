@@ -117,15 +117,15 @@ def _measured(published: Published, filing: Filing) -> Classifier:
     _require_recall(published, filing)
     known = filing.classifiers.get(published.names[1])
     threshold = _threshold(published, None if known is None else known.threshold)
-    everyone, rated = evidence.labelled, evidence.measured
-    chosen = everyone.measured
-    rows, scores = chosen.checked(evidence.background).replace_subgroups({}), chosen.y_score
+    everyone, rated = evidence.labelled, evidence.rows
+    chosen = everyone.rows
+    rows, scores = chosen.check_rows(evidence.background).replace_subgroups({}), chosen.y_score
     _require_within(threshold, scores, published.names[1])
     by_slice = _slices(everyone, filing)
     for name in filing.languages:
         _require_both_classes(name, rows.y_true[by_slice[name]])
     measure = partial(decision_indicators, threshold=threshold, confidence=CONFIDENCE)
-    by_identity = measure(rated.checked(evidence.background), rated.y_score)
+    by_identity = measure(rated.check_rows(evidence.background), rated.y_score)
     return Classifier(
         published=published,
         purpose=None if known is None else known.purpose,
@@ -137,7 +137,9 @@ def _measured(published: Published, filing: Filing) -> Classifier:
         },
         n_clusters=None if rows.clusters is None else int(np.unique(rows.clusters).size),
         is_weighted=rows.sample_weight is not None,
-        n_missing=0 if everyone.is_complete else everyone.missing(CONFIDENCE).overall.n_marked,
+        n_missing=0
+        if everyone.is_complete
+        else everyone.measure_missing(CONFIDENCE).overall.n_marked,
         n_unrated=rows.n - rated.labels.size,
         evidence_digest=evidence.digest,
     )

@@ -30,7 +30,7 @@ from bias_metrics.table import BiasTable
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.settings import Name, Settings
 from biasgate.tasks.common.yaml_files import read_settings
-from biasgate.tasks.evidence.file import evidence_at
+from biasgate.tasks.evidence.file import open_evidence
 from biasgate.tasks.gating.plan import Comments, Mentions, Need, Plan
 from biasgate.tasks.gating.policy import Policy
 
@@ -317,7 +317,7 @@ def comments_of_evidence(path: Path, policy: Policy, *, correlation: float, auc:
     InputError
         If there is no such file.
     """
-    evidence = evidence_at(path)
+    evidence = open_evidence(path)
     identities = evidence.identities
     joined = _joined(policy.hierarchy, identities)
     table = evidence.measure_with(_CONFIDENCE, joined).table

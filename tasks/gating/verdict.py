@@ -37,7 +37,7 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest, write_json
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.data.evaluation_set import SLICE
-from biasgate.tasks.evidence.answers import Answers, AnyEvidence, Asked, answer
+from biasgate.tasks.evidence.answers import AnyEvidence, MeasurementPlan, Measurements, measure_plan
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.policy_rules import over_slices
@@ -100,7 +100,7 @@ def build_verdict(
     sharing = policy.n_sharing_alpha(n_candidates)
     limits = policy.share_limits(sharing)
     levels = {rule: one.level for rule, one in limits.items()}
-    asked = Asked(
+    plan = MeasurementPlan(
         rules=over_slices(policy.decision_rules(sharing), slices),
         sharing=sharing,
         objective=policy.objective_confidence(sharing),
@@ -111,7 +111,7 @@ def build_verdict(
         truncated=levels.get(TRUNCATED),
     )
     try:
-        findings = _find(evidence, report, policy, asked, limits)
+        findings = _find(evidence, report, policy, plan, limits)
     except ValueError as error:
         msg = f"policy {policy.name!r}: {error}"
         raise InputError(msg) from error
@@ -140,7 +140,7 @@ def build_verdict(
         **vars(context),
         counts=None
         if isinstance(evidence, EvidenceFile)
-        else evidence.told(categories=policy.hierarchy is not None),
+        else evidence.describe(has_categories=policy.hierarchy is not None),
     )
 
 
@@ -148,7 +148,7 @@ def _find(
     evidence: AnyEvidence,
     report: Report,
     policy: Policy,
-    asked: Asked,
+    plan: MeasurementPlan,
     limits: Mapping[str, ShareLimits],
 ) -> Findings:
     """Judge by all rules; say for whom the result holds, until when, and what it does not cover.
@@ -156,7 +156,7 @@ def _find(
     Raises
     ------
     ValueError
-        As `answer`.
+        As `measure_plan`.
     """
     harm_limit = policy.harm_limit(sum(role in evidence.record.scores for role in RIVALS))
     judge = partial(
@@ -167,8 +167,8 @@ def _find(
         limits=limits,
         allow_first=policy.allow_first,
     )
-    judged = judge(asked)
-    last_day = _last_day(judged, policy, asked, judge)
+    judged = judge(plan)
+    last_day = _last_day(judged, policy, plan, judge)
     losses, results = judged.answers.losses, judged.results
     extent = find_pass_extent(results, evidence.identities)
     unruled = list_unblocked_harm(losses, harm_limit)
@@ -183,14 +183,14 @@ def _find(
         bounds=count_bounds(
             results,
             losses,
-            asked.alpha,
-            asked.thresholds,
+            plan.alpha,
+            plan.thresholds,
             is_sample=evidence.is_sample,
         ),
         results=results,
-        objective=measure_objective(policy.objective, judged.answers.compared, asked.objective),
+        objective=measure_objective(policy.objective, judged.answers.compared, plan.objective),
         worsened=list(losses["champion"].cells) if "champion" in losses else [],
-        changed=_changed(evidence, asked.thresholds),
+        changed=_changed(evidence, plan.thresholds),
         holds_until=None if last_day is None else last_day.isoformat(),
     )
 
@@ -202,22 +202,25 @@ def _changed(
     at = {role: given[role] for role in ("candidate", "champion") if given.get(role) is not None}
     if len(at) < 2 or "champion" not in evidence.roles:
         return None
-    found = evidence.changes("champion", {role: number or 0.0 for role, number in at.items()})
+    found = evidence.count_changes("champion", {role: number or 0.0 for role, number in at.items()})
     return None if found is None else found.subgroups
 
 
 def _last_day(
-    judged: _Judged, policy: Policy, asked: Asked, judge: Callable[[Asked], _Judged]
+    judged: _Judged,
+    policy: Policy,
+    plan: MeasurementPlan,
+    judge: Callable[[MeasurementPlan], _Judged],
 ) -> date | None:
     """Return the last day of a pass; None if no entry of `not_measured` that ends is needed."""
     if judged.outcome != "pass":
         return None
     used = {result.group for result in judged.results if result.not_measured is not None}
     ends = {one.identity: one.expires for one in policy.not_measured if one.identity in used}
-    known = asked.small.not_measured
+    known = plan.small.not_measured
     for end in sorted(set(ends.values())):
         left = {name: text for name, text in known.items() if ends.get(name, date.max) > end}
-        if judge(replace(asked, small=replace(asked.small, not_measured=left))).outcome != "pass":
+        if judge(replace(plan, small=replace(plan.small, not_measured=left))).outcome != "pass":
             return end
     return None
 
@@ -225,15 +228,15 @@ def _last_day(
 def _judge(
     evidence: AnyEvidence,
     report: Report,
-    asked: Asked,
+    plan: MeasurementPlan,
     harm_limit: HarmLimit | None,
     limits: Mapping[str, ShareLimits],
     *,
     allow_first: bool,
 ) -> _Judged:
     """Judge by all checks; the report must have the numbers of the evidence."""
-    answers = answer(evidence, asked, report)
-    decision = judge_rules(answers.measured, asked.rules, allow_first=allow_first)
+    answers = measure_plan(evidence, plan, report)
+    decision = judge_rules(answers.measured, plan.rules, allow_first=allow_first)
     harm = judge_harm(answers.losses, harm_limit, answers.everyone)
     unscored = judge_missing(
         answers.missing,
@@ -247,7 +250,7 @@ def _judge(
     useless = judge_usefulness(
         answers.everyone.table,
         _flagged(report),
-        confidence=asked.rules[0].confidence,
+        confidence=plan.rules[0].confidence,
         is_sample=evidence.is_sample,
     )
     ruled = withdraw_dominated_passes(decision.results, evidence.dominant)
@@ -275,7 +278,7 @@ def _flagged(report: Report) -> FlagRates | None:
 class _Judged:
     """What evidence answers, the results of all checks, and the outcome."""
 
-    answers: Answers
+    answers: Measurements
     results: list[RuleResult]
     outcome: Outcome
 

@@ -14,7 +14,7 @@ from bias_metrics.thresholds import CountedShare
 from biasgate.tasks.common.command_lines import command_line, store_option
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.evidence.beside import RIVAL, NotSameRowsError, beside
-from biasgate.tasks.evidence.measure import Measuring
+from biasgate.tasks.evidence.measure import RowMeasurer
 from biasgate.tasks.evidence.rows import CANDIDATE
 from biasgate.tasks.records.numbers import CONFIDENCE, ReadTable
 from biasgate.tasks.records.record import Record
@@ -134,7 +134,7 @@ def _compare(published: Published, other: Published, sides: tuple[str, str]) -> 
     first, second = published.report.bias, other.report.bias
     reason, worsened, changed = None, [], None
     try:
-        measuring = _paired(published, other)
+        measurer = _paired(published, other)
     except NotSameRowsError as error:
         reason = str(error)
         numbers = {
@@ -147,11 +147,11 @@ def _compare(published: Published, other: Published, sides: tuple[str, str]) -> 
             first, numbers=numbers, counts={name: first.counts[name] for name in shared}
         )
     else:
-        found = measuring.evidence(CONFIDENCE).table.select_rival(RIVAL)
+        found = measurer.measure(CONFIDENCE).table.select_rival(RIVAL)
         assert found is not None  # noqa: S101 - the other stands in for the champion
         comparison = found
-        worsened = list(measuring.losses(RIVAL, ALPHA).cells)
-        changed = _changed(measuring, published, other)
+        worsened = list(measurer.find_losses(RIVAL, ALPHA).cells)
+        changed = _changed(measurer, published, other)
     return Compared(
         evaluation_set=published.names[0],
         first=names[0],
@@ -166,16 +166,16 @@ def _compare(published: Published, other: Published, sides: tuple[str, str]) -> 
 
 
 def _changed(
-    measuring: Measuring, published: Published, other: Published
+    measurer: RowMeasurer, published: Published, other: Published
 ) -> dict[str, dict[str, CountedShare]] | None:
     own, its = (each.report.thresholds.get(GIVEN) for each in (published, other))
-    if own is None or its is None or measuring.rows.weights is not None:
+    if own is None or its is None or measurer.rows.weights is not None:
         return None
     at = {CANDIDATE: own.threshold, RIVAL: its.threshold}
-    return measuring.changes(RIVAL, at).subgroups
+    return measurer.count_changes(RIVAL, at).subgroups
 
 
-def _paired(published: Published, other: Published) -> Measuring:
+def _paired(published: Published, other: Published) -> RowMeasurer:
     """Return both on the same rows.
 
     Raises

@@ -44,12 +44,12 @@ def shown_identities(
 
 def score_distributions(report: Report, evidence: EvidenceFile) -> Figure:
     """Draw each identity's scores by class over the background's; only the worst of many."""
-    rows = evidence.measured
+    rows = evidence.rows
     shown, left_out = shown_identities(report.bias.subgroups, PANELS)
     return plot.distribution_panels(
         {name: (rows.labels, rows.y_score, rows.members[name]) for name in shown},
         title=_title(report) + left_out,
-        background=rows.shared_background(evidence.background),
+        background=rows.find_shared_background(evidence.background),
     )
 
 

@@ -28,7 +28,7 @@ from biasgate.tasks.records import (
 )
 from biasgate.tasks.records.trend import Night
 from biasgate.tasks.remembering.moved import find_moves
-from biasgate.tasks.remembering.rows import lines_of
+from biasgate.tasks.remembering.rows import compare_nights
 from biasgate.tasks.reporting.candidates import CandidateStory
 from biasgate.tasks.reporting.comparing import Compared
 from biasgate.tasks.reporting.decisions import decision_tables, term_table
@@ -408,7 +408,7 @@ def print_trend(
         again = command_line("trend", last.evaluation, "--all", *store_option(store))
         out.print(_place_line("Every number", again), soft_wrap=True)
         return
-    for lines in lines_of(nights):
+    for lines in compare_nights(nights):
         models = "; ".join(filter(None, (lines.model, lines.before)))
         title = f"{lines.candidate} ({models}) on {lines.evaluation_set}"
         out.print("")

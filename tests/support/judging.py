@@ -9,7 +9,7 @@ from bias_metrics.thresholds import MeasuredRates
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.common.plain import plain
 from biasgate.tasks.evidence.file import FILE, EvidenceFile, EvidenceRecord
-from biasgate.tasks.evidence.join import evidence_table
+from biasgate.tasks.evidence.join import build_table
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.measuring.explaining import explain_with_calibration
 from biasgate.tasks.measuring.identities import summarise
@@ -135,7 +135,7 @@ def evidence_of(folder, columns, **record):
 
 def write_evidence(columns, record, path):
     """Write rows as evidence of the origin that a record in plain values names."""
-    pq.write_table(evidence_table(columns, EvidenceRecord.from_dict(record)), path)
+    pq.write_table(build_table(columns, EvidenceRecord.from_dict(record)), path)
 
 
 def policy_of(*rules, **options):

@@ -23,7 +23,7 @@ from biasgate.tasks.common.files import json_digest, whole_file
 from biasgate.tasks.common.plain import plain
 from biasgate.tasks.evidence.file import FILE as EVIDENCE
 from biasgate.tasks.evidence.file import EvidenceFile
-from biasgate.tasks.evidence.rows import Rows
+from biasgate.tasks.evidence.rows import EvidenceRows
 from biasgate.tasks.records import (
     RATE_OF_GAP,
     AtThreshold,
@@ -59,7 +59,7 @@ Places = npt.NDArray[np.intp]
 def measure_details(report: Report, verdict: Verdict, evidence: EvidenceFile) -> Details:
     """Measure what the page of a candidate shows beyond its report."""
     shown = sort_worst_first(report.bias.subgroups)[:PANELS]
-    rows = evidence.measured
+    rows = evidence.rows
     return Details(
         schema_version=SCHEMA_VERSION,
         report_digest=json_digest(report),
@@ -72,7 +72,7 @@ def measure_details(report: Report, verdict: Verdict, evidence: EvidenceFile) ->
 
 
 def _champion_rates(
-    verdict: Verdict, rows: Rows, shown: Sequence[str]
+    verdict: Verdict, rows: EvidenceRows, shown: Sequence[str]
 ) -> dict[str, dict[str, float | None]] | None:
     """Return the champion's error rates by identity at its own threshold, if it has one.
 
@@ -82,7 +82,7 @@ def _champion_rates(
     if rival is None or rival.threshold is None or rows.weights is not None:
         return None
     known = np.isfinite(rows.scores["champion"])
-    scored = {name: mask[known] for name, mask in rows.among(shown).members.items()}
+    scored = {name: mask[known] for name, mask in rows.select_identities(shown).members.items()}
     members = {name: mask for name, mask in scored.items() if mask.any()}
     found = threshold_report(
         rows.labels[known], rows.scores["champion"][known], members, threshold=rival.threshold
@@ -109,9 +109,9 @@ def read_details(folder: Path, report: Report, verdict: Verdict) -> Details:
     return measure_details(report, verdict, EvidenceFile(folder / EVIDENCE))
 
 
-def _scores(rows: Rows, among: str, shown: list[str]) -> Scores:
+def _scores(rows: EvidenceRows, among: str, shown: list[str]) -> Scores:
     labels, scores, weights = rows.labels, rows.y_score, rows.weights
-    background = rows.shared_background(among)
+    background = rows.find_shared_background(among)
     edges, scale = bins_of(float(scores.min()), float(scores.max()))
     bins = np.minimum(np.searchsorted(edges, scores, side="right") - 1, _BINS - 1)
 
@@ -176,7 +176,7 @@ def _quartiles(scores: Floats, weight: Floats | None) -> list[float] | None:
     return _rounded(of)
 
 
-def _curves(report: Report, known: Rows, among: Background, shown: list[str]) -> Curves:
+def _curves(report: Report, known: EvidenceRows, among: Background, shown: list[str]) -> Curves:
     """Count the errors at many thresholds; at those of the report, its numbers."""
     labels, scores = known.labels, known.y_score
     chosen = {kind: at.threshold for kind, at in report.thresholds.items()}

@@ -17,7 +17,7 @@ from biasgate.tasks.outcomes import Word, get_outcome_words
 from biasgate.tasks.records import Details, Report, SetUse, Summary, Verdict
 from biasgate.tasks.records.trend import Trend
 from biasgate.tasks.remembering.moved import Moved, find_moves
-from biasgate.tasks.remembering.rows import Lines, lines_of
+from biasgate.tasks.remembering.rows import Lines, compare_nights
 from biasgate.tasks.reporting.candidates import CandidateStory, by_outcome
 from biasgate.tasks.reporting.leaderboard import Leaderboard, leaderboard
 from biasgate.tasks.reporting.page.drawing import draw_line
@@ -288,7 +288,7 @@ def describe_trend(trend: Trend) -> TrendView:
             f"with earlier nights ({one.reason})."
             for one in trend.not_compared
         ),
-        tuple((lines, numbers_by_night(lines)) for lines in lines_of(nights)),
+        tuple((lines, numbers_by_night(lines)) for lines in compare_nights(nights)),
         tuple((one, draw_line(one.values)) for one in find_moves(nights)[:PANELS]),
     )
 

@@ -12,7 +12,7 @@ from bias_metrics.metrics import SUBGROUP_METRICS
 from bias_metrics.parts import PackedMasks
 from biasgate.tasks.analysing.intersections import (
     IntersectionsAnalysis,
-    _Counts,
+    _IntersectionCounts,
     measure_intersections,
 )
 
@@ -61,7 +61,7 @@ def test_the_joint_bounds_are_said_to_hold_for_those_that_have_any(bounded, whom
     cells = worst + [MetricValue(0.8)] * (3 - bounded)
     each = {f"g{at} & h": dict.fromkeys(SUBGROUP_METRICS, one) for at, one in enumerate(cells)}
     analysis = IntersectionsAnalysis(kind="intersections")
-    [told] = analysis._sentences(_Counts(3, 3, 0), bias_of(each), each, list(each))
+    told = analysis._describe_worst(_IntersectionCounts(3, 3, 0), bias_of(each), each, list(each))
     assert f" Simultaneous interval over {whom}: [0.400, 0.600]." in told
 
 

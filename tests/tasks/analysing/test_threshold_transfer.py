@@ -31,7 +31,7 @@ def frozen(tmp_path):
 def rows(frozen, after):
     return SimpleNamespace(
         frozen=frozen,
-        measured=np.ones(4, bool),
+        row_numbers=np.ones(4, bool),
         y_true=np.array([True, False, True, False]),
         y_score=np.array(after),
         groups=["gay"],

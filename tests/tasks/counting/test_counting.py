@@ -622,7 +622,7 @@ def test_other_files_of_counts_are_refused(home, change):
     settings, _ = read_count_file(write_shards(home))
     data = counted_shard(settings, Path(settings.shards()[0])).to_bytes()
     with pytest.raises(InputError, match="file x must"):
-        Counted.of_bytes(change(data), "file x")
+        Counted.from_bytes(change(data), "file x")
 
 
 def test_counts_that_are_no_longer_whole_are_a_finding_of_verify(home):

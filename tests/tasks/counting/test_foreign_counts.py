@@ -152,13 +152,13 @@ CRAFTED = {
 @pytest.mark.parametrize("case", CRAFTED)
 def test_a_crafted_file_is_an_error_of_input(data, case):
     with pytest.raises(InputError, match=r"^it must "):
-        Counted.of_bytes(CRAFTED[case](data), "it")
+        Counted.from_bytes(CRAFTED[case](data), "it")
 
 
 def is_refused_or_the_same(content, data):
     """Whether counts are refused as input, or have the numbers that they had."""
     try:
-        found = Counted.of_bytes(content, "it").counts["candidate"]
+        found = Counted.from_bytes(content, "it").counts["candidate"]
         return found.to_bytes() == parts_of(data)["candidate.npz"]
     except InputError:
         return True

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from biasgate.tasks.data.freezing import SOURCES, freeze_source
 from biasgate.tasks.data.same_texts import normalize_text
-from biasgate.tasks.evidence.choose import choose_rows, cluster_codes
-from biasgate.tasks.measuring.cautions import on_copies
+from biasgate.tasks.evidence.choose import choose_rows, find_clusters
+from biasgate.tasks.measuring.cautions import describe_copies
 
 N = 1000
 
@@ -31,7 +31,7 @@ def texts_of(n_different):
 
 
 def test_more_than_a_few_copies_are_clusters(tmp_path):
-    codes, n_copies = cluster_codes(frozen(tmp_path, texts_of(600)))
+    codes, n_copies = find_clusters(frozen(tmp_path, texts_of(600)))
     assert n_copies == 400
     assert (codes == np.arange(N) % 600).all()
 
@@ -50,7 +50,7 @@ def test_a_text_in_another_form_is_a_copy(tmp_path, form):
     texts = [f"Straße, déjà vu {at % 600}" for at in range(N)]
     texts[600:] = map(FORMS[form], texts[600:])
     assert len(set(texts)) == N
-    codes, n_copies = cluster_codes(frozen(tmp_path, texts))
+    codes, n_copies = find_clusters(frozen(tmp_path, texts))
     assert n_copies == 400
     assert (codes == np.arange(N) % 600).all()
 
@@ -68,16 +68,16 @@ def test_the_normal_form_is_that_of_itself_and_of_its_other_forms(text):
 
 @pytest.mark.parametrize(("n_different", "clustered"), [(1000, False), (990, False), (989, True)])
 def test_up_to_one_row_of_a_hundred_may_be_a_copy(tmp_path, n_different, clustered):
-    codes, n_copies = cluster_codes(frozen(tmp_path, texts_of(n_different)))
+    codes, n_copies = find_clusters(frozen(tmp_path, texts_of(n_different)))
     assert n_copies == N - n_different
     assert (codes is not None) is clustered
 
 
 def test_texts_that_are_lacking_are_not_the_same(tmp_path):
     texts = [" " if at < 300 else text for at, text in enumerate(texts_of(N))]
-    assert cluster_codes(frozen(tmp_path, texts)) == (None, 0)
+    assert find_clusters(frozen(tmp_path, texts)) == (None, 0)
     texts = [" " if at < 300 else text for at, text in enumerate(texts_of(650))]
-    codes, n_copies = cluster_codes(frozen(tmp_path, texts))
+    codes, n_copies = find_clusters(frozen(tmp_path, texts))
     assert n_copies == 50
     assert np.unique(codes).size == N - 50
     assert np.unique(codes[:300]).size == 300
@@ -85,7 +85,7 @@ def test_texts_that_are_lacking_are_not_the_same(tmp_path):
 
 def test_a_named_cluster_counts_and_no_other(tmp_path):
     threads = [f"thread {at % 7}" for at in range(N)]
-    codes, n_copies = cluster_codes(frozen(tmp_path, texts_of(10), cluster=threads))
+    codes, n_copies = find_clusters(frozen(tmp_path, texts_of(10), cluster=threads))
     assert (np.unique(codes).size, n_copies) == (7, None)
 
 
@@ -96,5 +96,7 @@ def test_a_report_says_how_many_comments_are_copies(tmp_path):
     )
     choices = choose_rows(evaluation_set, source)[2]
     few, many = (replace(choices, n_copies=400, n_clusters=of) for of in (None, 600))
-    assert on_copies(few) is None
-    assert on_copies(many).startswith("400 of 1,000 comments (40%) are copies of another's text")
+    assert describe_copies(few) is None
+    assert describe_copies(many).startswith(
+        "400 of 1,000 comments (40%) are copies of another's text"
+    )

@@ -96,9 +96,7 @@ def test_rows_whose_identities_nobody_rated_are_kept_with_their_labels_and_score
     assert every.column("rated").tolist() == rated.tolist()
     n_rows = pq.read_metadata(written.path).num_rows
     assert written.record.choices.n_rows_labelled == n_rows == len(table)
-    assert (
-        written.record.choices.n_rows_measured == int(rated.sum()) == written.measured.labels.size
-    )
+    assert written.record.choices.n_rows_measured == int(rated.sum()) == written.rows.labels.size
 
 
 def test_released_evidence_holds_nothing_and_reads_its_rows_again(written):

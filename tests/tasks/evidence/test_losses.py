@@ -8,8 +8,8 @@ from bias_metrics import compare_bias
 from bias_metrics._core.packed import PackedMasks
 from bias_metrics.gate.rules import LEAST_COMPARED
 from bias_metrics.report.jointly import compute_joint_level
-from biasgate.tasks.evidence.measure import Measuring
-from biasgate.tasks.evidence.rows import Rows
+from biasgate.tasks.evidence.measure import RowMeasurer
+from biasgate.tasks.evidence.rows import EvidenceRows
 
 N = 6_000
 
@@ -17,7 +17,7 @@ N = 6_000
 def measuring(labels, members, candidate, champion, **more):
     of_rows = {"weights", "clusters"}
     known = {"clusters": None, "weights": None} | {x: more.pop(x) for x in of_rows & more.keys()}
-    rows = Rows(
+    rows = EvidenceRows(
         labels=labels,
         members=PackedMasks.from_masks(members.items(), labels.size),
         scores={"candidate": candidate, "champion": champion},
@@ -30,7 +30,7 @@ def measuring(labels, members, candidate, champion, **more):
         "thresholds": {},
         "span": lambda *_: None,
     }
-    return Measuring(rows=rows, **(options | more))
+    return RowMeasurer(rows=rows, **(options | more))
 
 
 def made(shifts, seed=1, **more):
@@ -56,7 +56,7 @@ def told(found):
 
 def test_the_cells_are_those_of_the_library_at_the_joint_confidence():
     rows = made({"x": 0.5}).rows
-    found = made({"x": 0.5}).losses("champion", 0.05)
+    found = made({"x": 0.5}).find_losses("champion", 0.05)
     scores = rows.scores["candidate"], rows.scores["champion"]
     level = compute_joint_level(
         bias_metrics.Rows(rows.labels, rows.members), scores, ["x", "y", "z"], alpha=0.05
@@ -72,7 +72,7 @@ def test_the_cells_are_those_of_the_library_at_the_joint_confidence():
 
 
 def test_a_loss_only_through_comments_that_mention_another_names_the_other():
-    found = told(made({"x": 0.6}).losses("champion", 0.05))
+    found = told(made({"x": 0.6}).find_losses("champion", 0.05))
     assert found["x", "bpsn_auc"] == []
     assert found["y", "bpsn_auc"] == ["x"]
     # So is z, which is compared with the comments that mention x.
@@ -81,14 +81,14 @@ def test_a_loss_only_through_comments_that_mention_another_names_the_other():
 
 
 def test_two_harms_apart_are_both_their_own():
-    found = told(made({"x": 0.6, "z": 0.6}).losses("champion", 0.05))
+    found = told(made({"x": 0.6, "z": 0.6}).find_losses("champion", 0.05))
     assert found["x", "bpsn_auc"] == found["z", "bpsn_auc"] == []
     assert all("x" in causes for (group, _), causes in found.items() if group == "y")
     assert found["y", "bpsn_auc"]
 
 
 def test_a_harm_of_both_that_mention_each_other_stays_that_of_both():
-    found = told(made({"x": 0.6, "y": 0.6}).losses("champion", 0.05))
+    found = told(made({"x": 0.6, "y": 0.6}).find_losses("champion", 0.05))
     assert found["x", "bpsn_auc"] == found["y", "bpsn_auc"] == []
 
 
@@ -99,7 +99,7 @@ def test_with_weights_clusters_or_a_rival_that_lacks_scores_the_cause_is_found_t
     clustered = made({"x": 0.6}, clusters=np.arange(N) // 3)
     no_identity = made({"x": 0.6}, background="no_identity")
     for one in (lacking, weighted, clustered, no_identity):
-        found = told(one.losses("champion", 0.05))
+        found = told(one.find_losses("champion", 0.05))
         assert (found["x", "bpsn_auc"], found["y", "bpsn_auc"]) == ([], ["x"])
 
 
@@ -124,7 +124,7 @@ def few(n_toxic, **more):
 def test_a_cell_is_looked_at_with_enough_rows_of_each_class_of_its_identity(
     n_toxic, more, n_bounds
 ):
-    found = few(n_toxic, **more).losses("champion", 0.05)
+    found = few(n_toxic, **more).find_losses("champion", 0.05)
     assert found.n_bounds == n_bounds
     metrics = {one.metric for one in found.cells}
     assert ("subgroup_auc" in metrics) == (n_bounds == 5)
@@ -132,7 +132,7 @@ def test_a_cell_is_looked_at_with_enough_rows_of_each_class_of_its_identity(
 
 
 def test_of_a_list_of_phrases_every_loss_is_shown_with_its_value_as_its_own():
-    found = made({"x": 0.6}, is_sample=False).losses("champion", 0.05)
+    found = made({"x": 0.6}, is_sample=False).find_losses("champion", 0.05)
     assert all(one.worse_by == one.worse_by_at_least > 0 for one in found.cells)
     assert {("x", "bpsn_auc"), ("y", "bpsn_auc")} <= told(found).keys()
     assert set(map(tuple, told(found).values())) == {()}
@@ -145,6 +145,6 @@ def test_where_a_class_is_left_by_nobody_every_loss_stays_its_own():
     champion = labels + 0.3 * np.random.default_rng(5).standard_normal(600)
     candidate = champion + 0.8 * (x & ~labels)
     members = {"x": x, "y": y}
-    found = told(measuring(labels, members, candidate, champion).losses("champion", 0.05))
+    found = told(measuring(labels, members, candidate, champion).find_losses("champion", 0.05))
     assert {group for group, _ in found} == {"x", "y"}
     assert set(map(tuple, found.values())) == {()}

@@ -10,9 +10,9 @@ from support import judging
 from bias_metrics import Key, MetricValue, Rows, calibration_report, evaluate_bias
 from bias_metrics._core.packed import PackedMasks
 from bias_metrics.families import widen_selected
-from biasgate.tasks.evidence.rows import Rows as EvidenceRows
+from biasgate.tasks.evidence.rows import EvidenceRows
 from biasgate.tasks.measuring import explaining
-from biasgate.tasks.measuring.explaining import calibrate, calibration_sentence
+from biasgate.tasks.measuring.explaining import calibrate, describe_calibration
 from biasgate.tasks.reporting.figures import reliability_panels
 from biasgate.tasks.tracking.log_runs import metric_keys
 
@@ -67,9 +67,9 @@ def test_the_sentence_passes_over_an_identity_with_few_comments_of_a_class():
     gaps = {**gaps, "nearly empty": MetricValue(0.9, low=0.1, high=0.99)}
     few = replace(found.subgroups["gay"], n=400, n_positive=19)
     found.subgroups["nearly empty"] = few
-    assert ", for gay." in calibration_sentence(found, gaps)
+    assert ", for gay." in describe_calibration(found, gaps)
     found.subgroups["nearly empty"] = replace(few, n_positive=20)
-    assert "is +0.900 [-0.077, +1.000], for nearly empty." in calibration_sentence(found, gaps)
+    assert "is +0.900 [-0.077, +1.000], for nearly empty." in describe_calibration(found, gaps)
 
 
 def test_a_gap_without_interval_is_reported_without_one():

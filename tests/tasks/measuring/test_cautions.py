@@ -13,8 +13,8 @@ from bias_metrics.parts import DominantUnits
 from biasgate.tasks.data.freezing import SOURCES, freeze_source
 from biasgate.tasks.measuring.cautions import (
     cautions,
-    on_dominant_units,
-    on_unmeasured_rows,
+    describe_dominant_units,
+    describe_unmeasured_rows,
     warn_of_inversion,
 )
 from biasgate.tasks.measuring.explaining import calibrate, explain
@@ -49,13 +49,13 @@ def test_an_identity_of_every_row_is_named_as_the_cause():
 
 def test_clusters_that_decide_alone_are_named_and_many_counted():
     one = DominantUnits("gay", "positive", 12, 0.34)
-    assert on_dominant_units([]) is None
-    told = on_dominant_units([replace(one, subgroup=None), one])
+    assert describe_dominant_units([]) is None
+    told = describe_dominant_units([replace(one, subgroup=None), one])
     assert told.endswith(
         ": of the toxic comments, one cluster has 34% (12 rows); of the toxic comments about gay, "
         "one cluster has 34% (12 rows)."
     )
-    assert on_dominant_units([one] * 8).endswith("; and 3 more.")
+    assert describe_dominant_units([one] * 8).endswith("; and 3 more.")
 
 
 def test_scores_upside_down_name_their_column_and_what_to_do():
@@ -170,7 +170,7 @@ def chosen(measured, source="table", **options):
 def test_rows_that_are_not_measured_are_counted(measured, source, said):
     choices = chosen(measured, source)
     assert choices.left_out.startswith(said)
-    told = on_unmeasured_rows(choices)
+    told = describe_unmeasured_rows(choices)
     assert told.startswith(f"Measured on {said}")
     assert "`identity_rows: all`" in told
 
@@ -179,7 +179,7 @@ def test_rows_without_weight_are_not_called_unrated():
     choices = chosen(1_500_000, n_rows_rated=1_804_874, weights="probability")
     assert choices.left_out == "1,500,000 of 1,804,874 rows: 17 % have weight 0"
     assert chosen(1_804_874, weights="probability").left_out is None
-    told = on_unmeasured_rows(choices)
+    told = describe_unmeasured_rows(choices)
     assert told == "Measured on 1,500,000 of 1,804,874 rows: 17 % have weight 0."
 
 

@@ -6,7 +6,7 @@ from support.partial import partial
 
 from bias_metrics import marked_rows
 from bias_metrics.families import bonferroni_level
-from biasgate.tasks.measuring.identities import missing_sentence, truncated_sentence
+from biasgate.tasks.measuring.identities import describe_missing, describe_truncated
 from biasgate.tasks.scoring.outcomes import describe_reasons
 
 
@@ -19,7 +19,7 @@ from biasgate.tasks.scoring.outcomes import describe_reasons
 )
 def test_one_comment_without_a_score_is_told_of_in_the_singular(n, told):
     found = {"overall": {"n": 30, "n_marked": n}, "reasons": {"refused": n}, "subgroups": {}}
-    assert missing_sentence(partial(found), partial(found)) == told
+    assert describe_missing(partial(found), partial(found)) == told
 
 
 def joint_of(n_marked, n=200, level=None):
@@ -34,7 +34,7 @@ def sentence_of(n_missing, level=None):
     """Return the sentence for identities with so many comments without a score."""
     joint = joint_of(n_missing, level=level)
     found = {"overall": joint.overall.to_dict(), "reasons": {"refused": joint.overall.n_marked}}
-    return missing_sentence(partial(found), joint), joint
+    return describe_missing(partial(found), joint), joint
 
 
 def test_an_identity_is_named_only_if_it_is_significant_among_all_of_them():
@@ -65,7 +65,7 @@ def test_nobody_is_named_without_intervals():
     joint = marked_rows(rows, {"blue": rows}, clusters=np.arange(100) % 10)
     assert joint.subgroups["blue"].gap.low is None
     found = {"overall": joint.overall.to_dict(), "reasons": {"refused": 50}}
-    assert missing_sentence(partial(found), joint).endswith("out of all other numbers.")
+    assert describe_missing(partial(found), joint).endswith("out of all other numbers.")
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_each_reason_is_told_with_its_number_before_it(reason, n, told):
 
 
 def test_truncation_is_a_reservation_only_if_an_identity_differs_significantly():
-    text, is_reservation = truncated_sentence(joint_of({"": 20, "blue": 30, "red": 20}))
+    text, is_reservation = describe_truncated(joint_of({"": 20, "blue": 30, "red": 20}))
     assert text == (
         "70 of 600 comments were truncated: the model read only a part of each. No identity "
         "differs significantly."
@@ -102,7 +102,7 @@ def test_truncation_is_a_reservation_only_if_an_identity_differs_significantly()
     joint = joint_of(others | {"blue": 60})
     gap = joint.subgroups["blue"].gap
     assert gap.low > 0
-    text, is_reservation = truncated_sentence(joint)
+    text, is_reservation = describe_truncated(joint)
     assert is_reservation
     assert text == (
         "180 of 1,400 comments were truncated: the model read only a part of each. Compared with "
@@ -115,7 +115,7 @@ def test_an_identity_with_significantly_fewer_truncated_comments_is_named_if_non
     joint = joint_of({"": 100, "blue": 60, "red": 99, "green": 97})
     assert all(joint.subgroups[name].gap.low < 0 for name in ("red", "green"))
     gap = joint.subgroups["blue"].gap
-    text, is_reservation = truncated_sentence(joint)
+    text, is_reservation = describe_truncated(joint)
     assert is_reservation
     assert text.endswith(
         "significantly less often so for blue: 30.0%, "

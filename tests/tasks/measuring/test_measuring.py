@@ -173,7 +173,7 @@ def test_a_background_without_identities_is_that_of_one_call(frame, measure, ide
 def test_membership_is_of_measured_rows(frame, measure):
     _, _, evidence, _ = measure(frame)
     rated = frame[frame["gay"].notna()]
-    assert evidence.measured.members["gay"].tolist() == (rated["gay"] >= 0.5).tolist()
+    assert evidence.rows.members["gay"].tolist() == (rated["gay"] >= 0.5).tolist()
 
 
 def test_row_order_of_scores_changes_nothing(frame, measure, tmp_path):

@@ -8,7 +8,7 @@ import pytest
 from bias_metrics import evaluate_bias
 from bias_metrics.metrics import SUBGROUP_METRICS
 from biasgate.tasks.records.trend import Digests, Night, Remembered
-from biasgate.tasks.remembering.moved import ALPHA, family_confidence, find_moves
+from biasgate.tasks.remembering.moved import ALPHA, compute_family_level, find_moves
 
 DIGESTS = Digests(model="m", data="d", options="o", policy="p", code="c")
 SHARES = {"a": 0.4, "b": 0.2, "c": 0.1, "d": 0.05}
@@ -65,7 +65,7 @@ def night(number, labels, scores, groups, clusters):
         for name, one in shown.subgroups.items()
         for metric in SUBGROUP_METRICS
     }
-    level = family_confidence(sum(cell.low is not None for cell in cells.values()))
+    level = compute_family_level(sum(cell.low is not None for cell in cells.values()))
     joint = evaluate_bias(labels, scores, groups, clusters=clusters, confidence=level)
     model = Remembered(
         candidate="c",

@@ -20,14 +20,14 @@ from biasgate.tasks.records.trend import (
 )
 from biasgate.tasks.remembering.memory import Memory
 from biasgate.tasks.remembering.moved import find_moves, find_not_compared
-from biasgate.tasks.remembering.rows import lines_of
+from biasgate.tasks.remembering.rows import compare_nights
 from biasgate.tasks.remembering.trend import (
     CAUSES,
-    _model_digest,
-    causes_of,
-    changes_of,
-    moves_in_words,
-    sentences_of,
+    _compute_model_digest,
+    describe_moves,
+    describe_news,
+    find_causes,
+    find_changes,
 )
 from biasgate.tasks.reporting.page.page import describe_trend
 from biasgate.tasks.reporting.terminal import print_trend
@@ -70,8 +70,8 @@ def night(number, *models):
 
 
 def news(tonight, before):
-    moved = moves_in_words(find_moves([*before, tonight]))
-    return sentences_of(tonight, before, changes_of(tonight, before), moved)
+    moved = describe_moves(find_moves([*before, tonight]))
+    return describe_news(tonight, before, find_changes(tonight, before), moved)
 
 
 def test_a_night_like_the_last_is_no_news():
@@ -80,7 +80,7 @@ def test_a_night_like_the_last_is_no_news():
 
 @pytest.mark.parametrize("cause", CAUSES)
 def test_each_cause_is_named_by_its_digest(cause):
-    assert causes_of(replace(DIGESTS, **{cause: "other"}), DIGESTS) == [cause]
+    assert find_causes(replace(DIGESTS, **{cause: "other"}), DIGESTS) == [cause]
     assert news(night(5, model(**{cause: "other"})), [night(4)]) == [
         f"champion on news: new {cause} since night 4."
     ]
@@ -88,7 +88,7 @@ def test_each_cause_is_named_by_its_digest(cause):
 
 def test_a_model_is_compared_with_the_night_that_had_it_last():
     before = [night(1, model(data="x")), night(2, model("other", "models:/toxicity/9"))]
-    [changed] = changes_of(night(3), before)
+    [changed] = find_changes(night(3), before)
     assert (changed.since, changed.causes) == (1, ["data"])
 
 
@@ -127,7 +127,9 @@ def test_a_version_is_the_same_model_whether_it_was_trained_that_night_or_taken_
     for one, digest in ((trained, "a"), (watched, "b")):
         bound = partial({"candidate": {"bound": {"what": "files", "digest": "files"}}})
         measured = partial({"report": {"candidate": {"digest": digest}}})
-        digests.add(_model_digest(SimpleNamespace(candidate=one, report=measured.report), bound))
+        digests.add(
+            _compute_model_digest(SimpleNamespace(candidate=one, report=measured.report), bound)
+        )
     assert len(digests) == 1
 
 
@@ -148,13 +150,13 @@ def test_a_new_version_and_one_that_is_gone_are_news():
 
 def test_of_many_moved_identities_the_last_are_counted():
     nights = [fallen(at, value, n_groups=13) for at, value in enumerate((0.95, 0.75), 1)]
-    sentences = moves_in_words(find_moves(nights))
+    sentences = describe_moves(find_moves(nights))
     assert len(sentences) == 11
     assert sentences[-1] == "3 more identities moved."
 
 
 def test_tonight_stands_beside_the_nights_before():
-    [line] = lines_of([night(1, model(value=0.8)), night(2, model(value=0.85)), night(3)])
+    [line] = compare_nights([night(1, model(value=0.8)), night(2, model(value=0.85)), night(3)])
     assert line.before == ""
     auc, bpsn, share = line.rows
     assert (auc.metric, auc.group, auc.earlier) == ("auc", "", ("0.800", "0.850"))
@@ -170,7 +172,7 @@ def test_a_candidate_that_is_trained_again_stands_beside_its_earlier_models():
         night(2, model("words", "models:/toxicity/8", 0.7), model(uri="models:/toxicity/7")),
         night(3, model("words", "models:/toxicity/9"), model(uri="models:/toxicity/8")),
     ]
-    words, champion = lines_of(nights)
+    words, champion = compare_nights(nights)
     assert words.rows[0].earlier == ("0.800", "0.700")
     assert words.before == "before: models:/toxicity/7, models:/toxicity/8"
     # A version that is measured again has its own numbers alone.
@@ -233,7 +235,7 @@ def test_a_wrong_number_of_nights_is_refused(tmp_path, n_nights, message):
 def test_records_are_not_changed_by_reading_them():
     nights = [night(1), night(2)]
     kept = copy.deepcopy(nights)
-    lines_of(nights)
+    compare_nights(nights)
     news(nights[1], nights[:1])
     assert nights == kept
 
@@ -250,15 +252,15 @@ def test_a_night_that_failed_has_its_place_and_no_text_of_its_error(tmp_path):
         (2, "two", []),
     ]
     assert known[1].news == ["failed (TimeoutError); see the log of flow run two."]
-    assert lines_of(known) == []
+    assert compare_nights(known) == []
 
 
 def test_a_failed_night_hides_nothing_of_the_nights_before_it():
     measured = night(1, model(), model("other", "models:/toxicity/3"))
     failed = replace(night(2), models=[])
-    [first, _] = lines_of([measured, failed])
+    [first, _] = compare_nights([measured, failed])
     assert (first.candidate, first.rows[0].earlier) == ("champion", ())
-    [said] = sentences_of(night(3, model()), [measured, failed], [], [])
+    [said] = describe_news(night(3, model()), [measured, failed], [], [])
     assert said == "other: not measured tonight."
 
 

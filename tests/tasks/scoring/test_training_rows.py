@@ -10,7 +10,7 @@ from support.partial import partial
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.freezing import freeze_rows
-from biasgate.tasks.measuring.cautions import on_training_rows
+from biasgate.tasks.measuring.cautions import describe_training_rows
 from biasgate.tasks.records.report import TrainedOn
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.scored import score_rows
@@ -132,7 +132,7 @@ def test_the_number_is_kept_with_the_scores(tmp_path, trained):
 def test_the_result_says_what_the_model_was_trained_on(found, sentence):
     report = partial({"evaluation_set": {"choices": {"n_rows": 2000}}, "trained_on": None})
     report.trained_on = found
-    assert on_training_rows(report) == sentence
+    assert describe_training_rows(report) == sentence
 
 
 def test_the_limit_is_that_of_the_guide():
