@@ -17,8 +17,8 @@ import numpy as np
 from benchmarks._operating import get_error_allowance
 from bias_metrics import Rows, evaluate_bias, rate_gaps
 from bias_metrics.families import widen_selected
-from biasgate.tasks.measuring.explaining import find_harms, joint_confidence, look_first
-from biasgate.tasks.records.numbers import named_number
+from biasgate.tasks.measuring.explaining import compute_joint_confidence, find_harms, look_first
+from biasgate.tasks.records.numbers import widen_number
 
 DRAWS, N, AUC, SIZES = 1000, 12_000, 0.9, (9, 24, 50)
 NAMED, BELOW = 0.05, 0.025
@@ -46,7 +46,7 @@ class Shares:
         shares = np.geomspace(0.004, 0.05, n_identities)
         masks = {str(i): rng.random(N) < share for i, share in enumerate(shares)}
         bias = evaluate_bias(labels, y_score, masks, intervals="cells")
-        level = joint_confidence(n_identities)
+        level = compute_joint_confidence(n_identities)
         harms = find_harms(
             evaluate_bias(labels, y_score, masks, intervals="cells", confidence=level)
         )
@@ -59,7 +59,7 @@ class Shares:
         )
         errors = any(gap.low is not None and gap.low > 0 for gap in gaps)
         first = look_first(bias, harms)
-        lowest = named_number(bias, str(first.subgroup), str(first.metric))
+        lowest = widen_number(bias, str(first.subgroup), str(first.metric))
         self.draws += 1
         self.harmed += bool(harms)
         self.errors += errors

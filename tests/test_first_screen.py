@@ -23,7 +23,7 @@ from bias_metrics.parts import DominantUnits
 from bias_metrics.thresholds import CountedShare
 from biasgate.cli import app
 from biasgate.tasks.check_messages import describe_check
-from biasgate.tasks.measuring.cautions import reservations
+from biasgate.tasks.measuring.cautions import list_reservations
 from biasgate.tasks.promoting.succession import JudgedCandidate
 from biasgate.tasks.records import Decision, LoggedVerdict, PolicyRecord, Report, Verdict
 from biasgate.tasks.reporting import terminal
@@ -418,7 +418,7 @@ def test_what_became_of_a_candidate_is_told_before_what_a_short_list_leaves_out(
 def test_what_limits_an_outcome_is_told_wherever_the_outcome_is(tmp_path):
     [(report, verdict, details)] = publish(tmp_path, candidates={"one": {}}, rules=LAX)
     choices = report.evaluation_set.choices
-    assert verdict.reservations == reservations(report, [])
+    assert verdict.reservations == list_reservations(report, [])
     lacking = "40 of 100 comments have no score (40 refused). It is most often so for gay."
     limited = replace(
         report,
@@ -428,7 +428,7 @@ def test_what_limits_an_outcome_is_told_wherever_the_outcome_is(tmp_path):
             choices=replace(choices, in_no_slice={"language": 12, "surface": 1}),
         ),
     )
-    told = reservations(limited, [DominantUnits("gay", "positive", 12, 0.34)])
+    told = list_reservations(limited, [DominantUnits("gay", "positive", 12, 0.34)])
     assert told[0] == lacking
     assert told[1].startswith("Measured on 900 of 1,000 rows: 10 % lack a value")
     assert told[2] == (

@@ -84,7 +84,7 @@ class MeasuredRows:
         return np.asarray(np.asarray(self.frozen.column(name).to_numpy())[self.row_numbers])
 
 
-def group_record(table: BiasTable, group: str) -> dict[str, Any]:
+def build_record(table: BiasTable, group: str) -> dict[str, Any]:
     """Return the row counts and the numbers of a group as plain values."""
     counts = table.counts[group]
     return {"n": counts.n, **counts.to_dict(), **plain(table.subgroups[group])}

@@ -21,7 +21,7 @@ from biasgate.tasks.analysing.analysis import (
     Findings,
     MeasuredRows,
     Row,
-    group_record,
+    build_record,
 )
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.evaluation_set import EvaluationSet
@@ -100,7 +100,7 @@ class IntersectionsAnalysis(Analysis):
                 metric: {key: value for key, value in cell.items() if key not in _OMITTED_KEYS}
                 for metric, cell in worst.items()
             },
-            "subgroups": {name: group_record(report, name) for name in names[: self.most]},
+            "subgroups": {name: build_record(report, name) for name in names[: self.most]},
             "jointly": {
                 "confidence": level,
                 "subgroups": {

@@ -20,7 +20,7 @@ from biasgate.tasks.analysing.analysis import (
     Findings,
     MeasuredRows,
     Row,
-    group_record,
+    build_record,
 )
 from biasgate.tasks.data.evaluation_set import CLUSTER, SLICE, EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
@@ -86,7 +86,7 @@ class SlicesAnalysis(Analysis):
                 slice_: {
                     "n": report.counts[None].n,
                     "auc": report.overall.auc.to_dict(interval=True),
-                    "subgroups": {name: group_record(report, name) for name in identities},
+                    "subgroups": {name: build_record(report, name) for name in identities},
                 }
                 for slice_, report in reports.items()
             },

@@ -26,7 +26,7 @@ from biasgate.tasks.evidence.file import EvidenceRecord
 from biasgate.tasks.evidence.rows import CANDIDATE
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.verdict import build_verdict
-from biasgate.tasks.measuring.explaining import find_harms, joint_confidence, look_first
+from biasgate.tasks.measuring.explaining import compute_joint_confidence, find_harms, look_first
 from biasgate.tasks.records import (
     AtThreshold,
     Bound,
@@ -43,7 +43,7 @@ from biasgate.tasks.records import (
     Verdict,
 )
 from biasgate.tasks.records.numbers import CONFIDENCE
-from biasgate.tasks.remembering.moved import Interval, compute_family_level, size_of_change
+from biasgate.tasks.remembering.moved import Interval, compute_family_level, measure_change
 from biasgate.tasks.reporting.page.details import SCHEMA_VERSION, bins_of, write_details
 from biasgate.tasks.reporting.page.page import candidate_page
 from biasgate.tasks.reporting.page.writing import FILE as PAGE
@@ -139,7 +139,7 @@ def report_of(evidence: CountedEvidence, settings: CountFile) -> Report:
         background=evidence.background,
     )
     bias = report(confidence=CONFIDENCE)
-    joint = report(confidence=joint_confidence(len(bias.subgroups)))
+    joint = report(confidence=compute_joint_confidence(len(bias.subgroups)))
     harms = find_harms(joint)
     times = Counter(shard.name for shard in counted.shards)
     source = {
@@ -195,7 +195,7 @@ def moves_since(counted: Counted, settings: CountFile) -> list[str]:
         for metric in SUBGROUP_METRICS
         if (first := _interval(was[group][metric])) is not None
         and (last := _interval(now[group][metric])) is not None
-        and abs(size_of_change(first, last)) > 1
+        and abs(measure_change(first, last)) > 1
     ]
 
 

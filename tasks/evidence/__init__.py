@@ -1,1 +1,1 @@
-"""The rows of a verdict: chosen, joined with scores, kept in one file, and measured from it."""
+"""The evidence of a verdict: rows joined with scores, stored in a file, and its measurement."""

@@ -48,7 +48,7 @@ from biasgate.tasks.common.printable import printable
 from biasgate.tasks.common.untrusted import check, parse_json, read_bytes
 from biasgate.tasks.evidence.file import EvidenceRecord
 from biasgate.tasks.evidence.rows import CANDIDATE
-from biasgate.tasks.records import RestsOnCounts
+from biasgate.tasks.records import CountBasis
 from biasgate.tasks.records.record import Record
 
 FILE = "evidence.counts"
@@ -330,7 +330,7 @@ class CountedEvidence:
             limitations.append(NO_CHANGES)
         return limitations
 
-    def describe(self, *, has_categories: bool) -> RestsOnCounts:
+    def describe(self, *, has_categories: bool) -> CountBasis:
         """Return the origin, precision and limitations of the counts, for a verdict.
 
         Parameters
@@ -340,7 +340,7 @@ class CountedEvidence:
         """
         candidate = self.counts[CANDIDATE]
         brackets = filter(None, candidate.brackets(background=self.background).values())
-        return RestsOnCounts(
+        return CountBasis(
             n_shards=len(self.counted.record.shards),
             bits=candidate.bits,
             widest=max((high - low for low, high in brackets), default=0.0),

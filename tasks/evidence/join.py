@@ -1,4 +1,4 @@
-"""Join rows and scores into the evidence of a verdict, the first file after scoring."""
+"""Join of rows and scores into the evidence of a verdict."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ from biasgate.tasks.evidence.answers import AnyEvidence, MeasurementPlan, Measur
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.policy_rules import over_slices
-from biasgate.tasks.measuring.cautions import reservations
+from biasgate.tasks.measuring.cautions import list_reservations
 from biasgate.tasks.measuring.identities import Measured
 from biasgate.tasks.records import (
     Code,
@@ -54,7 +54,7 @@ from biasgate.tasks.records import (
     Report,
     Rival,
     Verdict,
-    error_rates,
+    list_error_rates,
 )
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.scored_set import ScoredSet
@@ -179,7 +179,7 @@ def _find(
             identities=[name for name in extent.groups if name not in worse], of=extent.n_groups
         ),
         exceptions=[*unruled, *extent.exceptions],
-        reservations=reservations(report, evidence.dominant),
+        reservations=list_reservations(report, evidence.dominant),
         bounds=count_bounds(
             results,
             losses,
@@ -265,7 +265,7 @@ def _flagged(report: Report) -> FlagRates | None:
     """Return the share of each class that the candidate flags at the threshold in use."""
     if (at := report.thresholds.get(GIVEN)) is None:
         return None
-    rates = error_rates(at.overall)
+    rates = list_error_rates(at.overall)
     missed = rates["false_negative_rate"].value
     return FlagRates(
         at.threshold,

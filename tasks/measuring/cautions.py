@@ -26,7 +26,7 @@ BY_CHANCE = "the scores do not significantly separate"
 """Start of the warning that is reported first, since it makes all other results meaningless."""
 
 
-def reservations(report: Report, dominant: Sequence[DominantUnits]) -> list[str]:
+def list_reservations(report: Report, dominant: Sequence[DominantUnits]) -> list[str]:
     """List the limitations of the outcome on a set, as sentences.
 
     They cover samples, comments without a score, truncated, unmeasured or unlabelled comments,
@@ -46,7 +46,7 @@ def reservations(report: Report, dominant: Sequence[DominantUnits]) -> list[str]
     return [sentence for sentence in sentences if sentence is not None]
 
 
-def cautions(
+def list_cautions(
     bias: BiasTable,
     choices: ReportedChoices,
     candidate: CandidateSettings,

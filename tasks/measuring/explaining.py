@@ -40,7 +40,7 @@ from biasgate.tasks.records import (
     Explained,
     LookFirst,
 )
-from biasgate.tasks.records.numbers import CONFIDENCE, has_enough_rows, named_number
+from biasgate.tasks.records.numbers import CONFIDENCE, has_enough_rows, widen_number
 
 MOST = 64
 """Largest number of identities for calibration and spread, which take a pass over all rows each."""
@@ -48,7 +48,9 @@ _MAX_NAMES = 20
 """Largest number of identities in a sentence."""
 
 
-def explain(evidence: EvidenceFile, bias: BiasTable, threshold: float | None = None) -> Explained:
+def explain_numbers(
+    evidence: EvidenceFile, bias: BiasTable, threshold: float | None = None
+) -> Explained:
     """Find significantly low AUCs, and count the errors at one or two thresholds.
 
     Errors are not counted for rows with sampling weights.
@@ -65,7 +67,7 @@ def explain(evidence: EvidenceFile, bias: BiasTable, threshold: float | None = N
         if len(groups) <= MOST
         else None
     )
-    harms = find_harms(bias.recompute_cells(joint_confidence(len(groups))))
+    harms = find_harms(bias.recompute_cells(compute_joint_confidence(len(groups))))
     if rows.weights is not None:
         first = look_first(bias, harms)
         return Explained(bias=bias, harms=harms, thresholds={}, look_first=first, spread=spread)
@@ -90,7 +92,7 @@ def explain(evidence: EvidenceFile, bias: BiasTable, threshold: float | None = N
     return Explained(bias=bias, harms=harms, thresholds=thresholds, look_first=first, spread=spread)
 
 
-def joint_confidence(n_identities: int) -> float:
+def compute_joint_confidence(n_identities: int) -> float:
     """Return the confidence at which the intervals of all AUCs hold jointly at 95 %."""
     return bonferroni_level(len(AUCS) * n_identities + 1, (1 - CONFIDENCE) / 2)
 
@@ -146,7 +148,7 @@ def look_first(bias: BiasTable, harms: Mapping[str, str]) -> LookFirst:
         return LookFirst(subgroup=None, metric=None, sentence=sentence)
     first = min(significant or lowest, key=lambda name: lowest[name])
     value, metric = lowest[first]
-    cell = named_number(bias, first, metric)
+    cell = widen_number(bias, first, metric)
     number = f"{metric} {value:.3f}"
     if cell.low is not None and cell.high is not None:
         number += f" [95% CI {cell.low:.3f} to {cell.high:.3f}]"
@@ -183,13 +185,13 @@ def explain_with_calibration(
     evidence: EvidenceFile, bias: BiasTable, threshold: float | None
 ) -> Explained:
     """Explain the numbers and measure calibration, with the rows of the evidence only."""
-    explained = explain(evidence, bias, threshold)
-    calibration, gaps = calibrate(evidence)
+    explained = explain_numbers(evidence, bias, threshold)
+    calibration, gaps = measure_calibration(evidence)
     numbers = {Key(CALIBRATION_GAP, name): gap for name, gap in gaps.items()}
     return replace(explained, bias=explained.bias.add_numbers(numbers), calibration=calibration)
 
 
-def calibrate(evidence: EvidenceFile) -> tuple[Calibration, dict[str, MetricValue]]:
+def measure_calibration(evidence: EvidenceFile) -> tuple[Calibration, dict[str, MetricValue]]:
     """Measure the calibration of a candidate on a set, and the gap of each identity.
 
     With more than `MOST` identities, only the calibration of all rows is measured.

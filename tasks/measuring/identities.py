@@ -51,7 +51,9 @@ class Measured:
     """The content of `report.json`."""
 
 
-def measure_some(evidence: EvidenceFile, identities: Sequence[str]) -> dict[str, MeasuredSubgroup]:
+def measure_identities(
+    evidence: EvidenceFile, identities: Sequence[str]
+) -> dict[str, MeasuredSubgroup]:
     """Measure several identities, one after the other."""
     measured = {}
     for name in identities:
@@ -60,7 +62,7 @@ def measure_some(evidence: EvidenceFile, identities: Sequence[str]) -> dict[str,
     return measured
 
 
-def share_out_identities(identities: Sequence[str]) -> dict[str, list[str]]:
+def divide_identities(identities: Sequence[str]) -> dict[str, list[str]]:
     """Divide identities among at most `MAX_TASKS` tasks, with a task for each if they are few.
 
     Returns
@@ -76,7 +78,7 @@ def share_out_identities(identities: Sequence[str]) -> dict[str, list[str]]:
     }
 
 
-def summarise(evidence: EvidenceFile, measured: Mapping[str, MeasuredSubgroup]) -> BiasTable:
+def summarise_rows(evidence: EvidenceFile, measured: Mapping[str, MeasuredSubgroup]) -> BiasTable:
     """Compute the overall numbers and the aggregates from those of the identities."""
     groups = evidence.record.power_mean_groups
     measurement = evidence.measurement
@@ -89,7 +91,7 @@ def summarise(evidence: EvidenceFile, measured: Mapping[str, MeasuredSubgroup]) 
 
 def list_identities(evidence: EvidenceFile) -> dict[str, list[str]]:
     """List the identities of each task, by name of the task."""
-    return share_out_identities(evidence.identities)
+    return divide_identities(evidence.identities)
 
 
 @task(name="measure identity", task_run_name="measure {identity} of {evidence.folder!m}")
@@ -101,7 +103,7 @@ def measure_identity(
     Does not write files, safe to retry.
     """
     del identity  # used only in the name of the task run
-    return measure_some(evidence, identities)
+    return measure_identities(evidence, identities)
 
 
 @task(name="summarise bias", task_run_name="summarise {evidence.folder!m}")
@@ -109,7 +111,9 @@ def summarise_identities(
     measured: list[dict[str, MeasuredSubgroup]], evidence: EvidenceFile
 ) -> BiasTable:
     """Compute overall and aggregate numbers from the results of the identities."""
-    table = summarise(evidence, {name: bias for part in measured for name, bias in part.items()})
+    table = summarise_rows(
+        evidence, {name: bias for part in measured for name, bias in part.items()}
+    )
     auc, final_score = (table.overall[name].value for name in ("auc", "final_score"))
     numbers = ", ".join(
         f"{name} {'undefined' if value is None else f'{value:.3f}'}"

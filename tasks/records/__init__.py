@@ -28,7 +28,7 @@ from biasgate.tasks.records.report import (
     Report,
     ReportedChoices,
     Scores,
-    error_rates,
+    list_error_rates,
 )
 from biasgate.tasks.records.summary import (
     CandidateDecision,
@@ -42,6 +42,7 @@ from biasgate.tasks.records.verdict import (
     Code,
     Compared,
     Context,
+    CountBasis,
     Findings,
     Head,
     HoldsFor,
@@ -49,10 +50,9 @@ from biasgate.tasks.records.verdict import (
     LoggedVerdict,
     PolicyRecord,
     RegisteredPolicy,
-    RestsOnCounts,
     Rival,
     Verdict,
-    champion_of,
+    find_champion,
     is_champions_copy,
 )
 
@@ -68,6 +68,7 @@ __all__ = [
     "Code",
     "Compared",
     "Context",
+    "CountBasis",
     "Curves",
     "Decided",
     "Decision",
@@ -93,14 +94,13 @@ __all__ = [
     "RegisteredPolicy",
     "Report",
     "ReportedChoices",
-    "RestsOnCounts",
     "Rival",
     "Scores",
     "SetUse",
     "Summary",
     "Value",
     "Verdict",
-    "champion_of",
-    "error_rates",
+    "find_champion",
     "is_champions_copy",
+    "list_error_rates",
 ]

@@ -110,13 +110,13 @@ ReadTable = Annotated[BiasTable, ValidateAs(TableRecord, TableRecord.table)]
 """A table, read from its JSON."""
 
 
-def final_score_name(table: BiasTable) -> str:
+def name_final_score(table: BiasTable) -> str:
     """Name the final score with its number of identities, since rules may use categories."""
     n = len(table.covered)
     return f"final score over {n:,} {'identity' if n == 1 else 'identities'}"
 
 
-def named_number(bias: BiasTable, group: str, metric: str) -> MetricValue:
+def widen_number(bias: BiasTable, group: str, metric: str) -> MetricValue:
     """Return a selected number with an interval that is corrected for the selection.
 
     The family is the same for every text: all AUCs, AEGs, and error gaps at the threshold in use,

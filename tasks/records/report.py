@@ -248,7 +248,7 @@ class Report(Explained):
         return {kind: comments for kind, comments in marked.items() if comments is not None}
 
 
-def error_rates(errors: Errors) -> dict[str, Value]:
+def list_error_rates(errors: Errors) -> dict[str, Value]:
     """Return the two error rates by name."""
     return {
         "false_positive_rate": errors.false_positive_rate,

@@ -96,7 +96,7 @@ class Context(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RestsOnCounts(Record):
+class CountBasis(Record):
     """The counts that replace rows as the basis of a verdict, with their limitations.
 
     `widest` is the width of the widest interval that brackets an exact AUC or AEG. `not_told` lists
@@ -156,7 +156,7 @@ class Verdict(Findings):
     required_sets: list[str]
     ledger: Head | None
     registered_policy: RegisteredPolicy | None
-    counts: RestsOnCounts | None = None
+    counts: CountBasis | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,7 +171,7 @@ class LoggedVerdict(Verdict):
         return cls(**vars(verdict) | {"run_id": run_id})
 
 
-def champion_of(verdict: Verdict) -> str | None:
+def find_champion(verdict: Verdict) -> str | None:
     """Return the champion's version in a verdict; None without a registered champion."""
     return None if verdict.champion is None else verdict.champion.model
 

@@ -35,7 +35,7 @@ class Memory:
     evaluation: str
     """Name of the evaluation and of its experiment."""
 
-    def nights(self, n_nights: int) -> list[Night]:
+    def read_nights(self, n_nights: int) -> list[Night]:
         """Return at most the last `n_nights`, the oldest first; empty without a run.
 
         Raises
@@ -107,7 +107,7 @@ def require_nights(memory: Memory, n_nights: int) -> list[Night]:
     InputError
         If there are no nights.
     """
-    nights = memory.nights(n_nights)
+    nights = memory.read_nights(n_nights)
     if not nights:
         msg = (
             f"evaluation {memory.evaluation!r} must have been run by `biasgate nightly`; no night "

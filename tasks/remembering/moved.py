@@ -122,7 +122,7 @@ def find_moves(nights: Sequence[Night]) -> list[Moved]:
         confidence, first = pair.before[0]
         before = _read_interval(first, key, confidence, level)
         now = _read_interval(pair.tonight, key, pair.confidence, level)
-        size = abs(size_of_change(before, now))
+        size = abs(measure_change(before, now))
         if size > 1:
             earlier = [night.numbers.get(key, [None])[0] for _, night in pair.before]
             values = (*(value for value in earlier if value is not None), now[0])
@@ -183,7 +183,7 @@ def _read_interval(remembered: Remembered, key: str, confidence: float, level: f
     return value, value - factor * (value - low), value + factor * (high - value)
 
 
-def size_of_change(before: Interval, now: Interval) -> float:
+def measure_change(before: Interval, now: Interval) -> float:
     """Return a change in units of the half-width of its interval (MOVER).
 
     A change beyond -1 or 1 is significant. The intervals must be from independent rows.

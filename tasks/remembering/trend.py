@@ -133,7 +133,7 @@ def remember_night(
     ]
     try:
         with _lock_nights(workplace, evaluation):
-            nights = memory.nights(n_before + 1)
+            nights = memory.read_nights(n_before + 1)
             before = [night for night in nights if night.run_id != run_id][-n_before:]
             number = _find_number(run_id, nights)
             tonight = build_night(
@@ -172,7 +172,7 @@ def remember_failure(evaluation: str, run_id: str, kind: str, workplace: Workpla
     """
     memory = Memory(workplace.gateway, evaluation)
     with _lock_nights(workplace, evaluation):
-        number = _find_number(run_id, memory.nights(1))
+        number = _find_number(run_id, memory.read_nights(1))
         night = build_night([], [], evaluation=evaluation, number=number, run_id=run_id)
         sentence = f"failed ({kind}); see the log of flow run {run_id}."
         memory.add(replace(night, news=[sentence]))

@@ -23,7 +23,7 @@ from biasgate.tasks.records import (
     Report,
     Verdict,
 )
-from biasgate.tasks.records.numbers import final_score_name
+from biasgate.tasks.records.numbers import name_final_score
 from biasgate.tasks.reporting.candidates import CandidateStory
 from biasgate.tasks.reporting.story import HOLDS, Story
 from biasgate.tasks.reporting.tables import Table, numeric, shown_rows, with_interval
@@ -147,7 +147,7 @@ def _factors(bias: BiasTable) -> Iterator[str]:
 
 def _metrics(bias: BiasTable) -> Iterator[str]:
     auc, final = map(with_interval, (bias.overall.auc, bias.overall.final_score))
-    yield f"Overall AUC {auc}; {final_score_name(bias)} {final}."
+    yield f"Overall AUC {auc}; {name_final_score(bias)} {final}."
     yield "Brackets are 95% intervals, each for its own number, not simultaneous."
     yield ""
     shown, note = shown_rows(bias.subgroups, _LINES)

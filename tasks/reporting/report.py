@@ -16,7 +16,7 @@ from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.near_words import NearTerms
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.measuring.cautions import (
-    cautions,
+    list_cautions,
 )
 from biasgate.tasks.records import (
     AnalysisRecord,
@@ -28,7 +28,7 @@ from biasgate.tasks.records import (
     Report,
     ReportedChoices,
     Value,
-    error_rates,
+    list_error_rates,
 )
 from biasgate.tasks.reporting.decisions import TERMS_FILE, terms_csv
 from biasgate.tasks.scoring.candidate import CandidateSettings
@@ -82,7 +82,7 @@ def build_report(
         thresholds=explained.thresholds,
         look_first=explained.look_first,
         warnings=[
-            *cautions(explained.bias, reported, candidate, unmatched, near, explained),
+            *list_cautions(explained.bias, reported, candidate, unmatched, near, explained),
             *(warning for _, one in analysed for warning in one.warnings),
         ],
         missing=missing,
@@ -128,7 +128,7 @@ def _further_numbers(report: Report) -> Iterator[dict[str, Any]]:
     """
     for threshold, errors in report.thresholds.items():
         for group, of_group in [(None, errors.overall), *errors.subgroups.items()]:
-            for rate, cell in error_rates(of_group).items():
+            for rate, cell in list_error_rates(of_group).items():
                 yield {"metric": rate, "group": group, "threshold": threshold} | _ends(cell)
     for kind, marked in report.marked.items():
         for group, share in [(None, marked.overall), *marked.subgroups.items()]:

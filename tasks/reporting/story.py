@@ -29,13 +29,13 @@ from biasgate.tasks.records import (
     RATE_OF_GAP,
     Report,
     Verdict,
-    error_rates,
+    list_error_rates,
 )
 from biasgate.tasks.records.numbers import (
     CONFIDENCE,
-    final_score_name,
     has_enough_rows,
-    named_number,
+    name_final_score,
+    widen_number,
 )
 from biasgate.tasks.reporting.tables import (
     between,
@@ -258,7 +258,7 @@ class Story(VerdictStory):
         }
         numbers = {
             "Overall AUC": bias.overall.auc,
-            final_score_name(bias).capitalize(): bias.overall.final_score,
+            name_final_score(bias).capitalize(): bias.overall.final_score,
             **{f"Power mean of {METRICS[one].title}": means[one] for one in FINAL_SCORE_PARTS},
             **{
                 f"Highest minus lowest {METRICS[one].title}": (report.spread or {})[one].value
@@ -345,7 +345,7 @@ def _errors(report: Report) -> Errors | None:
     at, known = report.thresholds.get(GIVEN), report.bias.select_threshold(GIVEN)
     if at is None or all(gap.low is None for of in known.values() for gap in of.values()):
         return None
-    overall = {rate: one.value for rate, one in error_rates(at.overall).items()}
+    overall = {rate: one.value for rate, one in list_error_rates(at.overall).items()}
     n_looked_at = sum(len(of) for of in known.values())
     harms = []
     for metric, rate in RATE_OF_GAP.items():
@@ -360,7 +360,7 @@ def _errors(report: Report) -> Errors | None:
             continue
         names.sort(key=lambda name: -(gaps[name].low or 0.0))
         first, *others = names
-        own = error_rates(at.subgroups[first])[rate].value
+        own = list_error_rates(at.subgroups[first])[rate].value
         assert own is not None  # noqa: S101 - its gap is defined
         harms.append(ErrorHarm(rate, first, own, every, gaps[first], tuple(others)))
     closest = _overall_errors(report, EQUAL_ERRORS) if EQUAL_ERRORS in report.thresholds else None
@@ -369,7 +369,7 @@ def _errors(report: Report) -> Errors | None:
 
 def _overall_errors(report: Report, kind: str) -> OverallErrors:
     at = report.thresholds[kind]
-    flagged, missed = error_rates(at.overall).values()
+    flagged, missed = list_error_rates(at.overall).values()
     return OverallErrors(at.threshold, flagged.value, missed.value)
 
 
@@ -489,7 +489,7 @@ def _worst_number(report: Report, worst: RuleResult | None) -> WorstNumber | Non
         lowest = _lowest_auc(report)
         if lowest is None:
             return None
-        return WorstNumber(*lowest, named_number(report.bias, *lowest))
+        return WorstNumber(*lowest, widen_number(report.bias, *lowest))
     name, metric = str(worst.group), worst.metric
     known = {
         **report.bias.subgroups.get(name, {}),
@@ -497,7 +497,7 @@ def _worst_number(report: Report, worst: RuleResult | None) -> WorstNumber | Non
     }
     if worst.slice is not None or metric not in known:  # a category, or a share of all comments
         return WorstNumber(name, metric, MetricValue(worst.value), worst)
-    return WorstNumber(name, metric, named_number(report.bias, name, metric), worst)
+    return WorstNumber(name, metric, widen_number(report.bias, name, metric), worst)
 
 
 def _is_ruled(result: RuleResult) -> bool:

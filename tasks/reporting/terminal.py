@@ -24,7 +24,7 @@ from biasgate.tasks.records import (
     Report,
     Summary,
     Value,
-    error_rates,
+    list_error_rates,
 )
 from biasgate.tasks.records.trend import Night
 from biasgate.tasks.remembering.moved import find_moves
@@ -223,7 +223,7 @@ def _rates(report: Report, identity: str) -> Iterator[str]:
     at = report.thresholds.get(GIVEN)
     if at is None or identity not in at.subgroups:
         return
-    own, overall = error_rates(at.subgroups[identity]), error_rates(at.overall)
+    own, overall = list_error_rates(at.subgroups[identity]), list_error_rates(at.overall)
     titles = ("harmless comments flagged", "toxic comments missed")
     for title, rate, every in zip(titles, own.values(), overall.values(), strict=True):
         yield (
@@ -297,7 +297,9 @@ def explained(report: Report, story: Story) -> Iterator[str]:
     if story.look_first != story.headline:
         yield story.look_first
     for kind, errors in report.thresholds.items():
-        flagged, missed = (f"{rate.value:.1%}" for rate in error_rates(errors.overall).values())
+        flagged, missed = (
+            f"{rate.value:.1%}" for rate in list_error_rates(errors.overall).values()
+        )
         name = "threshold of equal errors" if kind == "equal_errors" else "threshold"
         yield (
             f"At the {name} {errors.threshold:.4g}: {flagged} of harmless comments flagged, "

@@ -17,7 +17,7 @@ from bias_metrics.metrics import SUBGROUP_METRICS
 from biasgate.tasks.common.console import has_width, print_text
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.records import Report, Verdict
-from biasgate.tasks.records.numbers import final_score_name
+from biasgate.tasks.records.numbers import name_final_score
 from biasgate.tasks.reporting.leaderboard import Leaderboard, LeaderboardRow
 from biasgate.tasks.reporting.page.grids import (
     DIFFERS,
@@ -167,7 +167,7 @@ def title_of(report: Report) -> str:
     names = printable(f"{report.candidate.name} on {report.evaluation_set.name}")
     return (
         f"{names}: {_rows_in_words(report)}, AUC {half_width(overall.auc)}, "
-        f"{final_score_name(report.bias)} {half_width(overall.final_score)}"
+        f"{name_final_score(report.bias)} {half_width(overall.final_score)}"
     )
 
 

@@ -32,7 +32,7 @@ from biasgate.tasks.records import (
     Summary,
     Value,
     Verdict,
-    champion_of,
+    find_champion,
 )
 from biasgate.tasks.reporting.candidates import CandidateStory
 from biasgate.tasks.reporting.markdown import candidates_markdown, results_markdown
@@ -281,7 +281,8 @@ def best_run(summary: Summary) -> str:
     best = max(
         summary.verdicts,
         key=lambda verdict: (
-            champion_of(verdict) is not None and champion_of(verdict) == verdict.candidate.model,
+            find_champion(verdict) is not None
+            and find_champion(verdict) == verdict.candidate.model,
             WORST_FIRST.index(verdict.outcome),
         ),
     )

@@ -21,7 +21,7 @@ from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.gating.verdict import build_verdict
 from biasgate.tasks.ledger.chain import Chain, VouchedVerdicts
 from biasgate.tasks.measuring.explaining import explain_with_calibration
-from biasgate.tasks.measuring.identities import summarise
+from biasgate.tasks.measuring.identities import summarise_rows
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion, model_of
 from biasgate.tasks.records import (
@@ -224,7 +224,7 @@ def compare_numbers(documents: Documents, evidence: EvidenceFile, name: str) -> 
     """
     report, verdict = documents.report, documents.verdict
     given = report.thresholds.get(GIVEN)
-    table = summarise(evidence, {})
+    table = summarise_rows(evidence, {})
     measured_report = explain_with_calibration(
         evidence, table, None if given is None else given.threshold
     )

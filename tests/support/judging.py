@@ -12,7 +12,7 @@ from biasgate.tasks.evidence.file import FILE, EvidenceFile, EvidenceRecord
 from biasgate.tasks.evidence.join import build_table
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.measuring.explaining import explain_with_calibration
-from biasgate.tasks.measuring.identities import summarise
+from biasgate.tasks.measuring.identities import summarise_rows
 from biasgate.tasks.records import AtThreshold, Compared, Report, Verdict
 from biasgate.tasks.verifying.verdict import RECOMPUTED_PARTS
 
@@ -62,7 +62,7 @@ def report_of(bias, *, on="s", digest="d1", choices=CHOICES, source=None, candid
 
 def measured_parts(evidence):
     """Return the parts of a report that follow from its evidence."""
-    found = explain_with_calibration(evidence, summarise(evidence, {}), None)
+    found = explain_with_calibration(evidence, summarise_rows(evidence, {}), None)
     return {part: plain(getattr(found, part)) for part in RECOMPUTED_PARTS}
 
 

@@ -36,7 +36,7 @@ from biasgate.tasks.records import (
     Report,
     Scores,
     Verdict,
-    error_rates,
+    list_error_rates,
 )
 from biasgate.tasks.records.numbers import CONFIDENCE
 from biasgate.tasks.reporting.tables import PANELS
@@ -237,10 +237,10 @@ def _replace_by_reported(
     subgroups: Mapping[str, GroupRates],
 ) -> None:
     """Put a report's own numbers at its threshold, which allow for an estimated threshold."""
-    for name, rate in error_rates(at.overall).items():
+    for name, rate in list_error_rates(at.overall).items():
         getattr(overall, name)[position] = rate.value
     for group, of_group in subgroups.items():
-        for name, rate in error_rates(at.subgroups[group]).items():
+        for name, rate in list_error_rates(at.subgroups[group]).items():
             getattr(of_group, name)[position] = rate.value
         for metric in list_threshold_metrics():
             cell = gaps[group][metric]

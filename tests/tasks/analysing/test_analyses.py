@@ -185,11 +185,11 @@ def test_a_change_within_topics_that_intervals_show_is_not_said_to_be_chance():
         for name, own in within.items()
     }
     everyone = dict.fromkeys(within, dict.fromkeys(AUCS, every))
-    assert slices._sentence("cluster", cells, everyone) == (
+    assert slices._describe_largest_change("cluster", cells, everyone) == (
         "Among comments of the same cluster, bpsn_auc of black changes most: it is "
         "0.700 [0.680, 0.720], and 0.800 [0.780, 0.820] among all comments."
     )
-    told = slices._sentence("cluster", {"gay": cells["gay"]}, everyone)
+    told = slices._describe_largest_change("cluster", {"gay": cells["gay"]}, everyone)
     assert told.endswith("among all comments. This may be chance: the intervals overlap.")
 
 

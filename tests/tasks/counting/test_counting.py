@@ -48,7 +48,7 @@ from biasgate.tasks.evidence.counted import (
     CountedEvidence,
 )
 from biasgate.tasks.records import Report
-from biasgate.tasks.records.numbers import named_number
+from biasgate.tasks.records.numbers import widen_number
 from biasgate.tasks.verifying.counted import verify_counts
 
 
@@ -209,7 +209,7 @@ def test_the_number_to_look_at_first_has_one_interval_wherever_it_is_named(home)
     folder = next(path.parent for path in (home / "out").rglob("report.json"))
     report = Report.read((folder / "report.json").read_bytes())
     first = report.look_first
-    number = named_number(report.bias, first.subgroup, first.metric)
+    number = widen_number(report.bias, first.subgroup, first.metric)
     assert report.bias.select_threshold("given")  # these gaps widen the bounds
     assert f"[95% CI {number.low:.3f} to {number.high:.3f}]" in first.sentence
 

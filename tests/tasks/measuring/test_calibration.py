@@ -12,7 +12,7 @@ from bias_metrics._core.packed import PackedMasks
 from bias_metrics.families import widen_selected
 from biasgate.tasks.evidence.rows import EvidenceRows
 from biasgate.tasks.measuring import explaining
-from biasgate.tasks.measuring.explaining import calibrate, describe_calibration
+from biasgate.tasks.measuring.explaining import describe_calibration, measure_calibration
 from biasgate.tasks.reporting.figures import reliability_panels
 from biasgate.tasks.tracking.log_runs import metric_keys
 
@@ -32,13 +32,13 @@ def evidence(y_score=SCORE, *, weights=None, clusters=None, groups=GROUPS):
         weights=weights,
         scores={"candidate": y_score},
     )
-    return SimpleNamespace(measured=rows, background="outside_subgroup")
+    return SimpleNamespace(rows=rows, background="outside_subgroup")
 
 
 @pytest.mark.parametrize("weights", [None, WEIGHT], ids=["plain", "weighted"])
 def test_the_numbers_are_those_of_the_library(weights):
     clusters = np.arange(N) // 4
-    found, gaps = calibrate(evidence(weights=weights, clusters=clusters))
+    found, gaps = measure_calibration(evidence(weights=weights, clusters=clusters))
     expected = calibration_report(
         Rows(LABEL, GROUPS, sample_weight=weights, clusters=clusters), SCORE
     )
@@ -52,7 +52,7 @@ def test_the_numbers_are_those_of_the_library(weights):
 
 
 def test_the_sentence_names_the_identity_that_is_farthest_off():
-    found, gaps = calibrate(evidence())
+    found, gaps = measure_calibration(evidence())
     gap = widen_selected(gaps["gay"], len(gaps))
     assert gaps["deaf"].value is None
     assert (
@@ -63,7 +63,7 @@ def test_the_sentence_names_the_identity_that_is_farthest_off():
 
 
 def test_the_sentence_passes_over_an_identity_with_few_comments_of_a_class():
-    found, gaps = calibrate(evidence())
+    found, gaps = measure_calibration(evidence())
     gaps = {**gaps, "nearly empty": MetricValue(0.9, low=0.1, high=0.99)}
     few = replace(found.subgroups["gay"], n=400, n_positive=19)
     found.subgroups["nearly empty"] = few
@@ -73,17 +73,17 @@ def test_the_sentence_passes_over_an_identity_with_few_comments_of_a_class():
 
 
 def test_a_gap_without_interval_is_reported_without_one():
-    found, gaps = calibrate(evidence(clusters=np.arange(N) % 5))
+    found, gaps = measure_calibration(evidence(clusters=np.arange(N) % 5))
     assert found.sentence.endswith(f"is {gaps['gay'].value:+.3f}, for gay.")
 
 
 def test_without_identities_only_all_rows_are_told():
-    assert "Compared with others" not in calibrate(evidence(groups={}))[0].sentence
+    assert "Compared with others" not in measure_calibration(evidence(groups={}))[0].sentence
 
 
 def test_very_many_identities_are_left_out(monkeypatch):
     monkeypatch.setattr(explaining, "MOST", 1)
-    found, gaps = calibrate(evidence())
+    found, gaps = measure_calibration(evidence())
     assert (found.subgroups, gaps) == ({}, {})
     assert found.overall.n == N
 
@@ -96,24 +96,24 @@ def report_of(calibrated):
 
 
 def test_scores_that_are_no_probabilities_are_told_and_not_drawn():
-    found = calibrate(evidence(SCORE * 3))
+    found = measure_calibration(evidence(SCORE * 3))
     assert found[0].sentence.startswith("Calibration is not measured: scores are not probab")
     assert reliability_panels(report_of(found)) is None
     assert not any(key.startswith("calibration") for key in metric_keys(report_of(found).bias))
 
 
 def test_runs_have_the_gap_of_each_identity():
-    found = calibrate(evidence())
+    found = measure_calibration(evidence())
     keys = metric_keys(report_of(found).bias)
     assert keys["calibration_gap/gay"] == found[1]["gay"].value
     assert "calibration_gap/deaf" not in keys
 
 
 def test_the_figure_shows_the_identities_or_else_all_comments(monkeypatch):
-    figure = reliability_panels(report_of(calibrate(evidence())))
+    figure = reliability_panels(report_of(measure_calibration(evidence())))
     titles = [axes.get_title().split("\n")[0] for axes in figure.axes if axes.axison]
     assert titles == ["gay", "deaf"]
     monkeypatch.setattr(explaining, "MOST", 1)
-    figure = reliability_panels(report_of(calibrate(evidence())))
+    figure = reliability_panels(report_of(measure_calibration(evidence())))
     titles = [axes.get_title().split("\n")[0] for axes in figure.axes if axes.axison]
     assert titles == ["all comments"]

@@ -12,12 +12,12 @@ from bias_metrics import evaluate_bias
 from bias_metrics.parts import DominantUnits
 from biasgate.tasks.data.freezing import SOURCES, freeze_source
 from biasgate.tasks.measuring.cautions import (
-    cautions,
     describe_dominant_units,
     describe_unmeasured_rows,
+    list_cautions,
     warn_of_inversion,
 )
-from biasgate.tasks.measuring.explaining import calibrate, explain
+from biasgate.tasks.measuring.explaining import explain_numbers, measure_calibration
 from biasgate.tasks.records import ReportedChoices
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 
@@ -36,15 +36,18 @@ def bias(score, **groups):
 
 
 def test_scores_that_are_fine_are_not_warned_of():
-    assert cautions(bias(GOOD), ALL, FILE, {}) == []
+    assert list_cautions(bias(GOOD), ALL, FILE, {}) == []
 
 
 def test_an_identity_of_every_row_is_named_as_the_cause():
     everyone = np.ones_like(GAY)
-    [warning] = cautions(bias(GOOD, gay=GAY, all=everyone), ALL, FILE, {})
+    [warning] = list_cautions(bias(GOOD, gay=GAY, all=everyone), ALL, FILE, {})
     assert warning.startswith("every measured row mentions all, so metrics are undefined")
     assert "whether this column contains only 1s." in warning
-    assert "these columns contain" in cautions(bias(GOOD, a=everyone, b=everyone), ALL, FILE, {})[0]
+    assert (
+        "these columns contain"
+        in list_cautions(bias(GOOD, a=everyone, b=everyone), ALL, FILE, {})[0]
+    )
 
 
 def test_clusters_that_decide_alone_are_named_and_many_counted():
@@ -60,7 +63,7 @@ def test_clusters_that_decide_alone_are_named_and_many_counted():
 
 def test_scores_upside_down_name_their_column_and_what_to_do():
     found = bias(-GOOD)
-    [warning] = cautions(found, ALL, FILE, {})
+    [warning] = list_cautions(found, ALL, FILE, {})
     assert warning.startswith(
         f"the scores look upside down: the overall AUC is {found.overall.auc.value:.3f}, "
         f"its upper bound {found.overall.auc.high:.3f}."
@@ -72,17 +75,17 @@ def test_scores_upside_down_name_their_column_and_what_to_do():
 def explained(tmp_path, score, threshold=None):
     columns = {"id": np.arange(600).astype(str), "label": LABEL, "identity/gay": GAY}
     evidence = evidence_of(tmp_path, columns | {"score/candidate": score})
-    calibration, _ = calibrate(evidence)
-    return replace(explain(evidence, bias(score), threshold), calibration=calibration)
+    calibration, _ = measure_calibration(evidence)
+    return replace(explain_numbers(evidence, bias(score), threshold), calibration=calibration)
 
 
 def test_scores_of_the_predicted_label_are_noticed_without_a_column_of_labels(tmp_path):
     share = 1 / (1 + np.exp(-3 * (GOOD - 0.5)))
     predicted = np.maximum(share, 1 - share)
-    found = cautions(bias(predicted), ALL, FILE, {}, explained=explained(tmp_path, predicted))
+    found = list_cautions(bias(predicted), ALL, FILE, {}, explained=explained(tmp_path, predicted))
     [warning] = [one for one in found if one.startswith("even the lowest scores")]
     assert "read the file with `label` and `positive_label`" in warning
-    assert cautions(bias(share), ALL, FILE, {}, explained=explained(tmp_path, share)) == []
+    assert list_cautions(bias(share), ALL, FILE, {}, explained=explained(tmp_path, share)) == []
 
 
 @pytest.mark.parametrize(
@@ -91,7 +94,7 @@ def test_scores_of_the_predicted_label_are_noticed_without_a_column_of_labels(tm
 def test_a_threshold_on_another_scale_than_the_scores_is_noticed(tmp_path, threshold, begins):
     percent = 100 / (1 + np.exp(-3 * (GOOD - 0.5)))
     known = explained(tmp_path, percent, threshold)
-    found = cautions(bias(percent), ALL, FILE, {}, explained=known)
+    found = list_cautions(bias(percent), ALL, FILE, {}, explained=known)
     assert [one[: len("at the threshold 0.5, ")] for one in found] == begins
     flagged = known.thresholds.get("given")
     rate = 0 if flagged is None else flagged.overall.false_positive_rate.value
@@ -185,7 +188,7 @@ def test_rows_without_weight_are_not_called_unrated():
 
 def test_identities_without_rows_and_terms_without_a_match_are_named():
     found = bias(GOOD, gay=GAY, martian=np.zeros(600, dtype=bool))
-    warnings = cautions(found, ALL, FILE, {"deaf": ["def", "hard of herring"], "mars": ["mars"]})
+    warnings = list_cautions(found, ALL, FILE, {"deaf": ["def", "hard of herring"], "mars": ["mars"]})
     assert warnings == [
         "not found in any comment: def (deaf), hard of herring (deaf), mars. Check the spelling.",
         "no measured row mentions martian.",

@@ -16,7 +16,7 @@ from bias_metrics import (
 from bias_metrics.families import widen_selected
 from bias_metrics.metrics import SUBGROUP_METRICS
 from biasgate.tasks.common.plain import plain
-from biasgate.tasks.measuring.explaining import describe_harm, explain, look_first
+from biasgate.tasks.measuring.explaining import describe_harm, explain_numbers, look_first
 from biasgate.tasks.reporting.story import Story
 from biasgate.tasks.reporting.terminal import explained
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
@@ -63,7 +63,7 @@ def written(tmp_path):
 def test_the_spread_of_identities_is_that_of_the_library_unless_there_are_very_many(written):
     y_true, y_score, groups = rows()
     bias = evaluate_bias(*rows())
-    found = explain(written(*rows()), bias)
+    found = explain_numbers(written(*rows()), bias)
     assert found.spread == {metric: bias.difference(metric) for metric in SUBGROUP_METRICS}
     report = report_of(bias, spread=plain(found.spread))
     assert report.spread == found.spread
@@ -71,12 +71,12 @@ def test_the_spread_of_identities_is_that_of_the_library_unless_there_are_very_m
     assert shown["Highest minus lowest BPSN AUC"] == found.spread["bpsn_auc"].value
     many = {f"g{one}": groups["gay"] for one in range(65)}
     bias = evaluate_bias(y_true, y_score, many)
-    assert explain(written(y_true, y_score, many), bias).spread is None
+    assert explain_numbers(written(y_true, y_score, many), bias).spread is None
 
 
 def test_errors_are_those_of_the_library(written):
     y_true, y_score, groups = rows()
-    found = explain(written(*rows()), evaluate_bias(*rows()), threshold=0.5)
+    found = explain_numbers(written(*rows()), evaluate_bias(*rows()), threshold=0.5)
     equal = equal_error_rate(y_true, y_score)
     for kind, threshold in (("equal_errors", equal.threshold), ("given", 0.5)):
         whole = threshold_report(*rows(), threshold=threshold).to_dict()
@@ -88,7 +88,7 @@ def test_errors_are_those_of_the_library(written):
 
 
 def test_a_low_auc_is_significant_by_bounds_that_hold_together(written):
-    assert explain(written(*rows()), evaluate_bias(*rows())).harms == {"gay": "bpsn_auc"}
+    assert explain_numbers(written(*rows()), evaluate_bias(*rows())).harms == {"gay": "bpsn_auc"}
     # Three AUCs of three identities and that of all comments share 5 %.
     level = 1 - 2 * 0.05 / (3 * 3 + 1)
     jointly = evaluate_bias(*rows(), confidence=level)
@@ -110,7 +110,7 @@ def test_an_auc_that_is_low_by_its_own_interval_alone_is_not_called_low(written)
         if any(one[auc].high < alone.overall.auc.value for auc in AUCS)
     ]
     assert own
-    assert explain(written(y_true, y_score, groups), alone).harms == {}
+    assert explain_numbers(written(y_true, y_score, groups), alone).harms == {}
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_a_harm_is_said_by_the_number_beside_it(metric, said):
 
 
 def test_without_a_threshold_of_its_own_errors_are_told_where_they_are_equal(written):
-    found = explain(written(*rows()), evaluate_bias(*rows()))
+    found = explain_numbers(written(*rows()), evaluate_bias(*rows()))
     assert list(found.thresholds) == ["equal_errors"]
 
 
@@ -144,10 +144,10 @@ def test_the_sums_cover_the_groups_of_the_power_means(written):
     groups["deaf"] &= y_true  # nothing harmless
     evidence = written(y_true, y_score, groups)
     bias = evaluate_bias(y_true, y_score, groups)
-    at = explain(evidence, bias).thresholds["equal_errors"]
+    at = explain_numbers(evidence, bias).thresholds["equal_errors"]
     assert "undefined for deaf (no negatives)" in at.fped.reason
     evidence = written(y_true, y_score, groups, power_mean_groups=["gay", "muslim"])
-    at = explain(evidence, bias).thresholds["equal_errors"]
+    at = explain_numbers(evidence, bias).thresholds["equal_errors"]
     assert at.groups == ["gay", "muslim"]
     assert at.fped.value > 0
 
@@ -155,7 +155,7 @@ def test_the_sums_cover_the_groups_of_the_power_means(written):
 def test_what_is_printed_names_the_identity_its_harm_and_the_errors(written):
     y_true, y_score, _ = rows()
     bias = evaluate_bias(*rows())
-    parts = dict(vars(explain(written(*rows()), bias, threshold=0.5)))
+    parts = dict(vars(explain_numbers(written(*rows()), bias, threshold=0.5)))
     report = report_of(parts.pop("bias"), **parts)
     story = Story.of(report, verdict_of())
     look, at = list(explained(report, story))[::2]

@@ -19,7 +19,7 @@ from bias_metrics.table import key_numbers
 from biasgate.tasks.common.console import console
 from biasgate.tasks.evidence.answers import refuse_other_numbers
 from biasgate.tasks.measuring import identities
-from biasgate.tasks.measuring.identities import MAX_TASKS, measure_some, share_out_identities
+from biasgate.tasks.measuring.identities import MAX_TASKS, divide_identities, measure_identities
 from biasgate.tasks.reporting.figures import metric_heatmap, shown_identities
 from biasgate.tasks.reporting.model_card import About, model_card
 from biasgate.tasks.reporting.results import Published
@@ -66,13 +66,13 @@ VERDICT = partial(
 
 def test_few_identities_have_a_task_each():
     names = [str(one) for one in range(MAX_TASKS)]
-    assert share_out_identities(names) == {name: [name] for name in names}
+    assert divide_identities(names) == {name: [name] for name in names}
 
 
 @pytest.mark.parametrize("n", [MAX_TASKS + 1, 500, 5000])
 def test_many_identities_share_a_bounded_number_of_tasks(n):
     names = [str(one) for one in range(n)]
-    shares = share_out_identities(names)
+    shares = divide_identities(names)
     assert len(shares) == MAX_TASKS
     assert sorted(one for part in shares.values() for one in part) == sorted(names)
     sizes = {len(part) for part in shares.values()}
@@ -164,7 +164,7 @@ def test_runs_have_metrics_of_all_of_fewer_identities(report):
 
 
 def test_no_more_identities_are_measured_at_once_than_there_are_cores(monkeypatch):
-    monkeypatch.setattr(identities, "_AT_ONCE", threading.BoundedSemaphore(2))
+    monkeypatch.setattr(identities, "_CORES", threading.BoundedSemaphore(2))
     now, most = [], []
     third = threading.Event()
 
@@ -180,6 +180,6 @@ def test_no_more_identities_are_measured_at_once_than_there_are_cores(monkeypatc
     evidence = SimpleNamespace(measurement=SimpleNamespace(measure_subgroup=subgroup))
     names = [[str(one)] for one in range(8)]
     with ThreadPoolExecutor(8) as pool:
-        measured = list(pool.map(lambda part: measure_some(evidence, part), names))
+        measured = list(pool.map(lambda part: measure_identities(evidence, part), names))
     assert [list(part) for part in measured] == names
     assert max(most) <= 2

@@ -20,12 +20,12 @@ from biasgate.tasks.data.freezing import SOURCES, freeze_source
 from biasgate.tasks.evidence.file import FILE
 from biasgate.tasks.evidence.join import write_evidence
 from biasgate.tasks.measuring.cautions import warn_of_misjoin
-from biasgate.tasks.measuring.explaining import explain
+from biasgate.tasks.measuring.explaining import explain_numbers
 from biasgate.tasks.measuring.identities import (
     list_identities,
-    measure_some,
-    summarise,
+    measure_identities,
     summarise_identities,
+    summarise_rows,
 )
 from biasgate.tasks.records import Bound
 from biasgate.tasks.reporting.report import build_report, metric_csv, metric_table
@@ -67,7 +67,9 @@ def measure(tmp_path):
         candidate = CANDIDATES.validate_python(file)
         scored = score_rows(candidate.open(None), rows, candidate, str(tmp_path / "scores"))
         evidence = write_evidence(rows, scored, {}, source, tmp_path / FILE)
-        measured = [measure_some(evidence, part) for part in list_identities(evidence).values()]
+        measured = [
+            measure_identities(evidence, part) for part in list_identities(evidence).values()
+        ]
         bias = summarise_identities.fn(measured, evidence)
         return rows, scored, evidence, bias
 
@@ -105,14 +107,14 @@ def test_rows_are_read_and_ranked_once_in_a_process_and_again_in_another(frame, 
 
 def test_identities_stand_in_the_order_of_the_set_whichever_task_measured_them(frame, measure):
     evidence = measure(frame)[2]
-    found = summarise(evidence, measure_some(evidence, ["muslim", "gay"]))
+    found = summarise_rows(evidence, measure_identities(evidence, ["muslim", "gay"]))
     assert list(found.subgroups) == list(found.covered) == ["gay", "muslim"]
 
 
 def test_the_choices_stand_in_the_report(frame, measure):
     rows, scored, evidence, bias = measure(frame, identity_rows="all", identity_threshold=0.4)
     candidate = CANDIDATES.validate_python({"name": "file", "kind": "scores", "path": "x.csv"})
-    explained = explain(evidence, bias)
+    explained = explain_numbers(evidence, bias)
     report = build_report(rows, evidence.record.choices, candidate, scored.record, explained)
     assert all(getattr(report, key) == value for key, value in vars(explained).items())
     assert report.analyses is None
@@ -185,7 +187,7 @@ def test_row_order_of_scores_changes_nothing(frame, measure, tmp_path):
         | {"identities": ["gay", "muslim"]}
     )
     evidence = write_evidence(rows, scored, {}, source, tmp_path / FILE)
-    assert summarise(evidence, measure_some(evidence, ["gay", "muslim"])) == bias
+    assert summarise_rows(evidence, measure_identities(evidence, ["gay", "muslim"])) == bias
 
 
 def test_scores_of_other_rows_are_refused(frame, measure, tmp_path):
@@ -245,7 +247,7 @@ def reported(frame, measure):
     """A report on rows of which none mentions `muslim`."""
     rows, scored, evidence, bias = measure(frame.assign(muslim=lambda t: t["muslim"] * 0))
     candidate = CANDIDATES.validate_python({"name": "f", "kind": "scores", "path": "x.csv"})
-    explained = explain(evidence, bias, threshold=0.5)
+    explained = explain_numbers(evidence, bias, threshold=0.5)
     return build_report(rows, evidence.record.choices, candidate, scored.record, explained)
 
 

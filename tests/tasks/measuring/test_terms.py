@@ -8,7 +8,7 @@ from biasgate.tasks.data.freezing import SOURCES, freeze_source
 from biasgate.tasks.evidence.file import FILE
 from biasgate.tasks.evidence.join import write_evidence
 from biasgate.tasks.measuring.explaining import explain_bias
-from biasgate.tasks.measuring.identities import measure_some, summarise
+from biasgate.tasks.measuring.identities import measure_identities, summarise_rows
 from biasgate.tasks.measuring.terms import count_terms
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.scored import score_rows
@@ -50,7 +50,7 @@ def measured(tmp_path):
         candidate = CANDIDATES.validate_python(file)
         scored = score_rows(candidate.open(None), rows, candidate, str(tmp_path / "scores"))
         evidence = write_evidence(rows, scored, {}, source, tmp_path / FILE)
-        bias = summarise(evidence, measure_some(evidence, list(evidence.identities)))
+        bias = summarise_rows(evidence, measure_identities(evidence, list(evidence.identities)))
         return rows, evidence, explain_bias.fn(bias, 0.6, evidence, str(rows.folder))
 
     return measured

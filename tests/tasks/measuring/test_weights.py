@@ -14,8 +14,12 @@ from biasgate.tasks.evidence.file import FILE
 from biasgate.tasks.evidence.join import write_evidence
 from biasgate.tasks.gating.policy_check import check_policy
 from biasgate.tasks.measuring.cautions import warn_of_weights
-from biasgate.tasks.measuring.explaining import explain
-from biasgate.tasks.measuring.identities import list_identities, measure_some, summarise_identities
+from biasgate.tasks.measuring.explaining import explain_numbers
+from biasgate.tasks.measuring.identities import (
+    list_identities,
+    measure_identities,
+    summarise_identities,
+)
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.scored import score_rows
 
@@ -63,7 +67,7 @@ def measure(tmp_path, source):
         )
         scored = score_rows(candidate.open(None), rows, candidate, str(tmp_path / "scores"))
         evidence = write_evidence(rows, scored, {"champion": scored}, chosen, tmp_path / FILE)
-        parts = [measure_some(evidence, part) for part in list_identities(evidence).values()]
+        parts = [measure_identities(evidence, part) for part in list_identities(evidence).values()]
         return rows, scored, evidence, summarise_identities.fn(parts, evidence)
 
     return measure
@@ -186,14 +190,14 @@ def test_the_column_of_weights_must_exist(frame, source):
 
 def test_sampling_weights_have_no_thresholds(frame, measure):
     _, _, evidence, bias = measure(frame)
-    found = explain(evidence, bias, 0.5)
+    found = explain_numbers(evidence, bias, 0.5)
     assert found.thresholds == {}
     assert "sampling weights" in warn_of_weights(evidence.record.choices)
 
 
 def test_frequencies_are_counted_as_repeated_rows(frame, measure):
     _, _, evidence, bias = measure(frame, weight_kind="frequency")
-    found = explain(evidence, bias)
+    found = explain_numbers(evidence, bias)
     rated, _ = arguments(frame)
     errors = found.thresholds["equal_errors"].overall
     counts = [value for key, value in vars(errors).items() if key.startswith("n_")]

@@ -59,17 +59,17 @@ def test_the_nights_of_a_model_are_steps_of_one_run(memory):
 
 
 def test_the_last_nights_are_read_oldest_first(memory):
-    assert memory.nights(2) == [night(3, 0.8, 0.5), night(4, 0.9, 0.5)]
-    assert [one.number for one in memory.nights(99)] == [1, 2, 3, 4]
+    assert memory.read_nights(2) == [night(3, 0.8, 0.5), night(4, 0.9, 0.5)]
+    assert [one.number for one in memory.read_nights(99)] == [1, 2, 3, 4]
 
 
 def test_a_night_that_is_logged_again_replaces_itself(memory):
     memory.add(night(4, 0.1))
-    assert memory.nights(1) == [night(4, 0.1)]
+    assert memory.read_nights(1) == [night(4, 0.1)]
 
 
 def test_an_evaluation_without_nights_has_none(gateway):
-    assert Memory(gateway, "other").nights(3) == []
+    assert Memory(gateway, "other").read_nights(3) == []
 
 
 def test_a_forged_night_is_refused(memory):
@@ -78,7 +78,7 @@ def test_a_forged_night_is_refused(memory):
         wrong = night(4, 0.9).to_dict() | {"models": "none"}
         (folder / FOLDER / "000004.json").write_text(json.dumps(wrong))
     with pytest.raises(InputError, match=r"000004\.json"):
-        memory.nights(1)
+        memory.read_nights(1)
 
 
 def trend(store, *arguments):

@@ -5,7 +5,7 @@ import pytest
 from support.judged import judge, rows
 
 from biasgate.tasks.evidence.file import EvidenceFile
-from biasgate.tasks.records import error_rates
+from biasgate.tasks.records import list_error_rates
 from biasgate.tasks.reporting.harm import harm_panels
 
 NAMES = ["gay", "muslim", "deaf"]
@@ -23,10 +23,10 @@ def test_the_rates_are_the_reports_with_the_highest_first(judged):
     at = report.thresholds["given"]
     for panel, rate in zip(harm_panels(report, verdict, details), RATES, strict=True):
         values = {row.name: row.value for row in panel.rows}
-        known = {name: error_rates(at.subgroups[name])[rate].value for name in ("gay", "muslim")}
+        known = {name: list_error_rates(at.subgroups[name])[rate].value for name in ("gay", "muslim")}
         assert values == pytest.approx(known)
         assert list(values.values()) == sorted(values.values(), reverse=True)
-        assert panel.overall == pytest.approx(error_rates(at.overall)[rate].value)
+        assert panel.overall == pytest.approx(list_error_rates(at.overall)[rate].value)
         for row in panel.rows:
             assert row.low <= row.value <= row.high
         assert panel.hint == "at threshold 0.9"

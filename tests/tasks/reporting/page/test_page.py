@@ -15,7 +15,7 @@ from bias_metrics import MetricValue
 from bias_metrics.families import widen_selected
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
 from bias_metrics.table import key_numbers
-from biasgate.tasks.analysing.analysis import group_record
+from biasgate.tasks.analysing.analysis import build_record
 from biasgate.tasks.check_messages import describe_check
 from biasgate.tasks.records import AnalysisRecord
 from biasgate.tasks.reporting import tables
@@ -419,7 +419,7 @@ def test_analyses_are_told_in_their_own_words(judged):
 
 def test_an_identity_stands_side_by_side_in_each_slice(judged):
     report, verdict, details = judged
-    whole = {name: group_record(report.bias, name) for name in report.bias.subgroups}
+    whole = {name: build_record(report.bias, name) for name in report.bias.subgroups}
     slices = {name: {"subgroups": whole} for name in ("language.german", "language.(others)")}
     told = {"slices": AnalysisRecord(options={}, sentences=[], result={"slices": slices})}
     found = page_of((replace(report, analyses=told), verdict, details))
