@@ -190,7 +190,7 @@ def evaluate(
             )
             summary, trend, page = publish_evaluation(
                 measured,
-                decided.beside(scored.failed),
+                decided.add_failed(scored.failed),
                 evaluation,
                 run,
                 output,

@@ -459,7 +459,9 @@ def test_what_limits_an_outcome_is_told_wherever_the_outcome_is(tmp_path):
     assert "All checks passed" not in card
     for text in told:
         assert text in decided.exceptions
-        assert text in tags_of([LoggedVerdict.logged(verdict, "run")])["biasgate.s.exceptions"]
+        assert (
+            text in tags_of([LoggedVerdict.from_verdict(verdict, "run")])["biasgate.s.exceptions"]
+        )
         assert text in headline_tags(story, report)["biasgate.exceptions"]
         assert text.partition("`")[0].strip() in page
         assert f"- {text.partition('`')[0]}" in card

@@ -24,7 +24,7 @@ from biasgate.tasks.data import reading
 from biasgate.tasks.data.chunks import Chunk, require_columns
 from biasgate.tasks.data.table import FileSource
 from biasgate.tasks.evidence.answers import missing_threshold
-from biasgate.tasks.evidence.counted import FILE, Shard, read_counted, shown
+from biasgate.tasks.evidence.counted import FILE, Shard, quote_name, read_counted
 from biasgate.tasks.evidence.file import SCORE
 from biasgate.tasks.evidence.rows import CANDIDATE
 from biasgate.tasks.gating.policy import Policy, read_policy
@@ -147,8 +147,9 @@ class CountFile(FileSource):
         if names != (set(self.list_identity_names()), self.bits, self.key, self.models.keys()):
             msg = (
                 f"counts must be made with the settings of this count file; those in "
-                f"{shown(shard)} were made with another `name`, other columns, models, `bits`, or "
-                "thresholds of labels or identities. Restore those settings, or count again."
+                f"{quote_name(shard)} were made with another `name`, other columns, models, "
+                "`bits`, or thresholds of labels or identities. Restore those settings, or count "
+                "again."
             )
             raise InputError(msg)
 
@@ -198,13 +199,13 @@ class CountFile(FileSource):
         for digest, name in sorted(expected.items(), key=itemgetter(1)):
             if digest not in known:
                 msg = (
-                    f"shard {shown(name)} must have the content that `manifest` names, "
+                    f"shard {quote_name(name)} must have the content that `manifest` names, "
                     f"{digest[:12]}…; no shard has it."
                 )
                 raise InputError(msg)
         for digest, name in sorted(known.items(), key=itemgetter(1)):
             if digest not in expected:
-                msg = f"shard {shown(name)} ({digest[:12]}…) must be in `manifest`; it is not."
+                msg = f"shard {quote_name(name)} ({digest[:12]}…) must be in `manifest`; it is not."
                 raise InputError(msg)
 
     def _refuse_other_names(self, shards: list[str]) -> None:
@@ -214,11 +215,11 @@ class CountFile(FileSource):
             return
         known, listed = Counter(map(name_of, shards)), Counter(expected.values())
         for name in sorted(listed - known):
-            msg = f"shard {shown(name)} of `manifest` must be counted; it is missing."
+            msg = f"shard {quote_name(name)} of `manifest` must be counted; it is missing."
             raise InputError(msg)
         for name in sorted(known - listed):
             told = "it is not" if not listed[name] else f"{known[name]} shards have this name"
-            msg = f"shard {shown(name)} must be in `manifest`; {told}."
+            msg = f"shard {quote_name(name)} must be in `manifest`; {told}."
             raise InputError(msg)
 
     def _list_columns(self) -> list[str]:

@@ -18,7 +18,7 @@ from biasgate.tasks.common.prefect_task import is_spread, say, task
 from biasgate.tasks.counting.settings import ENDING, CountFile
 from biasgate.tasks.counting.stores import here, name_of
 from biasgate.tasks.data.evaluation_set import IDENTITY, WEIGHT
-from biasgate.tasks.evidence.counted import Counted, CountedRecord, Shard, read_counted, shown
+from biasgate.tasks.evidence.counted import Counted, CountedRecord, Shard, quote_name, read_counted
 from biasgate.tasks.evidence.file import SCORE
 from biasgate.tasks.evidence.rows import CANDIDATE
 
@@ -207,6 +207,6 @@ def count_shard(settings: CountFile, shard: str, folder: str, *, send: bool) -> 
             return replace(counted, record=record).to_bytes()
         counted = counted_shard(settings, path)
     n = counted.record.shards[0].n_measured
-    say(f"counted {shown(path.name)}: {n:,} rows", aside=True)
+    say(f"counted {quote_name(path.name)}: {n:,} rows", aside=True)
     data = counted.to_bytes()
     return data if send else str(keep(counted, data, Path(folder)))

@@ -20,7 +20,7 @@ class NotSameRowsError(ValueError):
     """Error for two candidates that were not scored on the same rows."""
 
 
-def beside(first: EvidenceFile, second: EvidenceFile) -> RowMeasurer:
+def pair_candidates(first: EvidenceFile, second: EvidenceFile) -> RowMeasurer:
     """Return the rows of the first candidate, with the second candidate as the champion.
 
     Only the identities of both candidates are measured.

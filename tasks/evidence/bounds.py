@@ -51,7 +51,7 @@ def require_size(file: pq.ParquetFile, name: str, n_rows: int | None = None) -> 
             raise InputError(msg)
 
 
-def require_short(table: pa.Table, name: str) -> pa.Table:
+def require_short_names(table: pa.Table, name: str) -> pa.Table:
     """Return the table, after a check of the lengths of its cluster names.
 
     Parameters

@@ -145,8 +145,8 @@ _ROWS_A_STEP = 100_000
 def find_clusters(evaluation_set: EvaluationSet) -> tuple[npt.NDArray[np.intp] | None, int | None]:
     """Return the cluster of each row as a number, and the number of copies.
 
-    Rows with the same normalized text are not independent. If a set has no clusters, and more than
-    1 % of its rows are copies of other rows, the rows of each text form a cluster.
+    Rows with the same normalized text are not independent. So the rows of each text form a cluster
+    if the set has no clusters, and more than 1 % of its rows are copies.
 
     Returns
     -------

@@ -125,7 +125,7 @@ class Counted:
             counts = {role: count + other.counts[role] for role, count in self.counts.items()}
             pairs = {role: count + other.pairs[role] for role, count in self.pairs.items()}
         except ValueError as error:
-            names = [shown(counted.record.shards[0].name) for counted in (self, other)]
+            names = [quote_name(counted.record.shards[0].name) for counted in (self, other)]
             msg = f"counts of {names[0]} and of {names[1]} do not add up: {error}"
             raise InputError(msg) from error
         shards = sorted(
@@ -136,7 +136,7 @@ class Counted:
     def refuse_sum(self, other: Counted) -> None:
         """Refuse counts with other options or models, and shards that are already counted."""
         ours, theirs = self.record, other.record
-        names = [shown(counted.record.shards[0].name) for counted in (self, other)]
+        names = [quote_name(counted.record.shards[0].name) for counted in (self, other)]
         has_same_keys = self.counts.keys() == other.counts.keys() and self.names == other.names
         if ours.key != theirs.key or not has_same_keys:
             msg = (
@@ -148,9 +148,10 @@ class Counted:
         names_by_digest = {shard.sha256: shard.name for shard in ours.shards}
         for shard in theirs.shards:
             if shard.sha256 in names_by_digest:
+                counted_name = names_by_digest[shard.sha256]
                 msg = (
-                    f"a shard must be counted once; {shown(names_by_digest[shard.sha256])} and "
-                    f"{shown(shard.name)} have the same content."
+                    f"a shard must be counted once; {quote_name(counted_name)} and "
+                    f"{quote_name(shard.name)} have the same content."
                 )
                 raise InputError(msg)
 
@@ -262,7 +263,7 @@ def read_counted(path: Path) -> Counted:
     return Counted.from_bytes(read_bytes(path, source, MOST_BYTES), source)
 
 
-def shown(name: str) -> str:
+def quote_name(name: str) -> str:
     """Quote the name of a shard for a message."""
     return repr(printable(name))
 
@@ -435,7 +436,7 @@ class CountedEvidence:
         for name, by_role in thresholds.items():
             gaps = candidate.rate_gaps(
                 threshold=by_role[CANDIDATE],
-                threshold_range=self._span(name, CANDIDATE, confidence),
+                threshold_range=self._find_span(name, CANDIDATE, confidence),
                 confidence=confidence,
                 background=self.background,
                 name=name,
@@ -476,7 +477,7 @@ class CountedEvidence:
         table = table.add_numbers(differences, rival)
         for name, by_role in thresholds.items():
             if rival in by_role:
-                spans = [self._span(name, role, confidence) for role in (CANDIDATE, rival)]
+                spans = [self._find_span(name, role, confidence) for role in (CANDIDATE, rival)]
                 changes = candidate.compare_rate_gaps(
                     other,
                     pairs,
@@ -498,7 +499,7 @@ class CountedEvidence:
             table = table.add_numbers(gap_changes, rival)
         return table
 
-    def _span(self, name: str, role: str, confidence: float) -> tuple[float, float] | None:
+    def _find_span(self, name: str, role: str, confidence: float) -> tuple[float, float] | None:
         """Return the confidence interval of an estimated threshold; None if it is given."""
         if name != EQUAL_ERRORS:
             return None

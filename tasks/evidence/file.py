@@ -1,11 +1,10 @@
 """The evidence of a verdict: one file from which anyone can recompute it.
 
 `evidence.parquet` has a row for every labelled row of the set. Its columns are the id, the label,
-the identities and slices, the cluster, and the scores of the candidate and its rivals (NaN for a
-missing score). Two columns are optional: a mark for truncated texts, if it is known, and a mark for
-rated rows, if some rows were not rated. Only rated rows are measured; the others count in error
-rates over all rows. The file does not contain texts. Its metadata record the digests of the set and
-of the scores.
+the identities and slices, the cluster, and the scores of the candidate and its rivals. A missing
+score is NaN. Two columns are optional: a mark for truncated texts, and a mark for rated rows. Only
+rated rows are measured; the others count in error rates over all rows. The file does not contain
+texts. Its metadata record the digests of the set and of the scores.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest
 from biasgate.tasks.common.untrusted import check, parse_json
 from biasgate.tasks.data.evaluation_set import CLUSTER, IDENTITY, SLICE
-from biasgate.tasks.evidence.bounds import require_short, require_size
+from biasgate.tasks.evidence.bounds import require_short_names, require_size
 from biasgate.tasks.evidence.categories import add_categories
 from biasgate.tasks.evidence.measure import RowMeasurer
 from biasgate.tasks.evidence.rows import CANDIDATE, COLUMNS, EvidenceRows
@@ -175,7 +174,7 @@ class EvidenceFile:
         # A dictionary stores each distinct text once.
         texts = [CLUSTER] if CLUSTER in names else None
         with pq.ParquetFile(self.path, read_dictionary=texts) as file:
-            return require_short(self._drop_unrated(file.read(names)), self.path.name)
+            return require_short_names(self._drop_unrated(file.read(names)), self.path.name)
 
     def _drop_unrated(self, rows: pa.Table) -> pa.Table:
         """Drop the rows that were not rated, unless `with_unrated` is set."""
@@ -242,7 +241,7 @@ class EvidenceFile:
             if small is not None and small.hierarchy is not None and self.is_sample:
                 categories = small.hierarchy.group_identities(self.identities)
             calibrated = needs_calibration(rules)
-            measurer = self._measuring(slice_, thresholds, calibrated, categories)
+            measurer = self._select_measurer(slice_, thresholds, calibrated, categories)
             evidence = measurer.measure(confidence)
             if small is not None and not self.is_sample:
                 evidence = replace(evidence, small_groups=replace(small, hierarchy=None))
@@ -267,7 +266,7 @@ class EvidenceFile:
 
     def measure_set(self, confidence: float) -> Evidence:
         """Measure all rows."""
-        return self._measuring(None, {}).measure(confidence)
+        return self._select_measurer(None, {}).measure(confidence)
 
     def ids(self) -> pa.ChunkedArray:
         """Return the ids of these rows."""
@@ -307,13 +306,15 @@ class EvidenceFile:
         kept = [name for name in groups if name not in identities]
         if len(kept) == len(groups) or not kept:
             return None
-        return self._measuring(None, {}).measure(confidence, groups=kept)
+        return self._select_measurer(None, {}).measure(confidence, groups=kept)
 
     def measure_with(self, confidence: float, categories: Mapping[str, Sequence[str]]) -> Evidence:
         """Measure all rows, with categories of identities in addition to the identities."""
-        return self._measuring(None, {}, categories=categories).measure(confidence, joined=True)
+        return self._select_measurer(None, {}, categories=categories).measure(
+            confidence, joined=True
+        )
 
-    def _measuring(
+    def _select_measurer(
         self,
         slice_: str | None,
         thresholds: Mapping[str, Mapping[str, float]],
@@ -329,7 +330,7 @@ class EvidenceFile:
                     background=self.background,
                     is_sample=self.is_sample,
                     thresholds={},
-                    span=self._span,
+                    span=self._find_span,
                 )
             measurer = self._measurers[slice_]
         return replace(
@@ -340,7 +341,7 @@ class EvidenceFile:
     def _measurers(self) -> dict[str | None, RowMeasurer]:
         return {}
 
-    def _span(self, name: str, role: str, confidence: float) -> tuple[float, float] | None:
+    def _find_span(self, name: str, role: str, confidence: float) -> tuple[float, float] | None:
         """Return the confidence interval of a threshold estimated from all rows, or None."""
         if name != EQUAL_ERRORS:
             return None
@@ -366,13 +367,13 @@ class EvidenceFile:
         thresholds: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
     ) -> Losses:
         """List the significant losses against a rival on all rows; see `Measuring.find_losses`."""
-        return self._measuring(None, thresholds).find_losses(rival, alpha)
+        return self._select_measurer(None, thresholds).find_losses(rival, alpha)
 
     def count_changes(self, rival: str, at: Mapping[str, float]) -> ChangedDecisions | None:
         """Count the decisions that differ from a rival's; None if rows have weights."""
         if self.rows.weights is not None:
             return None
-        return self._measuring(None, {}).count_changes(rival, at)
+        return self._select_measurer(None, {}).count_changes(rival, at)
 
     @property
     def is_sample(self) -> bool:

@@ -29,8 +29,8 @@ BY_CHANCE = "the scores do not significantly separate"
 def list_reservations(report: Report, dominant: Sequence[DominantUnits]) -> list[str]:
     """List the limitations of the outcome on a set, as sentences.
 
-    They cover samples, comments without a score, truncated, unmeasured or unlabelled comments,
-    comments outside all slices, copies, training rows, and clusters or rows of large influence.
+    They cover samples, comments that were not scored, read or measured completely, copies, training
+    rows, and clusters or rows of large influence.
     """
     choices = report.evaluation_set.choices
     sentences = [
@@ -153,7 +153,7 @@ def describe_sample(choices: ReportedChoices) -> str | None:
 
 
 def describe_unmeasured_rows(choices: ReportedChoices) -> str | None:
-    """Say which rows are left out."""
+    """Report the rows that are left out, and the option to include unrated rows."""
     if choices.left_out is None:
         return None
     text = f"Measured on {choices.left_out}."

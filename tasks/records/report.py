@@ -19,7 +19,7 @@ from biasgate.tasks.records.numbers import ReadTable, Value
 from biasgate.tasks.records.record import Record
 
 
-def _said(words: str, **values: str) -> dict[str, str]:
+def _label(words: str, **values: str) -> dict[str, str]:
     """Return field metadata with the words of a choice and of its values, for pages."""
     return {"words": words, **values}
 
@@ -31,53 +31,55 @@ class Choices(Record):
     Optional fields are present only if they apply to the set.
     """
 
-    label_threshold: float = field(metadata=_said("a comment is toxic if its label is at least"))
+    label_threshold: float = field(metadata=_label("a comment is toxic if its label is at least"))
     identity_threshold: float = field(
-        metadata=_said("it mentions an identity if the fraction is at least")
+        metadata=_label("it mentions an identity if the fraction is at least")
     )
     identity_rows: Literal["rated", "all"] = field(
-        metadata=_said(
+        metadata=_label(
             "comments that were not rated for every identity",
             rated="are left out",
             all="are measured; no rating counts as no mention",
         )
     )
     background: Literal["outside_subgroup", "no_identity"] = field(
-        metadata=_said(
+        metadata=_label(
             "an identity is compared with",
             outside_subgroup="all comments that do not mention it",
             no_identity="comments that mention no identity",
         )
     )
     population: Literal["these_rows"] | None = field(
-        default=None, metadata=_said("the verdict is about", these_rows="exactly these phrases")
+        default=None,
+        metadata=_label("the verdict is about", these_rows="exactly these phrases"),
     )
-    n_rows: int = field(metadata=_said("comments of the set"))
+    n_rows: int = field(metadata=_label("comments of the set"))
     sampled_from: int | None = field(
-        default=None, metadata=_said("comments of the whole set, of which these are a random part")
+        default=None,
+        metadata=_label("comments of the whole set, of which these are a random part"),
     )
     n_rows_unlabelled: int | None = field(
-        default=None, metadata=_said("rows without a label, which were left out")
+        default=None, metadata=_label("rows without a label, which were left out")
     )
-    n_rows_rated: int = field(metadata=_said("comments that were rated for every identity"))
-    n_rows_measured: int = field(metadata=_said("comments that were measured"))
+    n_rows_rated: int = field(metadata=_label("comments that were rated for every identity"))
+    n_rows_measured: int = field(metadata=_label("comments that were measured"))
     n_rows_missing: int | None = None
     n_rows_truncated: int | None = None
     """Rows whose text the model truncated; None if it is unknown."""
     n_rows_labelled: int | None = None
     """Number of labelled rows, including unrated rows; None if all are rated."""
-    confidence: float = field(metadata=_said("confidence of each interval"))
+    confidence: float = field(metadata=_label("confidence of each interval"))
     weights: WeightKind | None = field(
         default=None,
-        metadata=_said(
+        metadata=_label(
             "meaning of the weights",
             probability="sampling weights",
             frequency="how many comments a row stands for",
         ),
     )
-    n_clusters: int | None = field(metadata=_said("clusters of comments that are not independent"))
+    n_clusters: int | None = field(metadata=_label("clusters of comments that are not independent"))
     n_copies: int | None = field(
-        default=None, metadata=_said("comments whose text is that of another, too")
+        default=None, metadata=_label("comments whose text is that of another, too")
     )
 
     @property
@@ -85,7 +87,7 @@ class Choices(Record):
         """Number of rows, if they are a random part of a larger set."""
         return None if self.sampled_from is None else self.n_rows
 
-    def in_words(self) -> Iterator[tuple[str, str]]:
+    def describe_choices(self) -> Iterator[tuple[str, str]]:
         """Yield a description and the value of each choice, in words."""
         for choice in fields(self):
             value = getattr(self, choice.name)
@@ -99,7 +101,7 @@ class Choices(Record):
 class ReportedChoices(Choices):
     """Choices in a report, with the origin of the rows."""
 
-    split: str = field(metadata=_said("part of the comments"))
+    split: str = field(metadata=_label("part of the comments"))
     source: dict[str, Any]
     in_no_slice: dict[str, int] | None = None
     """Number of comments without a value, by column of slices."""

@@ -106,6 +106,6 @@ class Decided:
     decisions: list[CandidateDecision]
     """A decision for each candidate."""
 
-    def beside(self, failed: list[CandidateDecision]) -> Decided:
+    def add_failed(self, failed: list[CandidateDecision]) -> Decided:
         """Add the decisions on candidates that could not be judged."""
         return Decided(self.verdicts, [*self.decisions, *failed])

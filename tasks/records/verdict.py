@@ -166,7 +166,7 @@ class LoggedVerdict(Verdict):
     run_id: str
 
     @classmethod
-    def logged(cls, verdict: Verdict, run_id: str) -> LoggedVerdict:
+    def from_verdict(cls, verdict: Verdict, run_id: str) -> LoggedVerdict:
         """Return a verdict with its run."""
         return cls(**vars(verdict) | {"run_id": run_id})
 

@@ -13,7 +13,7 @@ from bias_metrics.table import Estimate
 from bias_metrics.thresholds import CountedShare
 from biasgate.tasks.common.command_lines import command_line, store_option
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.evidence.beside import RIVAL, NotSameRowsError, beside
+from biasgate.tasks.evidence.beside import RIVAL, NotSameRowsError, pair_candidates
 from biasgate.tasks.evidence.measure import RowMeasurer
 from biasgate.tasks.evidence.rows import CANDIDATE
 from biasgate.tasks.records.numbers import CONFIDENCE, ReadTable
@@ -188,7 +188,7 @@ def _paired(published: Published, other: Published) -> RowMeasurer:
         msg = f"{lacking.folder} has no evidence.parquet"
         raise NotSameRowsError(msg)
     try:
-        return beside(published.evidence, other.evidence)
+        return pair_candidates(published.evidence, other.evidence)
     except NotSameRowsError as error:
         msg = f"they did not score the same rows: {error}"
         raise NotSameRowsError(msg) from error

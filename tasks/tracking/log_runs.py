@@ -214,7 +214,7 @@ def log_candidate_run(measured: Measured, verdict: Verdict, parent: EvaluationRu
         gateway.log_table(run_id, metric_table(report), TABLE)
         _log_pictures(gateway, run_id, Path(measured.folder))
         gateway.finish(run_id)
-    return LoggedVerdict.logged(verdict, run_id)
+    return LoggedVerdict.from_verdict(verdict, run_id)
 
 
 def _log_inputs(gateway: Gateway, experiment_id: str, run_id: str, report: Report) -> Judged:

@@ -109,7 +109,7 @@ def _fetch_verdict(measured: Measured, run: str, gateway: Gateway) -> LoggedVerd
         only_for_mlflow = shutil.ignore_patterns(TABLE, PICTURES)
         shutil.copytree(logged, folder, dirs_exist_ok=True, ignore=only_for_mlflow)
     verdict = Verdict.read((folder / "verdict.json").read_bytes())
-    return LoggedVerdict.logged(verdict, str(run_id))
+    return LoggedVerdict.from_verdict(verdict, str(run_id))
 
 
 def run_key(run: str, candidate: str, evaluation_set: str) -> str:

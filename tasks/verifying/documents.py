@@ -80,7 +80,7 @@ def read_verdict(run_id: str, gateway: Gateway) -> Verdict:
 
 def read_logged_verdict(run_id: str, gateway: Gateway) -> LoggedVerdict:
     """Read the verdict of a run, with the run's id."""
-    return LoggedVerdict.logged(read_verdict(run_id, gateway), run_id)
+    return LoggedVerdict.from_verdict(read_verdict(run_id, gateway), run_id)
 
 
 def read_run_policy(run_id: str, gateway: Gateway) -> Policy:

@@ -72,7 +72,7 @@ def _check_summary(results: Results) -> Iterator[Finding]:
         if not path.exists():  # another finding reports it
             differing.append("/".join(published.names))
             continue
-        own = LoggedVerdict.logged(read_record(path, Verdict), logged.run_id)
+        own = LoggedVerdict.from_verdict(read_record(path, Verdict), logged.run_id)
         if own != logged:
             differing.append("/".join(published.names))
         each.setdefault(own.candidate.name, []).append(own)

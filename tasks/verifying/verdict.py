@@ -123,7 +123,7 @@ def compare_tags(
     text = text if judged_on == name else f"{text} It is about {judged_on}."
     yield Finding("tags", holds=judged_on == name, sentence=text)
     yield from compare_digests(documents, name, evidence_digest)
-    logged = LoggedVerdict.logged(verdict, run_id)
+    logged = LoggedVerdict.from_verdict(verdict, run_id)
     expected = tags_of([logged])
     tagged = {key: version.tags.get(key) for key in expected}
     expected.pop("biasgate.required_sets")

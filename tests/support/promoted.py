@@ -156,7 +156,7 @@ def judge_version(
     run_id = run_id or _own_run(gateway, version)
     gateway.log_folder(run_id, folder)
     gateway.finish(run_id)
-    verdict = LoggedVerdict.logged(verdict, run_id)
+    verdict = LoggedVerdict.from_verdict(verdict, run_id)
     write_verdict_tags(version, [verdict], gateway)
     return verdict
 

@@ -343,7 +343,7 @@ def describe_set(report: Report, use: SetUse | None = None) -> SetView:
         digest=evaluation_set.digest,
         licence=_LICENCES.get(str(source.get("source")), _NO_LICENCE),
         unrated=choices.left_out or "",
-        choices=tuple(choices.in_words()),
+        choices=tuple(choices.describe_choices()),
         files=tuple((str(name), str(one)) for name, one in source.get("files", {}).items()),
         counts=Table(
             "Measured comments that mention each identity",

@@ -184,7 +184,9 @@ def replace_verdict(world, forged, forger=None):
     version = world.champion
     write_json(world.file(VERDICT), forged)
     attest_verdict(forged, world.file("."), forger)
-    world.gateway.tag_version(version, tags_of([LoggedVerdict.logged(forged, version.run_id)]))
+    world.gateway.tag_version(
+        version, tags_of([LoggedVerdict.from_verdict(forged, version.run_id)])
+    )
     last = Ledger(world.gateway, MODEL).chain.last_move
     rests_on = replace(last.content.verdicts[0], digest=compute_verdict_digest(forged))
     rewrite(world.gateway, last, verdicts=[rests_on.to_dict()])

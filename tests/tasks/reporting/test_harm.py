@@ -23,7 +23,9 @@ def test_the_rates_are_the_reports_with_the_highest_first(judged):
     at = report.thresholds["given"]
     for panel, rate in zip(harm_panels(report, verdict, details), RATES, strict=True):
         values = {row.name: row.value for row in panel.rows}
-        known = {name: list_error_rates(at.subgroups[name])[rate].value for name in ("gay", "muslim")}
+        known = {
+            name: list_error_rates(at.subgroups[name])[rate].value for name in ("gay", "muslim")
+        }
         assert values == pytest.approx(known)
         assert list(values.values()) == sorted(values.values(), reverse=True)
         assert panel.overall == pytest.approx(list_error_rates(at.overall)[rate].value)
