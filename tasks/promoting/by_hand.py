@@ -40,7 +40,7 @@ from biasgate.tasks.promoting.champion import (
 )
 from biasgate.tasks.promoting.succession import SAME_SCORES, JudgedCandidate, find_smaller_sample
 from biasgate.tasks.promoting.verify import require_verified
-from biasgate.tasks.records import Decision, LoggedVerdict, find_champion
+from biasgate.tasks.records import Decision, LoggedVerdict, get_champion_uri
 from biasgate.tasks.signing.keys import TrustedKeys
 from biasgate.tasks.signing.statement import compute_verdict_digest
 from biasgate.tasks.verifying.documents import complete_tags, read_logged_verdict, read_run_policy
@@ -66,7 +66,7 @@ def promote_version(
         if alias is None or alias.version != target.version:
             gateway.set_alias(model, CHAMPION, target.version)
         return make_decision("pass", f"{target.uri} is champion.")
-    compared = set(map(find_champion, judged.verdicts))
+    compared = set(map(get_champion_uri, judged.verdicts))
     if compared != {champion.uri if champion else None}:
         rivals = ", ".join(sorted(uri or "no champion" for uri in compared))
         current = f"{CHAMPION} is now {champion.uri}" if champion else f"there is no {CHAMPION} now"

@@ -30,7 +30,7 @@ from biasgate.tasks.promoting.champion import (
 )
 from biasgate.tasks.promoting.succession import JudgedCandidate
 from biasgate.tasks.promoting.verify import require_verified, verify_champion, verify_resolved
-from biasgate.tasks.records import Decision, LoggedVerdict, find_champion
+from biasgate.tasks.records import Decision, LoggedVerdict, get_champion_uri
 from biasgate.tasks.signing.keys import TrustedKeys
 from biasgate.tasks.signing.manifest import Manifest, join_differences
 from biasgate.tasks.signing.statement import compute_verdict_digest
@@ -86,7 +86,7 @@ def promote_copy(
         gateway.set_alias(model, CHAMPION, copy.version)
         return make_decision("pass", f"{copy.uri} is {CHAMPION}.")
     policies = [read_verdict_policy(verdict, origin, gateway) for verdict in judged.verdicts]
-    rivals = {find_champion(verdict) for verdict in judged.verdicts}
+    rivals = {get_champion_uri(verdict) for verdict in judged.verdicts}
     if None in rivals and not all(policy.allow_first for policy in policies):
         msg = (
             f"{origin.uri} must have been compared with a {CHAMPION}, since its policy does not "

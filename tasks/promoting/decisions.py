@@ -32,7 +32,7 @@ from biasgate.tasks.promoting.succession import (
     build_succession,
     collect_judged,
 )
-from biasgate.tasks.records import CandidateDecision, Decision, LoggedVerdict, find_champion
+from biasgate.tasks.records import CandidateDecision, Decision, LoggedVerdict, get_champion_uri
 from biasgate.tasks.reporting.version_tags import takes_verdict
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.store import Workplace
@@ -62,7 +62,7 @@ def promote_candidates(
         return make_decisions(judged, model, number, [], succession)
     champion_uri = champion.uri if champion else None
     if any(
-        {find_champion(verdict) for verdict in candidate.verdicts} != {champion_uri}
+        {get_champion_uri(verdict) for verdict in candidate.verdicts} != {champion_uri}
         for candidate in passed
     ):
         return _decide_moved(judged, model, number)

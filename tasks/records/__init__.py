@@ -52,7 +52,7 @@ from biasgate.tasks.records.verdict import (
     RegisteredPolicy,
     Rival,
     Verdict,
-    find_champion,
+    get_champion_uri,
     is_champions_copy,
 )
 
@@ -100,7 +100,7 @@ __all__ = [
     "Summary",
     "Value",
     "Verdict",
-    "find_champion",
+    "get_champion_uri",
     "is_champions_copy",
     "list_error_rates",
 ]

@@ -171,7 +171,7 @@ class LoggedVerdict(Verdict):
         return cls(**vars(verdict) | {"run_id": run_id})
 
 
-def find_champion(verdict: Verdict) -> str | None:
+def get_champion_uri(verdict: Verdict) -> str | None:
     """Return the champion's version in a verdict; None without a registered champion."""
     return None if verdict.champion is None else verdict.champion.model
 

@@ -18,7 +18,7 @@ from biasgate.tasks.evidence.measure import RowMeasurer
 from biasgate.tasks.evidence.rows import CANDIDATE
 from biasgate.tasks.records.numbers import CONFIDENCE, ReadTable
 from biasgate.tasks.records.record import Record
-from biasgate.tasks.records.verdict import find_champion
+from biasgate.tasks.records.verdict import get_champion_uri
 from biasgate.tasks.reporting.page.grids import GridRow, difference
 from biasgate.tasks.reporting.results import Published
 
@@ -119,7 +119,7 @@ def no_candidate(
     if not judged:
         return text
     one = next((published for published in judged if published.names[1] == other), judged[0])
-    version = find_champion(one.verdict)
+    version = get_champion_uri(one.verdict)
     if version is None:
         return f"{text} Their champion is not a candidate there; report.html compares them with it."
     own = one.verdict.candidate.model or str(one.folder)

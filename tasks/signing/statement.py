@@ -20,7 +20,7 @@ from biasgate.tasks.check_messages import describe_exception
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest, json_digest, write_json
 from biasgate.tasks.common.untrusted import check, parse_json
-from biasgate.tasks.records import HoldsFor, Verdict, find_champion
+from biasgate.tasks.records import HoldsFor, Verdict, get_champion_uri
 from biasgate.tasks.records.record import Record
 from biasgate.tasks.signing.envelope import CamelRecord, Envelope
 from biasgate.tasks.signing.keys import PrivateKey, get_timestamp
@@ -217,7 +217,7 @@ def _build_annotations(verdict: Verdict, signed_at: str) -> Annotations:
         candidate=verdict.candidate.name,
         model=verdict.candidate.model,
         scores_digest=verdict.candidate.digest,
-        champion=find_champion(verdict),
+        champion=get_champion_uri(verdict),
         evaluation_set=evaluation_set.name,
         evaluation_set_digest=evaluation_set.digest,
         required=evaluation_set.required,

@@ -32,7 +32,7 @@ from biasgate.tasks.records import (
     Summary,
     Value,
     Verdict,
-    find_champion,
+    get_champion_uri,
 )
 from biasgate.tasks.reporting.candidates import CandidateStory
 from biasgate.tasks.reporting.markdown import candidates_markdown, results_markdown
@@ -281,8 +281,8 @@ def best_run(summary: Summary) -> str:
     best = max(
         summary.verdicts,
         key=lambda verdict: (
-            find_champion(verdict) is not None
-            and find_champion(verdict) == verdict.candidate.model,
+            get_champion_uri(verdict) is not None
+            and get_champion_uri(verdict) == verdict.candidate.model,
             WORST_FIRST.index(verdict.outcome),
         ),
     )

@@ -21,7 +21,7 @@ from biasgate.tasks.ledger.entry import VerdictReference
 from biasgate.tasks.mlflow_server.artifact_hosts import without_password
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
-from biasgate.tasks.records import Bound, Verdict, find_champion
+from biasgate.tasks.records import Bound, Verdict, get_champion_uri
 from biasgate.tasks.signing.envelope import SignatureCheck
 from biasgate.tasks.signing.manifest import Manifest, join_differences
 from biasgate.tasks.signing.statement import compute_verdict_digest
@@ -164,7 +164,7 @@ def check_champion_files(
     The ledger names a champion's own verdicts in the entry of its promotion. Without such an entry
     there is no finding.
     """
-    champion, uri = verdict.champion, find_champion(verdict)
+    champion, uri = verdict.champion, get_champion_uri(verdict)
     if champion is None or uri is None:
         return
     model, _, number = uri.removeprefix("models:/").rpartition("/")

@@ -105,7 +105,7 @@ def test_reversed_scores_are_not_called_a_wrong_threshold(tmp_path):
     reverse = 1 / (1 + np.exp(GOOD - 2))
     known = explained(tmp_path, reverse, 0.5)
     assert known.thresholds["given"].overall.false_positive_rate.value > 0.5
-    [warning] = cautions(bias(reverse), ALL, FILE, {}, explained=known)
+    [warning] = list_cautions(bias(reverse), ALL, FILE, {}, explained=known)
     assert "If the labels are reversed, correct the label column" in warning
 
 
@@ -188,7 +188,9 @@ def test_rows_without_weight_are_not_called_unrated():
 
 def test_identities_without_rows_and_terms_without_a_match_are_named():
     found = bias(GOOD, gay=GAY, martian=np.zeros(600, dtype=bool))
-    warnings = list_cautions(found, ALL, FILE, {"deaf": ["def", "hard of herring"], "mars": ["mars"]})
+    warnings = list_cautions(
+        found, ALL, FILE, {"deaf": ["def", "hard of herring"], "mars": ["mars"]}
+    )
     assert warnings == [
         "not found in any comment: def (deaf), hard of herring (deaf), mars. Check the spelling.",
         "no measured row mentions martian.",
