@@ -1,1 +1,1 @@
-"""Third step, optional: further analyses of one candidate on one set, one module each."""
+"""Third step, optional: further analyses of a candidate on a set, a module for each kind."""

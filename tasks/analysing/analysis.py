@@ -30,7 +30,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class MeasuredRows:
-    """The measured rows of one set, with the scores of one candidate.
+    """The measured rows of a set, with the scores of a candidate.
 
     All arrays have shape (n,) for the n measured rows, in the same order.
     """
@@ -80,7 +80,7 @@ class MeasuredRows:
         return self.evidence.background
 
     def column(self, name: str) -> npt.NDArray[Any]:
-        """Return the measured rows of one column of the frozen set; null becomes NaN."""
+        """Return the measured rows of a column of the frozen set; null becomes NaN."""
         return np.asarray(np.asarray(self.frozen.column(name).to_numpy())[self.row_numbers])
 
 

@@ -203,7 +203,7 @@ class TopicAnalysis(Analysis):
         return Findings(result, tuple(sentences), _build_table(cells_by_kind, overall))
 
     def _assign_bands(self, rows: MeasuredRows) -> npt.NDArray[np.intp]:
-        """Return the number of the band of length of each row."""
+        """Assign each row to a band of text length, by number."""
         lengths = pc.utf8_length(rows.frozen.column("text")).to_numpy()[rows.row_numbers]
         edges = np.quantile(lengths, np.linspace(0, 1, self.bands + 1)[1:-1])
         return np.asarray(np.searchsorted(edges, lengths, side="right"))

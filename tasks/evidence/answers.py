@@ -61,7 +61,7 @@ class MeasurementPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class Measurements:
-    """The measurements of one candidate."""
+    """The measurements of a candidate for its verdict."""
 
     measured: Mapping[EvidenceKey, Evidence]
     everyone: Evidence

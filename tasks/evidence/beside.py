@@ -62,7 +62,7 @@ def pair_candidates(first: EvidenceFile, second: EvidenceFile) -> RowMeasurer:
 
 
 def _match_ids(first: npt.NDArray[np.str_], second: npt.NDArray[np.str_]) -> npt.NDArray[np.intp]:
-    """Return the position in the second array of each id of the first."""
+    """Return the positions in `second` of the ids in `first`."""
     if first.size == second.size and (first == second).all():
         return np.arange(first.size)
     n_shared = np.intersect1d(first, second).size

@@ -270,7 +270,7 @@ def quote_name(name: str) -> str:
 
 @dataclass(frozen=True)
 class CountedEvidence:
-    """Counts of one candidate on one set, in a file; the interface is that of `EvidenceFile`."""
+    """Counts of a candidate on a set, in a file; the interface is that of `EvidenceFile`."""
 
     path: Path
     is_complete = True

@@ -66,7 +66,7 @@ class EvidenceRecord(Record):
 
 @dataclass(frozen=True)
 class EvidenceFile:
-    """The rows of one candidate on one set, in an `evidence.parquet`; read on first use."""
+    """The rows of a candidate on a set, in an `evidence.parquet`; read on first use."""
 
     path: Path
     with_unrated: bool = False
@@ -202,7 +202,7 @@ class EvidenceFile:
         return self._list_suffixes(SCORE)
 
     def scores(self, role: str) -> npt.NDArray[Any]:
-        """Return one model's scores."""
+        """Return the scores of a model."""
         return self.column(SCORE + role)
 
     def measure(
@@ -269,7 +269,7 @@ class EvidenceFile:
         return self._select_measurer(None, {}).measure(confidence)
 
     def ids(self) -> pa.ChunkedArray:
-        """Return the ids of these rows."""
+        """Return the ids of the measured rows."""
         with pq.ParquetFile(self.path) as file:
             ids = self._drop_unrated(file.read([_IDS]))[_IDS]
         return ids if self._has_score is None else ids.filter(pa.array(self._has_score))

@@ -35,7 +35,7 @@ _CORES = threading.BoundedSemaphore(os.cpu_count() or 1)
 
 @dataclass(frozen=True)
 class Measured:
-    """The measurement of one candidate on one set, for the steps that judge it."""
+    """The measurement of a candidate on a set, for the steps that judge it."""
 
     source: SourceSettings
     """The set, as in the evaluation file."""

@@ -1,4 +1,4 @@
-"""`verdict.json`: the outcome of a policy for one candidate on one set."""
+"""`verdict.json`: the outcome of a policy for a candidate on a set."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class Findings(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict(Findings):
-    """`verdict.json`: the outcome of a policy for one candidate on one set.
+    """`verdict.json`: the outcome of a policy for a candidate on a set.
 
     `required_sets` are all sets of the evaluation on which promotion requires a pass. `ledger` is
     the head of the model's ledger at the time of the verdict, and `registered_policy` the

@@ -28,7 +28,7 @@ _NOTE = "The steps are nights. Choose several runs to draw their lines together.
 
 @dataclass(frozen=True)
 class Memory:
-    """The stored nights of one evaluation."""
+    """The stored nights of an evaluation."""
 
     gateway: Gateway
     """Tracking server."""

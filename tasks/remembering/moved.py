@@ -88,7 +88,7 @@ class _Pair:
 
     @property
     def numbers(self) -> Iterator[tuple[str, str, str]]:
-        """Key, metric and identity of each number of an identity."""
+        """Key, metric and identity of the numbers of identities."""
         for key in self.tonight.numbers:
             metric, _, group = key.partition("/")
             if metric in SUBGROUP_METRICS:
