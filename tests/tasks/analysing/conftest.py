@@ -17,7 +17,7 @@ IDENTITIES = ["black", "female", "muslim"]
 
 @pytest.fixture
 def frame():
-    """Rated comments, a seventh of them shown to no identity raters."""
+    """Comments with a seventh that was not shown to identity raters."""
     rng = np.random.default_rng(8)
     label = rng.choice([0.0, 0.2, 0.4, 0.5, 0.6, 1.0], N)
     groups = {name: rng.choice([0.0, 0.4, 0.5, 1.0], N) for name in IDENTITIES}

@@ -42,7 +42,7 @@ def analyse(kind, rows, **options):
 
 
 def record(table, name):
-    """Return the numbers of rows of a group, and its metrics, as an analysis has them."""
+    """Return the row counts and metrics of a group in the form of an analysis."""
     counts = table.counts[name]
     of_rows = {"n": counts.n, "n_positive": counts.n_positive, "n_negative": counts.n_negative}
     return of_rows | plain(table.subgroups[name])
@@ -173,7 +173,7 @@ def test_topic_has_the_numbers_within_threads_and_bands_of_length_beside_those_o
 
 
 def test_a_change_within_topics_that_intervals_show_is_not_said_to_be_chance():
-    """Black changes less than gay does, of whom an interval has room for it."""
+    """The change for black is smaller, but only its intervals do not overlap."""
     within = {
         "black": {"bpsn_auc": MetricValue(0.7, low=0.68, high=0.72)},
         "gay": {"bpsn_auc": MetricValue(0.5, low=0.3, high=0.85)},
@@ -202,7 +202,7 @@ def test_topic_needs_clusters_or_text(frame, measured, frozen):
 
 
 def in_languages(frame):
-    """The rows in two large languages, and in two of which one identity has few."""
+    """The rows in two large languages, and in two languages with few mentions of an identity."""
     at = np.arange(len(frame))
     frame["language"] = np.select([at % 20 == 0, at % 20 == 1, at % 2 == 0], ["c", "d", "a"], "b")
     return frame

@@ -1,4 +1,4 @@
-"""The bounds of all intersections hold together, as the bounds of each alone do not."""
+"""Simultaneous bounds of intersections, whose coverage separate bounds do not reach."""
 
 import math
 
@@ -21,7 +21,7 @@ SHARES = (0.3, 0.25, 0.2, 0.35, 0.15)
 
 
 def draw(rng, *, step=0.0, n_clusters=0):
-    """Rows of five identities that often occur together; one pair is treated worse."""
+    """Simulate rows of five identities that often occur together, with a loss for one pair."""
     cluster = rng.integers(0, n_clusters, N) if n_clusters else None
     topic = rng.random(N) < 0.3
     groups = {f"g{i}": rng.random(N) < share * (1 + topic) for i, share in enumerate(SHARES)}

@@ -1,4 +1,4 @@
-"""The analysis that carries a threshold over from an earlier model's file of scores."""
+"""Transfer of a threshold from the scores of an earlier model."""
 
 from types import SimpleNamespace
 

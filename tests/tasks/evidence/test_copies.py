@@ -1,4 +1,4 @@
-"""Copies of a text are not independent: they are a cluster where they are more than a few."""
+"""Clusters of copies: copies of a text are not independent, so many copies form clusters."""
 
 import unicodedata
 from dataclasses import replace
@@ -26,12 +26,12 @@ def frozen(folder, texts, **columns):
     return freeze_source(SOURCES.validate_python(source), folder / "store")
 
 
-def texts_of(n_different):
+def make_texts(n_different):
     return [f"comment {at % n_different}" for at in range(N)]
 
 
 def test_more_than_a_few_copies_are_clusters(tmp_path):
-    codes, n_copies = find_clusters(frozen(tmp_path, texts_of(600)))
+    codes, n_copies = find_clusters(frozen(tmp_path, make_texts(600)))
     assert n_copies == 400
     assert (codes == np.arange(N) % 600).all()
 
@@ -68,15 +68,15 @@ def test_the_normal_form_is_that_of_itself_and_of_its_other_forms(text):
 
 @pytest.mark.parametrize(("n_different", "clustered"), [(1000, False), (990, False), (989, True)])
 def test_up_to_one_row_of_a_hundred_may_be_a_copy(tmp_path, n_different, clustered):
-    codes, n_copies = find_clusters(frozen(tmp_path, texts_of(n_different)))
+    codes, n_copies = find_clusters(frozen(tmp_path, make_texts(n_different)))
     assert n_copies == N - n_different
     assert (codes is not None) is clustered
 
 
 def test_texts_that_are_lacking_are_not_the_same(tmp_path):
-    texts = [" " if at < 300 else text for at, text in enumerate(texts_of(N))]
+    texts = [" " if at < 300 else text for at, text in enumerate(make_texts(N))]
     assert find_clusters(frozen(tmp_path, texts)) == (None, 0)
-    texts = [" " if at < 300 else text for at, text in enumerate(texts_of(650))]
+    texts = [" " if at < 300 else text for at, text in enumerate(make_texts(650))]
     codes, n_copies = find_clusters(frozen(tmp_path, texts))
     assert n_copies == 50
     assert np.unique(codes).size == N - 50
@@ -85,12 +85,12 @@ def test_texts_that_are_lacking_are_not_the_same(tmp_path):
 
 def test_a_named_cluster_counts_and_no_other(tmp_path):
     threads = [f"thread {at % 7}" for at in range(N)]
-    codes, n_copies = find_clusters(frozen(tmp_path, texts_of(10), cluster=threads))
+    codes, n_copies = find_clusters(frozen(tmp_path, make_texts(10), cluster=threads))
     assert (np.unique(codes).size, n_copies) == (7, None)
 
 
 def test_a_report_says_how_many_comments_are_copies(tmp_path):
-    evaluation_set = frozen(tmp_path, texts_of(600))
+    evaluation_set = frozen(tmp_path, make_texts(600))
     source = SOURCES.validate_python(
         {"name": "t", "source": "table", "path": tmp_path / "t.parquet"} | {"identities": ["gay"]}
     )

@@ -23,7 +23,7 @@ N = 60
 
 @pytest.fixture
 def table():
-    """Rows of which a third was never shown to identity raters."""
+    """Rows with a third that was not shown to identity raters."""
     rng = np.random.default_rng(3)
     rated = np.arange(N) % 3 != 0
     return pd.DataFrame(
@@ -40,7 +40,7 @@ def table():
 
 @pytest.fixture
 def frozen(table, tmp_path):
-    """The set of these rows, with a slice and clusters, and how it is measured."""
+    """The frozen set of these rows, with a slice and clusters, and its options."""
     path = tmp_path / "rows.csv"
     table.assign(other=table["prediction"] / 2).to_csv(path, index=False)
     options = {"name": "rows", "source": "table", "path": path, "identities": ["gay"]}
@@ -125,7 +125,7 @@ def test_evidence_is_written_again_only_where_a_rival_is_another_one(frozen, sco
 
 
 def bomb(path, n_rows, *, text=None):
-    """Write rows that all have one value, which takes a few kilobytes."""
+    """Write rows with a single value, which compress to a few kilobytes."""
     zeros = pa.array(np.zeros(n_rows))
     columns = {"label": zeros, "score/candidate": zeros}
     if text is not None:

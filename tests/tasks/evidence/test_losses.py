@@ -1,4 +1,4 @@
-"""What is shown to be worse than a rival's, and whose comments it comes from."""
+"""Significant losses against a rival, and their attribution to identities."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from biasgate.tasks.evidence.rows import EvidenceRows
 N = 6_000
 
 
-def measuring(labels, members, candidate, champion, **more):
+def build_measurer(labels, members, candidate, champion, **more):
     of_rows = {"weights", "clusters"}
     known = {"clusters": None, "weights": None} | {x: more.pop(x) for x in of_rows & more.keys()}
     rows = EvidenceRows(
@@ -33,10 +33,10 @@ def measuring(labels, members, candidate, champion, **more):
     return RowMeasurer(rows=rows, **(options | more))
 
 
-def made(shifts, seed=1, **more):
-    """Rows in which half of the mentions of y also mention x; z is mentioned apart.
+def simulate_rows(shifts, seed=1, **more):
+    """Simulate rows in which y often occurs with x, and z never occurs with x or y.
 
-    `shifts` say by how much harmless mentions of an identity alone score higher than before.
+    `shifts` are the increases of the candidate's scores for harmless mentions, by identity.
     """
     rng = np.random.default_rng(seed)
     labels = rng.random(N) < 0.3
@@ -47,69 +47,69 @@ def made(shifts, seed=1, **more):
     candidate = champion + 0.1 * rng.standard_normal(N)
     for name, shift in shifts.items():
         candidate += shift * (members[name] & ~labels)
-    return measuring(labels, members, candidate, champion, **more)
+    return build_measurer(labels, members, candidate, champion, **more)
 
 
-def told(found):
-    return {(one.group, one.metric): list(one.without) for one in found.cells}
+def list_causes(losses):
+    return {(one.group, one.metric): list(one.without) for one in losses.cells}
 
 
 def test_the_cells_are_those_of_the_library_at_the_joint_confidence():
-    rows = made({"x": 0.5}).rows
-    found = made({"x": 0.5}).find_losses("champion", 0.05)
+    rows = simulate_rows({"x": 0.5}).rows
+    losses = simulate_rows({"x": 0.5}).find_losses("champion", 0.05)
     scores = rows.scores["candidate"], rows.scores["champion"]
     level = compute_joint_level(
         bias_metrics.Rows(rows.labels, rows.members), scores, ["x", "y", "z"], alpha=0.05
     )
-    assert (found.n_bounds, found.confidence) == (15, level)
+    assert (losses.n_bounds, losses.confidence) == (15, level)
     expected = compare_bias(rows.labels, *scores, rows.members, confidence=level)
-    [bpsn] = [x for x in found.cells if (x.group, x.metric) == ("x", "bpsn_auc")]
+    [bpsn] = [x for x in losses.cells if (x.group, x.metric) == ("x", "bpsn_auc")]
     cell = expected.subgroups["x"].bpsn_auc
     assert (bpsn.low, bpsn.high) == (cell.low, cell.high)
     assert (bpsn.worse_by, bpsn.worse_by_at_least) == (-cell.value, -cell.high)
-    bounds = [one.worse_by_at_least for one in found.cells]
+    bounds = [one.worse_by_at_least for one in losses.cells]
     assert bounds == sorted(bounds, reverse=True)
 
 
 def test_a_loss_only_through_comments_that_mention_another_names_the_other():
-    found = told(made({"x": 0.6}).find_losses("champion", 0.05))
-    assert found["x", "bpsn_auc"] == []
-    assert found["y", "bpsn_auc"] == ["x"]
+    losses = list_causes(simulate_rows({"x": 0.6}).find_losses("champion", 0.05))
+    assert losses["x", "bpsn_auc"] == []
+    assert losses["y", "bpsn_auc"] == ["x"]
     # So is z, which is compared with the comments that mention x.
-    assert found["z", "bnsp_auc"] == ["x"]
-    assert {tuple(causes) for (group, _), causes in found.items() if group != "x"} == {("x",)}
+    assert losses["z", "bnsp_auc"] == ["x"]
+    assert {tuple(causes) for (group, _), causes in losses.items() if group != "x"} == {("x",)}
 
 
 def test_two_harms_apart_are_both_their_own():
-    found = told(made({"x": 0.6, "z": 0.6}).find_losses("champion", 0.05))
-    assert found["x", "bpsn_auc"] == found["z", "bpsn_auc"] == []
-    assert all("x" in causes for (group, _), causes in found.items() if group == "y")
-    assert found["y", "bpsn_auc"]
+    losses = list_causes(simulate_rows({"x": 0.6, "z": 0.6}).find_losses("champion", 0.05))
+    assert losses["x", "bpsn_auc"] == losses["z", "bpsn_auc"] == []
+    assert all("x" in causes for (group, _), causes in losses.items() if group == "y")
+    assert losses["y", "bpsn_auc"]
 
 
 def test_a_harm_of_both_that_mention_each_other_stays_that_of_both():
-    found = told(made({"x": 0.6, "y": 0.6}).find_losses("champion", 0.05))
-    assert found["x", "bpsn_auc"] == found["y", "bpsn_auc"] == []
+    losses = list_causes(simulate_rows({"x": 0.6, "y": 0.6}).find_losses("champion", 0.05))
+    assert losses["x", "bpsn_auc"] == losses["y", "bpsn_auc"] == []
 
 
 def test_with_weights_clusters_or_a_rival_that_lacks_scores_the_cause_is_found_too():
-    lacking = made({"x": 0.6})
+    lacking = simulate_rows({"x": 0.6})
     lacking.rows.scores["champion"][::50] = np.nan
-    weighted = made({"x": 0.6}, weights=np.full(N, 2.0))
-    clustered = made({"x": 0.6}, clusters=np.arange(N) // 3)
-    no_identity = made({"x": 0.6}, background="no_identity")
+    weighted = simulate_rows({"x": 0.6}, weights=np.full(N, 2.0))
+    clustered = simulate_rows({"x": 0.6}, clusters=np.arange(N) // 3)
+    no_identity = simulate_rows({"x": 0.6}, background="no_identity")
     for one in (lacking, weighted, clustered, no_identity):
-        found = told(one.find_losses("champion", 0.05))
-        assert (found["x", "bpsn_auc"], found["y", "bpsn_auc"]) == ([], ["x"])
+        losses = list_causes(one.find_losses("champion", 0.05))
+        assert (losses["x", "bpsn_auc"], losses["y", "bpsn_auc"]) == ([], ["x"])
 
 
-def few(n_toxic, **more):
-    """Rows with an identity of a few toxic comments, and all its harmless ones far worse."""
+def simulate_few(n_toxic, **more):
+    """Simulate an identity with few toxic comments, whose harmless comments score far higher."""
     labels = np.arange(400) < 100
     gay = (np.arange(400) < n_toxic) | (np.arange(400) >= 350)
     champion = labels + np.random.default_rng(3).random(400)
     candidate = np.where(gay, 2 - champion, champion)
-    return measuring(labels, {"gay": gay}, candidate, champion, **more)
+    return build_measurer(labels, {"gay": gay}, candidate, champion, **more)
 
 
 @pytest.mark.parametrize(
@@ -124,18 +124,18 @@ def few(n_toxic, **more):
 def test_a_cell_is_looked_at_with_enough_rows_of_each_class_of_its_identity(
     n_toxic, more, n_bounds
 ):
-    found = few(n_toxic, **more).find_losses("champion", 0.05)
-    assert found.n_bounds == n_bounds
-    metrics = {one.metric for one in found.cells}
+    losses = simulate_few(n_toxic, **more).find_losses("champion", 0.05)
+    assert losses.n_bounds == n_bounds
+    metrics = {one.metric for one in losses.cells}
     assert ("subgroup_auc" in metrics) == (n_bounds == 5)
     assert "bpsn_auc" in metrics
 
 
 def test_of_a_list_of_phrases_every_loss_is_shown_with_its_value_as_its_own():
-    found = made({"x": 0.6}, is_sample=False).find_losses("champion", 0.05)
-    assert all(one.worse_by == one.worse_by_at_least > 0 for one in found.cells)
-    assert {("x", "bpsn_auc"), ("y", "bpsn_auc")} <= told(found).keys()
-    assert set(map(tuple, told(found).values())) == {()}
+    losses = simulate_rows({"x": 0.6}, is_sample=False).find_losses("champion", 0.05)
+    assert all(one.worse_by == one.worse_by_at_least > 0 for one in losses.cells)
+    assert {("x", "bpsn_auc"), ("y", "bpsn_auc")} <= list_causes(losses).keys()
+    assert set(map(tuple, list_causes(losses).values())) == {()}
 
 
 def test_where_a_class_is_left_by_nobody_every_loss_stays_its_own():
@@ -145,6 +145,8 @@ def test_where_a_class_is_left_by_nobody_every_loss_stays_its_own():
     champion = labels + 0.3 * np.random.default_rng(5).standard_normal(600)
     candidate = champion + 0.8 * (x & ~labels)
     members = {"x": x, "y": y}
-    found = told(measuring(labels, members, candidate, champion).find_losses("champion", 0.05))
-    assert {group for group, _ in found} == {"x", "y"}
-    assert set(map(tuple, found.values())) == {()}
+    losses = list_causes(
+        build_measurer(labels, members, candidate, champion).find_losses("champion", 0.05)
+    )
+    assert {group for group, _ in losses} == {"x", "y"}
+    assert set(map(tuple, losses.values())) == {()}

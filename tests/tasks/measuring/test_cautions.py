@@ -1,4 +1,4 @@
-"""What a report warns about: reversed scores, rows left out, terms and identities without rows."""
+"""Warnings of a report: reversed scores, rows left out, terms and identities without rows."""
 
 from dataclasses import replace
 

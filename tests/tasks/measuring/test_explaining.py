@@ -25,20 +25,20 @@ AUCS = ("subgroup_auc", "bpsn_auc", "bnsp_auc")
 
 
 def cells_of(**values):
-    """The numbers of an identity; AUCs that are not given are its `subgroup_auc`."""
+    """Build the numbers of an identity; other AUCs default to its `subgroup_auc`."""
     values = {auc: values.get(auc, values["subgroup_auc"]) for auc in AUCS} | values
     known = {name: MetricValue(value, None if value else "r") for name, value in values.items()}
     return known | dict.fromkeys(("positive_aeg", "negative_aeg"), MetricValue(0.0))
 
 
 def table_of(subgroups, auc=0.9, **counts):
-    """A table of these numbers; identities without counts have 20 rows of each class."""
+    """Build a table of these numbers; the default counts are 20 rows of each class."""
     known = dict.fromkeys(subgroups, RowCounts(20, 20)) | counts
     return bias_of(subgroups, auc=MetricValue(auc), counts=known)
 
 
 def rows(n=4000):
-    """Harmless mentions of `gay` score high; `deaf` is rare."""
+    """Simulate rows with high scores for harmless mentions of `gay`, and a rare `deaf`."""
     rng = np.random.default_rng(3)
     y_true = rng.random(n) < 0.4
     groups = {"muslim": rng.random(n) < 0.2, "gay": rng.random(n) < 0.2, "deaf": np.arange(n) < 30}

@@ -1,4 +1,4 @@
-"""A fair model seldom names anybody, however many identities are looked at."""
+"""False alarms on fair models: identities are seldom named, for any number of identities."""
 
 import pytest
 

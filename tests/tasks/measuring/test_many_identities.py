@@ -32,7 +32,7 @@ MANY = 100
 
 @pytest.fixture(scope="module")
 def many():
-    """A report on many identities, of which `bad` is clearly treated worst."""
+    """A report on many identities, with `bad` clearly the worst."""
     rng = np.random.default_rng(2)
     label = rng.random(N) < 0.4
     groups = {f"group {one:03}": rng.random(N) < 0.03 for one in range(MANY - 2)}

@@ -1,4 +1,4 @@
-"""How many comments have no score, or were truncated, in words."""
+"""Sentences about comments without a score, and about truncated comments."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def test_one_comment_without_a_score_is_told_of_in_the_singular(n, told):
 
 
 def joint_of(n_marked, n=200, level=None):
-    """Count identities of 200 comments each, of which so many are marked."""
+    """Count the marked comments of identities with 200 comments each."""
     of_rows = np.repeat(np.arange(len(n_marked)), n)
     marked = np.concatenate([np.arange(n) < one for one in n_marked.values()])
     groups = {name: of_rows == at for at, name in enumerate(n_marked) if name}
@@ -31,7 +31,7 @@ def joint_of(n_marked, n=200, level=None):
 
 
 def sentence_of(n_missing, level=None):
-    """Return the sentence for identities with so many comments without a score."""
+    """Return the sentence for identities with these numbers of missing scores."""
     joint = joint_of(n_missing, level=level)
     found = {"overall": joint.overall.to_dict(), "reasons": {"refused": joint.overall.n_marked}}
     return describe_missing(partial(found), joint), joint

@@ -1,4 +1,4 @@
-"""Measuring: which rows count, and the same numbers as one call of `evaluate_bias`."""
+"""Measurement of the chosen rows, with the same numbers as a call of `evaluate_bias`."""
 
 import csv
 import io
@@ -39,7 +39,7 @@ OF_FILE = {"url": "scores", "candidate_digest": "d", "record": partial({"bound":
 
 @pytest.fixture
 def frame():
-    """Rows of which a quarter was never shown to identity raters."""
+    """Rows with a quarter that was not shown to identity raters."""
     rng = np.random.default_rng(5)
     label = rng.choice([0.0, 0.3, 0.5, 0.9], N)
     rated = np.arange(N) % 4 != 0
@@ -244,7 +244,7 @@ def test_guessed_scores_draw_a_warning_and_informed_ones_do_not():
 
 @pytest.fixture
 def reported(frame, measure):
-    """A report on rows of which none mentions `muslim`."""
+    """A report on rows that do not mention `muslim`."""
     rows, scored, evidence, bias = measure(frame.assign(muslim=lambda t: t["muslim"] * 0))
     candidate = CANDIDATES.validate_python({"name": "f", "kind": "scores", "path": "x.csv"})
     explained = explain_numbers(evidence, bias, threshold=0.5)

@@ -1,4 +1,4 @@
-"""Errors by term: counted over the rows that are measured, whichever of a set these are."""
+"""Errors by term, counted over the measured rows of a set."""
 
 import numpy as np
 import pandas as pd
@@ -37,7 +37,7 @@ def frame():
 @pytest.fixture
 def measured(tmp_path):
     def measured(table, **options):
-        """Return the frozen set, the evidence, and what is explained at a threshold of .6."""
+        """Return the frozen set, the evidence, and the explained numbers at a threshold of .6."""
         path = tmp_path / "rows.csv"
         table.to_csv(path, index=False)
         settings = {"name": "rows", "source": "table", "path": path, "text": "text"}

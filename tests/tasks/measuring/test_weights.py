@@ -74,7 +74,7 @@ def measure(tmp_path, source):
 
 
 def arguments(table):
-    """What `evaluate_bias` gets of the measured rows."""
+    """Return the arguments of `evaluate_bias` for the measured rows."""
     rated = table[table["muslim"].notna()]
     groups = {name: rated[name] == 1 for name in ("gay", "muslim")}
     return rated, (rated["label"] == 1, rated["prediction"], groups)

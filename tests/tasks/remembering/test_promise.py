@@ -1,4 +1,4 @@
-"""A trend names an identity by chance in at most 5 % of trends, and a real drop in most."""
+"""Error rates of trends: at most 5 % false alarms, and power for a real drop."""
 
 from dataclasses import dataclass, replace
 
@@ -16,19 +16,19 @@ SHARES = {"a": 0.4, "b": 0.2, "c": 0.1, "d": 0.05}
 
 @dataclass(frozen=True)
 class World:
-    """Comments of a night, and a model that is equally good every night."""
+    """Simulation of nightly comments, and of a model with constant quality."""
 
     n: int = 1000
     toxic: float = 0.3
     apart: float = 2.0
-    """How many standard deviations toxic comments score higher."""
+    """Difference of the mean scores of both classes, in standard deviations."""
     per_thread: int = 1
     same_comments: bool = False
-    """The set is the same every night, and the model is trained again: half of a score is new."""
+    """True for the same set every night, and a retrained model: half of each score is new."""
     n_copies: int = 1
-    """How many identities have each of `SHARES`."""
+    """Number of identities with each share of `SHARES`."""
     drop: float = 0.0
-    """How much higher harmless mentions of a score in the last night."""
+    """Increase of the scores of harmless mentions of identity a in the last night."""
 
     def nights(self, rng):
         """Return two nights."""
@@ -58,7 +58,7 @@ class World:
 
 
 def night(number, labels, scores, groups, clusters):
-    """Return what a night keeps of these rows."""
+    """Return the record of a night with these rows."""
     shown = evaluate_bias(labels, scores, groups, clusters=clusters)
     cells = {
         f"{metric}/{name}": getattr(one, metric)
@@ -88,7 +88,7 @@ def night(number, labels, scores, groups, clusters):
 
 
 def share_named(world, n_trends, seed=20):
-    """Return in which share of trends any identity is named."""
+    """Return the share of trends that name any identity."""
     rng = np.random.default_rng(seed)
     return sum(bool(find_moves(list(world.nights(rng)))) for _ in range(n_trends)) / n_trends
 

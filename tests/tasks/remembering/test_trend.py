@@ -1,4 +1,4 @@
-"""What changed since earlier nights, in words and in rows."""
+"""Changes since earlier nights, as sentences and as rows of a table."""
 
 import copy
 import logging
@@ -268,7 +268,7 @@ KEY = "bpsn_auc/gay"
 
 
 def moving(number, numbers, half=0.04, **changes):
-    """A night of one model whose numbers have joint intervals of this half width."""
+    """Build a night of a model whose joint intervals have this half-width."""
     joint = {key: [value - half, value + half] for key, value in numbers.items()}
     shown = {key: [value, value - half / 2, value + half / 2] for key, value in numbers.items()}
     of = replace(model("words", f"models:/toxicity/{number}"), numbers=shown, joint=joint)
