@@ -43,10 +43,7 @@ class Memory:
         InputError
             If a file does not have the form that biasgate writes.
         """
-        experiment = self.gateway.client.get_experiment_by_name(self.evaluation)
-        if experiment is None:
-            return []
-        run_id = self.gateway.find_run(str(experiment.experiment_id), _KEY)
+        run_id = self._find_run()
         if run_id is None:
             return []
         last = int(self.gateway.client.get_run(run_id).data.tags.get(COUNT, "0"))
@@ -92,6 +89,13 @@ class Memory:
         tags = {NOTE: f"{_NOTE} The last: {as_text(remembered.candidate)}, {remembered.outcome}."}
         self.gateway.log(run_id, metrics=metrics, tags=tags, step=number)
         self.gateway.finish(run_id)
+
+    def _find_run(self) -> str | None:
+        """Return the parent run; None before the first night."""
+        experiment = self.gateway.client.get_experiment_by_name(self.evaluation)
+        if experiment is None:
+            return None
+        return self.gateway.find_run(str(experiment.experiment_id), _KEY)
 
 
 def _name_file(number: int) -> str:

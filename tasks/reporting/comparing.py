@@ -13,8 +13,8 @@ from bias_metrics.table import Estimate
 from bias_metrics.thresholds import CountedShare
 from biasgate.tasks.common.command_lines import command_line, store_option
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.evidence.beside import RIVAL, NotSameRowsError, pair_candidates
 from biasgate.tasks.evidence.measure import RowMeasurer
+from biasgate.tasks.evidence.pairing import RIVAL, NotSameRowsError, pair_candidates
 from biasgate.tasks.evidence.rows import CANDIDATE
 from biasgate.tasks.records.numbers import CONFIDENCE, ReadTable
 from biasgate.tasks.records.record import Record

@@ -109,7 +109,7 @@ def test_the_report_has_the_section_and_no_comment(nights, world):
 
 def test_the_memory_is_in_mlflow(nights, world):
     del nights
-    assert [one.number for one in Memory(world.gateway, "by night").nights(9)] == [1, 2, 3]
+    assert [one.number for one in Memory(world.gateway, "by night").read_nights(9)] == [1, 2, 3]
 
 
 def test_a_night_that_fails_is_remembered(nights, world):
@@ -117,6 +117,6 @@ def test_a_night_that_fails_is_remembered(nights, world):
     gone = SHIFTED | {"path": "gone.csv"}
     with pytest.raises(InputError):
         night(world, "six", candidates=[gone])
-    failed = Memory(world.gateway, "by night").nights(1)[0]
+    failed = Memory(world.gateway, "by night").read_nights(1)[0]
     assert (failed.number, failed.models) == (4, [])
     assert failed.news[0].startswith("failed (InputError); see the log of flow run ")

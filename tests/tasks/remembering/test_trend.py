@@ -246,7 +246,7 @@ def test_a_night_that_failed_has_its_place_and_no_text_of_its_error(tmp_path):
     for run_id, is_night in (("one", True), ("two", True), ("two", True), ("three", False)):
         of = {"config": str(config), "store": str(store), "night": is_night}
         remember_failed_night(None, SimpleNamespace(id=run_id, parameters=of), failed)
-    known = Memory(Workplace(store).gateway, "mistakes").nights(9)
+    known = Memory(Workplace(store).gateway, "mistakes").read_nights(9)
     assert [(one.number, one.run_id, one.models) for one in known] == [
         (1, "one", []),
         (2, "two", []),
