@@ -46,7 +46,7 @@ from benchmarks._made_scores import MODELS, generate_scores
 from benchmarks._measurement import Measurement
 from bias_metrics import BiasTable, Key, ScoreCounts, compare_bias, evaluate_bias
 from biasgate.tasks.counting.settings import read_count_file
-from biasgate.tasks.counting.shards import counted_shard
+from biasgate.tasks.counting.shards import count_scores
 from biasgate.tasks.data.civil_comments import IDENTITIES
 from biasgate.tasks.evidence.counted import FILE, Counted
 
@@ -171,8 +171,8 @@ def by_counts(folder: Path) -> dict[str, Any]:
         return found
 
     total: Counted | None = None
-    for path in map(Path, settings.shards()):
-        part = staged("count", lambda path=path: counted_shard(settings, path))
+    for path in map(Path, settings.list_shards()):
+        part = staged("count", lambda path=path: count_scores(settings, path))
         part = staged("as bytes", lambda part=part: Counted.from_bytes(part.to_bytes(), "shard"))
         if total is not None:
             part = staged("add", lambda part=part, total=total: total + part)

@@ -19,9 +19,9 @@ def main() -> None:
     if problem:
         sys.stderr.write(f"biasgate: {problem}\n")
         raise SystemExit(USAGE)
-    from biasgate.tasks.common.garbage import collect_seldom  # noqa: PLC0415
+    from biasgate.tasks.common.garbage import raise_gc_threshold  # noqa: PLC0415
 
-    collect_seldom()
+    raise_gc_threshold()
     from biasgate.cli import app  # noqa: PLC0415
 
     app()

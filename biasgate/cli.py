@@ -54,7 +54,7 @@ from biasgate.running import (
     run_flow,
     run_tasks_by,
 )
-from biasgate.tasks.common.command_lines import command_line
+from biasgate.tasks.common.command_lines import format_command
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.included import is_count_file, save_included, shorten_argument, write_new_file
 from biasgate.tasks.outcomes import get_outcome_words
@@ -186,7 +186,7 @@ def evaluate(
                 save_included(config, save)
             else:
                 write_new_file(save, describe_table(config, table))
-            again = command_line(
+            again = format_command(
                 "evaluate", shorten_argument(str(save.absolute())), "--output", "out"
             )
             print_sentence(f"saved {save}: change it, then run `{again}`")

@@ -12,7 +12,7 @@ import typer
 
 from biasgate.options import AsJson, example
 from biasgate.output import print_json, print_sentence, report_errors
-from biasgate.tasks.common.command_lines import command_line
+from biasgate.tasks.common.command_lines import format_command
 from biasgate.tasks.common.errors import InputError
 
 app = typer.Typer(
@@ -48,7 +48,7 @@ def new(
         print_sentence(f"private key {file}: keep it secret. On machines that run evaluations:")
         typer.echo(f"  export {PRIVATE_KEY}={shlex.quote(str(file.resolve()))}")
         print_sentence(f"public key {public}. On machines that verify verdicts:")
-        typer.echo(f"  {command_line('keys', 'trust', public)}")
+        typer.echo(f"  {format_command('keys', 'trust', public)}")
         typer.echo(f"id {key.public.key_id}")
 
 

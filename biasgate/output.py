@@ -21,17 +21,17 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.text import Text
 
-from biasgate.tasks.common.command_lines import command_line
-from biasgate.tasks.common.console import console, print_text, shown
+from biasgate.tasks.common.command_lines import format_command
+from biasgate.tasks.common.console import escape_text, make_console, print_text
 from biasgate.tasks.common.errors import (
     CandidateError,
     InputError,
     ServerError,
-    lacking_module,
+    describe_missing_module,
 )
-from biasgate.tasks.common.plain import plain
-from biasgate.tasks.common.printable import printable
-from biasgate.tasks.common.secrets import mask_error, masked
+from biasgate.tasks.common.plain import convert_to_plain
+from biasgate.tasks.common.printable import escape_invisible
+from biasgate.tasks.common.secrets import mask_error, mask_secrets
 from biasgate.tasks.outcomes import WORDS
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def report_errors(
         if verbose:
             mask_error(error)
             raise
-        problem = disk_problem(error, places or {}) or lacking_module(error)
+        problem = disk_problem(error, places or {}) or describe_missing_module(error)
         if isinstance(error, CandidateError):  # its text is our own
             problem = f"{error} Finished scores are kept: run again to continue."
         elif isinstance(error, ServerError):
@@ -83,12 +83,12 @@ def say(step: str) -> None:
 @contextmanager
 def waiting(what: str) -> Iterator[None]:
     """Show on a terminal that the command works, and since when, if steps are printed."""
-    from biasgate.tasks.common.progress import working  # noqa: PLC0415
+    from biasgate.tasks.common.progress import show_activity  # noqa: PLC0415
 
     if not logging.getLogger(STEPS).isEnabledFor(logging.INFO):
         yield
         return
-    with working(what):
+    with show_activity(what):
         yield
 
 
@@ -174,9 +174,9 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _where(error: BaseException, kind: str, places: Mapping[str, Path]) -> str:
-    from biasgate.tasks.common.files import existing_above  # noqa: PLC0415 - it imports numpy
+    from biasgate.tasks.common.files import find_existing_folder  # noqa: PLC0415 - it imports numpy
 
-    existing = {what: existing_above(path) for what, path in places.items()}
+    existing = {what: find_existing_folder(path) for what, path in places.items()}
     if kind == _FULL:
         left = {what: shutil.disk_usage(path).free // _MIB for what, path in existing.items()}
         listed = [f"{what} {places[what]} ({free:,} MiB left)" for what, free in left.items()]
@@ -191,29 +191,33 @@ def _where(error: BaseException, kind: str, places: Mapping[str, Path]) -> str:
 
 def print_error(text: str) -> None:
     """Print an error on standard error, with secrets masked."""
-    found = Text.assemble(("error", "bold red"), ": ", printable(masked(text), keep="\n"))
-    print_text(console(stderr=True), found)
+    found = Text.assemble(
+        ("error", "bold red"), ": ", escape_invisible(mask_secrets(text), keep="\n")
+    )
+    print_text(make_console(stderr=True), found)
 
 
 def print_step(text: str) -> None:
     """Print a started or finished step on standard error."""
-    print_text(console(stderr=True), Text(f"  {printable(text)}", "dim"))
+    print_text(make_console(stderr=True), Text(f"  {escape_invisible(text)}", "dim"))
 
 
 def print_sentence(text: str, *, stderr: bool = False) -> None:
     """Print a result in words, which may name what others wrote."""
-    print_text(console(stderr=stderr), Text(printable(text)))
+    print_text(make_console(stderr=stderr), Text(escape_invisible(text)))
 
 
 def print_json(content: Any) -> None:
     """Print JSON on standard output."""
-    sys.stdout.write(json.dumps(plain(content), indent=2) + "\n")
+    sys.stdout.write(json.dumps(convert_to_plain(content), indent=2) + "\n")
 
 
 def print_history(model: str, entries: Sequence[ListedEntry], *, everything: bool) -> None:
     """Print what moved, or was to move, the champion of a model, latest first; or everything."""
-    out = console()
-    print_text(out, Text.assemble((f"champion of {printable(model)}", "bold"), " (times in UTC)"))
+    out = make_console()
+    print_text(
+        out, Text.assemble((f"champion of {escape_invisible(model)}", "bold"), " (times in UTC)")
+    )
     listed = [one for one in entries if everything or one.action != "blocked" or one.by]
     if len(listed) < len(entries):
         left = len(entries) - len(listed)
@@ -221,14 +225,14 @@ def print_history(model: str, entries: Sequence[ListedEntry], *, everything: boo
     for entry in listed:
         when = entry.opened[:19].replace("T", " ")
         action = "rejection" if entry.action == "blocked" and entry.by else entry.action
-        moved = printable(f"  {when}  {action}: {_moved(entry)}")
+        moved = escape_invisible(f"  {when}  {action}: {_moved(entry)}")
         print_text(out, Text.assemble("\n", (str(entry.number), "bold"), moved))
         who = [f"by: {entry.by}"] if entry.by else []
         if entry.source is not None:
             who.insert(0, f"copy of: {entry.source.model} (files {entry.source.digest[:12]})")
         why = f"why: {entry.reason}"
         for what in (f"{entry.state}: {entry.note}", why, *who, entry.signed):
-            print_text(out, Text(f"   {printable(what)}"), indent=0)
+            print_text(out, Text(f"   {escape_invisible(what)}"), indent=0)
 
 
 def _moved(entry: ListedEntry) -> str:
@@ -244,7 +248,7 @@ def _moved(entry: ListedEntry) -> str:
 
 def print_findings(findings: Sequence[Any]) -> None:
     """Print whether a verification succeeded, then each check."""
-    out = console()
+    out = make_console()
     failed = sum(not finding.holds for finding in findings)
     unchecked = sum(finding.holds and not finding.checked for finding in findings)
     n = f"{len(findings):,} checks"
@@ -256,7 +260,7 @@ def print_findings(findings: Sequence[Any]) -> None:
     for finding in findings:
         word = ("holds", "green") if finding.checked else ("not checked", "yellow")
         word = word if finding.holds else ("DOES NOT HOLD", "bold red")
-        said = printable(f"  {finding.what}: {finding.sentence}")
+        said = escape_invisible(f"  {finding.what}: {finding.sentence}")
         print_text(out, Text.assemble(word, said))
 
 
@@ -266,12 +270,12 @@ def print_next_steps(output: Path, store: Path) -> None:
     places = "--from", blocked, "--store", store, "--output", f"{output}-mitigated"
     steps = {
         "open the report in a browser": str(output / "report.html"),
-        "compare the runs of `evaluate demo`": command_line("ui", "--store", store),
-        "retrain against bias": command_line("mitigate", *places),
-        "change the evaluation": command_line("evaluate", "demo", "--save", "my_demo.yaml"),
+        "compare the runs of `evaluate demo`": format_command("ui", "--store", store),
+        "retrain against bias": format_command("mitigate", *places),
+        "change the evaluation": format_command("evaluate", "demo", "--save", "my_demo.yaml"),
         "measure your own model": "docs/start.md in the repository",
     }
-    out = console()
+    out = make_console()
     out.print("\nMore to try:")
     for what, how in steps.items():
-        out.print(f"  {what}: {shown(how)}", soft_wrap=True)
+        out.print(f"  {what}: {escape_text(how)}", soft_wrap=True)

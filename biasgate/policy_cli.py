@@ -34,11 +34,11 @@ def check(file: File, as_json: AsJson = False) -> None:  # noqa: FBT002
         from biasgate.tasks.gating.policy import read_policy  # noqa: PLC0415
         from biasgate.tasks.gating.policy_explained import (  # noqa: PLC0415
             explain_policy,
-            warn_of_policy,
+            list_policy_warnings,
         )
 
         policy = read_policy(file, Path())
-        warnings = list(warn_of_policy(policy, datetime.now(UTC).date()))
+        warnings = list(list_policy_warnings(policy, datetime.now(UTC).date()))
         lines = list(explain_policy(policy))
         if as_json:
             found = {"policy": policy.name, "rules": len(policy.rules), "digest": policy.digest}
@@ -60,9 +60,9 @@ def show(
     """Print an included policy as YAML, to change a copy of it."""
     with report_errors():
         from bias_metrics.suggestion import did_you_mean  # noqa: PLC0415
-        from biasgate.tasks.gating.policy import shipped_policies  # noqa: PLC0415
+        from biasgate.tasks.gating.policy import list_shipped_policies  # noqa: PLC0415
 
-        known = shipped_policies()
+        known = list_shipped_policies()
         if name not in known:
             msg = (
                 f"NAME must be one of {', '.join(known)}; got {name!r}.{did_you_mean(name, known)}"
@@ -136,12 +136,12 @@ def plan(
 ) -> None:
     """Plan how many comments a policy needs: in total, and per identity and class."""
     with report_errors(quiet=as_json):
-        from biasgate.tasks.gating.plan import told  # noqa: PLC0415
+        from biasgate.tasks.gating.plan import describe_plan  # noqa: PLC0415
         from biasgate.tasks.gating.policy import read_policy  # noqa: PLC0415
         from biasgate.tasks.gating.policy_planned import (  # noqa: PLC0415
-            comments_of_evidence,
-            comments_of_shares,
+            measure_comments,
             plan_policy,
+            read_comment_shares,
         )
 
         policy = read_policy(file, Path())
@@ -149,9 +149,9 @@ def plan(
             msg = "give either the folder of an evaluation, or `--shares`; got both or neither."
             raise InputError(msg)
         if evidence is not None:
-            comments = comments_of_evidence(evidence, policy, correlation=correlation, auc=auc)
+            comments = measure_comments(evidence, policy, correlation=correlation, auc=auc)
         elif shares is not None:
-            comments = comments_of_shares(
+            comments = read_comment_shares(
                 shares, policy, auc=auc, correlation=correlation, design_effect=design_effect
             )
         with waiting("planning"):
@@ -159,5 +159,5 @@ def plan(
         if as_json:
             print_json(found)
         else:
-            for line in told(found):
+            for line in describe_plan(found):
                 print_sentence(line)

@@ -21,7 +21,7 @@ from biasgate.output import (
     waiting,
 )
 from biasgate.running import open_registry
-from biasgate.tasks.common.command_lines import as_path, command_line, is_path
+from biasgate.tasks.common.command_lines import format_command, format_path, is_path
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.outcomes import get_outcome_words
 
@@ -306,7 +306,7 @@ def verify(
             pins = Pins(model, version, policy_digest, sets)
             findings = verify_attestation(attestation, folder, pins)
         else:
-            how = command_line("verify", as_path(model))
+            how = format_command("verify", format_path(model))
             nor = f" To verify a folder, write it with a slash: {how}"
             with open_registry(store, quiet=as_json, nor=nor) as gateway:
                 from biasgate.tasks.ledger.ledger import require_model  # noqa: PLC0415

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from biasgate.output import BLOCKED, STEPS, print_error, report_errors, say, waiting
-from biasgate.tasks.common.errors import InputError, shown_names
+from biasgate.tasks.common.errors import InputError, format_column_names
 from biasgate.tasks.ending import run_until_stopped
 from biasgate.tasks.included import list_included_names
 
@@ -48,7 +48,7 @@ def read_table_options(config: str, given: Mapping[str, Any]) -> TableOptions | 
         options = f"{', '.join(most)} and {last}" if most else last
         msg = (
             f"{config} is a table: name its columns with {options}; it has "
-            f"{shown_names(columns_of_table(Path(config)))}."
+            f"{format_column_names(columns_of_table(Path(config)))}."
         )
         raise InputError(msg)
     identities = tuple(filter(None, map(str.strip, given["--identities"].split(","))))
@@ -131,10 +131,10 @@ def check_count_file(config: str, output: Path, store: Path) -> None:
 
 def check_places(output: Path | None, store: Path) -> None:
     """Refuse places that cannot be written to, or that contain each other."""
-    from biasgate.tasks.common.files import require_apart, require_writable  # noqa: PLC0415
+    from biasgate.tasks.common.files import require_separate_folders, require_writable  # noqa: PLC0415
 
     if output is not None:
-        require_apart(output, store)
+        require_separate_folders(output, store)
         require_writable(output.absolute(), "output")
     require_writable(store.absolute(), "store")
 
@@ -187,7 +187,7 @@ def run_tasks_by(task_runner: str | None, options: str | None) -> None:
     if task_runner:
         from biasgate.tasks.common import prefect_task as orchestration  # noqa: PLC0415
 
-        orchestration.task_runner()  # fails here, before any work, if there is no such class
+        orchestration.make_task_runner()  # fails here, before any work, if there is no such class
 
 
 @contextmanager
@@ -201,7 +201,7 @@ def open_registry(
     with report_errors(quiet=quiet, places={"store": store}):
         say("opening the registry")
         with waiting("loading"):
-            from biasgate.tasks.common.own_folders import temporary_files  # noqa: PLC0415
+            from biasgate.tasks.common.own_folders import redirect_temporary_files  # noqa: PLC0415
             from biasgate.tasks.mlflow_server.local_store import require_store  # noqa: PLC0415
             from biasgate.tasks.mlflow_server.runs import Gateway  # noqa: PLC0415
             from biasgate.tasks.promoting.verify import NotVerifiedError  # noqa: PLC0415
@@ -209,7 +209,7 @@ def open_registry(
         if not new and not os.environ.get("MLFLOW_TRACKING_URI"):
             require_store(store, nor)
         try:
-            with temporary_files():
+            with redirect_temporary_files():
                 with waiting("opening the registry"):
                     gateway = Gateway.of_store(store)
                 yield gateway

@@ -22,8 +22,8 @@ from biasgate.output import (
     say,
     waiting,
 )
-from biasgate.tasks.common.console import console, print_text, shown
-from biasgate.tasks.common.printable import printable
+from biasgate.tasks.common.console import escape_text, make_console, print_text
+from biasgate.tasks.common.printable import escape_invisible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -145,7 +145,7 @@ def schema(
         if as_json:
             print_json(get_file_schema(section))
         else:
-            out = console()
+            out = make_console()
             for line in explain_basics() if basic else explain_section(section):
                 print_text(out, Text(line), indent=0 if line[0] == " " else 2, in_pipe=True)
 
@@ -170,13 +170,13 @@ def doctor(store: Store = DEFAULT_STORE, as_json: AsJson = False) -> None:  # no
 
 
 def _print_checks(found: list[Check]) -> None:
-    out = console()
+    out = make_console()
     for check in found:
         status = f"{check.status:<9}", _COLOURS[check.status]
-        said = printable(f"{check.what}: {check.found}")
+        said = escape_invisible(f"{check.what}: {check.found}")
         print_text(out, Text.assemble(status, said), _INDENT)
         if check.do:
-            print_text(out, Text(f"{' ' * _INDENT}{printable(check.do)}", "dim"), indent=0)
+            print_text(out, Text(f"{' ' * _INDENT}{escape_invisible(check.do)}", "dim"), indent=0)
     wrong = sum(check.status == "wrong" for check in found)
     warned = sum(check.status == "warning" for check in found)
     out.print(f"{wrong} wrong, {warned} {'warning' if warned == 1 else 'warnings'}.")
@@ -230,10 +230,10 @@ def _plan_as_json(plan: CleaningPlan, removed: Sequence[StoreItem], *, yes: bool
 
 
 def _print_plan(plan: CleaningPlan, removed: Sequence[StoreItem], *, yes: bool) -> None:
-    out = console()
+    out = make_console()
     for item in plan.removed:
         word = "in use " if yes and item not in removed else "removed" if yes else "remove "
-        out.print(f"{word}  {_size_of([item])}  {shown(str(item.path))}", soft_wrap=True)
+        out.print(f"{word}  {_size_of([item])}  {escape_text(str(item.path))}", soft_wrap=True)
     gone = removed if yes else plan.removed
     out.print(f"{'Removed' if yes else 'Would remove'} {len(gone)} items, {_size_of(gone)}.")
     print_sentence(

@@ -21,7 +21,7 @@ from prefect.runner import Runner
 from prefect.settings import PREFECT_API_URL
 from prefect.utilities.services import critical_service_loop
 
-from biasgate.tasks.common.prefect_task import say
+from biasgate.tasks.common.prefect_task import log_message
 
 _SIGNALS = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
 # Timeout for Prefect's server to pause the schedule of a stopped command.
@@ -63,7 +63,7 @@ class NightRunner(Runner):
             async with asyncio.timeout(_PATIENCE_S):
                 await super()._pause_schedules()  # type: ignore[no-untyped-call]
         except (TimeoutError, httpx.HTTPError, PrefectException) as error:
-            say(
+            log_message(
                 "the schedule could not be paused, since no Prefect server answers at "
                 f"{PREFECT_API_URL.value()} ({type(error).__name__}): its nights wait as Late "
                 "until this command runs again"
@@ -75,7 +75,7 @@ class NightRunner(Runner):
             signal.signal(handled, handler)
         if not self.started:
             raise KeyboardInterrupt
-        say(
+        log_message(
             f"stopped by {_SIGNALS[signal.Signals(number)]}: a night that runs is cancelled, and "
             "the schedule is paused until this command runs again"
         )
@@ -102,14 +102,14 @@ class _ServerState:
                 self._report_gone(f"HTTP {error.response.status_code}")
             else:
                 if self._is_gone:
-                    say("Prefect's server answers again")
+                    log_message("Prefect's server answers again")
                 self._is_gone = False
 
         return request
 
     def _report_gone(self, reason: str) -> None:
         if not self._is_gone:
-            say(
+            log_message(
                 f"no Prefect server answers at {PREFECT_API_URL.value()} ({reason}): retrying "
                 "until it does; nights that fall due meanwhile wait there"
             )

@@ -35,8 +35,13 @@ from prefect.types.entrypoint import EntrypointType
 from biasgate.deployments.night_runner import NightRunner
 from biasgate.flows.nightly import nightly
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.prefect_task import say
-from biasgate.tasks.common.processes import has_ended, host_of, is_of_this_machine, this_process
+from biasgate.tasks.common.prefect_task import log_message
+from biasgate.tasks.common.processes import (
+    describe_this_process,
+    get_host_name,
+    has_ended,
+    is_on_this_machine,
+)
 from biasgate.tasks.included import format_argument
 from biasgate.tasks.reading_evaluation import read_file
 
@@ -71,7 +76,9 @@ def serve(
         name=name,
         schedule=schedule,
         parameters=parameters | dict(options or {}),
-        description=f"Evaluates {format_argument(config)}.\n\n{_SERVER_PREFIX}{this_process()}",
+        description=(
+            f"Evaluates {format_argument(config)}.\n\n{_SERVER_PREFIX}{describe_this_process()}"
+        ),
         tags=["biasgate"],
         # One evaluation at a time: nights that are due meanwhile, or were missed, are skipped.
         concurrency_limit=ONE_AT_A_TIME,
@@ -82,7 +89,7 @@ def serve(
     started = datetime.fromtimestamp(psutil.Process().create_time(), UTC)
     schedule_nights(deployment, started)
     next_due = f"{find_next_night(cron, started):%Y-%m-%d %H:%M} UTC"
-    say(
+    log_message(
         f"waiting for the nights of nightly/{name}: the next is due at {next_due}. "
         f"Each night gets a folder in {output.resolve()}. "
         f"To run a night now: prefect deployment run nightly/{name}"
@@ -156,13 +163,13 @@ def describe_server(deployment: DeploymentResponse | Any, now: datetime) -> str 
     process = (deployment.description or "").rpartition(_SERVER_PREFIX)[2]
     if process and has_ended(process):
         return None
-    if process and is_of_this_machine(process):
-        return f"process {process.rsplit(' ', 2)[1]} on {host_of(process)}"
+    if process and is_on_this_machine(process):
+        return f"process {process.rsplit(' ', 2)[1]} on {get_host_name(process)}"
     last_poll = deployment.last_polled
     # A stopped process has paused its deployment.
     if deployment.paused or last_poll is None or now - last_poll > SILENCE_LIMIT:
         return None
-    machine = host_of(process) or "an unknown machine"
+    machine = get_host_name(process) or "an unknown machine"
     return f"a process on {machine}, last seen {(now - last_poll).seconds} s ago"
 
 

@@ -13,12 +13,12 @@ import sys
 import threading
 import traceback
 
-from biasgate.tasks.common.garbage import collect_seldom
+from biasgate.tasks.common.garbage import raise_gc_threshold
 
 
 def run_server() -> None:
     """Print the port and run Prefect's server until standard input is closed."""
-    collect_seldom()
+    raise_gc_threshold()
     threading.Thread(target=_end_with_parent, daemon=True).start()
     listening = socket.create_server(("127.0.0.1", 0))
     sys.stdout.write(f"{listening.getsockname()[1]}\n")

@@ -21,10 +21,10 @@ from prefect.settings import get_current_settings
 
 from biasgate.tasks.common.errors import ServerError
 from biasgate.tasks.common.files import require_writable
-from biasgate.tasks.common.prefect_artifacts import TEMPORARY
+from biasgate.tasks.common.prefect_artifacts import EPHEMERAL_SERVER
 
 # The settings with which Prefect starts a server for a flow.
-_SERVER_SETTINGS = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_FINAL": "1", TEMPORARY: "1"}
+_SERVER_SETTINGS = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_FINAL": "1", EPHEMERAL_SERVER: "1"}
 # Prefect writes each change of a task's state separately, which takes a third of a temporary
 # server's time. Writing them in batches each second costs little; the rest is written at the end.
 _BATCH_SETTINGS = {
@@ -47,7 +47,7 @@ def start_server() -> Callable[[], None]:
         require_writable(settings.home.absolute(), "PREFECT_HOME")
     server, url = launch_server()
     atexit.register(stop_server, server)
-    os.environ |= {"PREFECT_API_URL": url, TEMPORARY: "1"}
+    os.environ |= {"PREFECT_API_URL": url, EPHEMERAL_SERVER: "1"}
     refresh_global_settings_context()
 
     def wait() -> None:

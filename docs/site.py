@@ -24,7 +24,7 @@ import bias_metrics
 from biasgate.tasks.data.freezing import SOURCE_KINDS
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.evaluation_file import evaluation_schema, explain_keys, list_sections
-from biasgate.tasks.gating.policy import policy_schema, sections_of_policy
+from biasgate.tasks.gating.policy import list_policy_sections, make_policy_schema
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.http.preset import preset_names, read_preset
 from biasgate.tasks.scoring.kinds.catalogue import KINDS as CANDIDATES
@@ -102,8 +102,8 @@ def main(target: Path) -> None:
     for source, page in MOVED.items():
         (target / page).write_text((ROOT / source).read_text("utf-8"), "utf-8")
     origins = {target / page: ROOT / source for source, page in MOVED.items()}
-    schemas = {"evaluation": evaluation_schema(), "policy": policy_schema()}
-    explained_in = dict.fromkeys(sections_of_policy(schemas["policy"]), "policy")
+    schemas = {"evaluation": evaluation_schema(), "policy": make_policy_schema()}
+    explained_in = dict.fromkeys(list_policy_sections(schemas["policy"]), "policy")
     explained_in |= dict.fromkeys(list_sections(schemas["evaluation"]), "evaluation-file")
     for page in target.rglob("*.md"):
         origin = origins.get(page, DOCS / page.relative_to(target))
@@ -240,7 +240,7 @@ def policy_page() -> Iterator[str]:
     yield "[which rules to choose](../guides/policies.md)."
     yield 'Editors complete and check keys by <a href="../policy.schema.json">the JSON Schema</a>,'
     yield from ("which `biasgate schema policy --json` prints.", "")
-    for name, section in sections_of_policy(policy_schema()).items():
+    for name, section in list_policy_sections(make_policy_schema()).items():
         yield from table(name, explain_keys(section))
 
 

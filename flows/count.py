@@ -10,11 +10,11 @@ from prefect import flow
 
 from biasgate.flows.own_runs import own_run, steps_of
 from biasgate.flows.stages import stage
-from biasgate.tasks.common.own_folders import temporary_files
-from biasgate.tasks.common.prefect_task import is_spread
+from biasgate.tasks.common.own_folders import redirect_temporary_files
+from biasgate.tasks.common.prefect_task import is_distributed
 from biasgate.tasks.counting.results import judge_counts
 from biasgate.tasks.counting.settings import CountFile, read_count_file
-from biasgate.tasks.counting.shards import FOLDER, add_shard, at_once, count_shard
+from biasgate.tasks.counting.shards import FOLDER, add_shard, count_parallel_shards, count_shard
 from biasgate.tasks.evidence.counted import Counted
 from biasgate.tasks.records import Verdict
 from biasgate.tasks.reporting.publish import check_places
@@ -35,7 +35,7 @@ def count(config: str, output: str, store: str) -> Verdict:
     Verdict
         The content of `verdict.json`.
     """
-    with temporary_files(), steps_of(config, store):
+    with redirect_temporary_files(), steps_of(config, store):
         check_places(output, store)
         settings, policy = read_count_file(Path(config))
         TrustedKeys.load().refuse_revoked(
@@ -50,12 +50,12 @@ def count_shards(settings: CountFile, output: str) -> Counted:
     """Return the sum of the counts of all shards; only some shards are at work or waited for."""
     folder = f"{output}/{FOLDER}"
     waiting: deque[Any] = deque()
-    most = at_once(settings)
+    most = count_parallel_shards(settings)
     total: Counted | None = None
-    for shard in settings.shards():
+    for shard in settings.list_shards():
         if len(waiting) == most:
             total = add_shard(total, waiting.popleft().result(), folder)
-        waiting.append(count_shard.submit(settings, shard, folder, send=is_spread()))
+        waiting.append(count_shard.submit(settings, shard, folder, send=is_distributed()))
     while waiting:
         total = add_shard(total, waiting.popleft().result(), folder)
     assert total is not None  # noqa: S101 - there is a shard

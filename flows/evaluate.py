@@ -14,8 +14,8 @@ from biasgate.flows.stages import stage, timed_stages
 from biasgate.flows.states import conclude
 from biasgate.tasks.analysing.analyse import analyse_rows, check_analyses
 from biasgate.tasks.analysing.analysis import Analysis
-from biasgate.tasks.common.own_folders import own_folder, temporary_files
-from biasgate.tasks.common.progress import progress
+from biasgate.tasks.common.own_folders import own_folder, redirect_temporary_files
+from biasgate.tasks.common.progress import show_progress
 from biasgate.tasks.data.freezing import freeze_evaluation_set
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.evaluation_file import Evaluation
@@ -150,7 +150,7 @@ def evaluate(
         The flow's state is Completed, named `Passed`, `Blocked`,
         `Undecided`, `Error` or, where the policy only reports, `Reported`.
     """
-    with temporary_files(), steps_of(config, store), timed_stages() as seconds:
+    with redirect_temporary_files(), steps_of(config, store), timed_stages() as seconds:
         check_places(output, store)
         evaluation = read_evaluation_file(config, outcome_of, sample)
         check_output(output, evaluation.name, overwrite=overwrite)
@@ -329,7 +329,7 @@ def measure_candidate(
     evidence = gather_evidence(rows, scores, rivals, source, folder)
     shares = list_identities(evidence)
     what = f"measuring {candidate.name} on {source.name}"
-    with progress(what, total=len(evidence.identities), unit="identities") as advance:
+    with show_progress(what, total=len(evidence.identities), unit="identities") as advance:
         futures = measure_identity.map(
             list(shares), list(shares.values()), evidence=unmapped(evidence)
         )

@@ -10,7 +10,7 @@ from prefect import flow
 from biasgate.flows.evaluate import evaluate
 from biasgate.flows.own_runs import own_run, steps_of
 from biasgate.flows.states import conclude, summary_of
-from biasgate.tasks.common.own_folders import temporary_files
+from biasgate.tasks.common.own_folders import redirect_temporary_files
 from biasgate.tasks.data.freezing import freeze_evaluation_set
 from biasgate.tasks.mitigating.blocked import limit_to_failed, read_blocked
 from biasgate.tasks.mitigating.proposing import get_training_source, propose_candidates
@@ -57,7 +57,7 @@ def mitigate(
     dict
         As `evaluate`.
     """
-    with temporary_files(), steps_of(config, store):
+    with redirect_temporary_files(), steps_of(config, store):
         check_places(output, store)
         evaluation = read_evaluation_file(config)
         verdict = read_blocked(blocked, output)

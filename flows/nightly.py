@@ -9,7 +9,7 @@ from prefect import flow
 from biasgate.flows.evaluate import evaluate
 from biasgate.flows.own_runs import own_run, steps_of
 from biasgate.flows.states import conclude, summary_of
-from biasgate.tasks.common.own_folders import removed_if_empty
+from biasgate.tasks.common.own_folders import discard_if_empty
 from biasgate.tasks.records import NightSummary, Summary
 from biasgate.tasks.reporting.publish import folder_of_this_run
 from biasgate.tasks.tracking.prefect_pages import show_summary
@@ -56,7 +56,7 @@ def nightly(
     """
     with steps_of(config, store):
         folder = folder_of_this_run(output, store)
-        with removed_if_empty(folder):
+        with discard_if_empty(folder):
             state: Any = evaluate(
                 config,
                 folder,

@@ -23,10 +23,10 @@ from prefect.logging.handlers import APILogWorker
 from prefect.states import Cancelled, Crashed, Failed
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.prefect_task import is_spread, say
-from biasgate.tasks.common.processes import has_ended, this_process
-from biasgate.tasks.common.secrets import masked
-from biasgate.tasks.common.steps import steps_as, steps_now
+from biasgate.tasks.common.prefect_task import is_distributed, log_message
+from biasgate.tasks.common.processes import describe_this_process, has_ended
+from biasgate.tasks.common.secrets import mask_secrets
+from biasgate.tasks.common.steps import apply_step_settings, get_step_settings
 from biasgate.tasks.ending import (
     describe_kept_work,
     end_immediately,
@@ -56,9 +56,9 @@ def own_run(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
     with get_client(sync_client=True) as client:
         _own.add(flow_run.id)
         if flow_run.deployment_id is None:
-            client.update_flow_run(flow_run.id, infrastructure_pid=this_process())
+            client.update_flow_run(flow_run.id, infrastructure_pid=describe_this_process())
         else:
-            client.update_flow_run_labels(flow_run.id, {PROCESS: this_process()})
+            client.update_flow_run_labels(flow_run.id, {PROCESS: describe_this_process()})
         abandoned = [one for one in _running(client) if one.id != flow_run.id and is_abandoned(one)]
         for late in _with_parts(client, abandoned):
             crashed: State[Any] = Crashed(message="Its process was killed.")
@@ -126,25 +126,25 @@ _first = threading.Lock()
 @contextmanager
 def steps_of(config: str, store: str) -> Iterator[None]:
     """Try the steps of a flow as its evaluation file says; of a flow within one, as that does."""
-    settings = steps_now() or read_step_settings(config)
-    if settings.timeout_s is not None and is_spread():
+    settings = get_step_settings() or read_step_settings(config)
+    if settings.timeout_s is not None and is_distributed():
         msg = (
             "`step_timeout_s` must be left out with another task runner than threads, since a "
             f"limit ends only this process (file {config})."
         )
         raise InputError(msg)
-    with steps_as(settings, partial(_end_run, config, store, FlowRunContext.get())):
+    with apply_step_settings(settings, partial(_end_run, config, store, FlowRunContext.get())):
         yield
 
 
 def _end_run(config: str, store: str, flow: FlowRunContext | None, limit: float) -> NoReturn:
     """End this process because of a step of this flow, in whose context this is called."""
     _first.acquire()  # for good: of several late steps, the first one is reported
-    sentence = masked(
+    sentence = mask_secrets(
         f"step {runtime.task_run.name!r} took longer than its limit of {limit:g} s, "
         f"`step_timeout_s` in {config}, so the run was ended; {describe_kept_work(Path(store))}"
     )
-    say(sentence, is_error=True)
+    log_message(sentence, is_error=True)
     state: State[Any] = Failed(name=TIMED_OUT, message=sentence)
     end_immediately(
         _CRASH,

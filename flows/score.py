@@ -13,8 +13,8 @@ from prefect import flow, unmapped
 from biasgate.flows.own_runs import own_run, steps_of
 from biasgate.flows.stages import stage
 from biasgate.tasks.common.errors import CandidateError, InputError
-from biasgate.tasks.common.own_folders import temporary_files
-from biasgate.tasks.common.prefect_task import asking_for, say
+from biasgate.tasks.common.own_folders import redirect_temporary_files
+from biasgate.tasks.common.prefect_task import log_message, request_resources
 from biasgate.tasks.data.freezing import freeze_evaluation_set
 from biasgate.tasks.evaluation_file import Evaluation
 from biasgate.tasks.ledger.ledger import CHAMPION
@@ -197,7 +197,7 @@ class _Attempt:
 
     def decision(self) -> CandidateDecision:
         """Say that it is not judged, and why."""
-        say(f"{self.candidate.name} could not be scored; the others are judged without it")
+        log_message(f"{self.candidate.name} could not be scored; the others are judged without it")
         sentence = f"Not judged, since it could not be scored: {self.error}"
         return CandidateDecision(
             candidate=self.candidate.name, **vars(make_decision("error", sentence))
@@ -209,7 +209,7 @@ def _submit(candidate: CandidateSettings, frozen: list[str], workplace: Workplac
     submitted: list[Any] = []
     for rows in frozen:
         parts = share_out(candidate, rows, workplace)
-        with asking_for(candidate.resources):
+        with request_resources(candidate.resources):
             submitted += score.map(parts, unmapped(candidate), unmapped(rows), unmapped(workplace))
     return submitted
 
@@ -272,7 +272,7 @@ def train(config: str, store: str, *, sample: int | None = None) -> list[Candida
     list of CandidateSettings
         The candidates; trained ones with `model`, as in `models:/toxicity/3`.
     """
-    with temporary_files(), steps_of(config, store):
+    with redirect_temporary_files(), steps_of(config, store):
         evaluation = read_evaluation_file(config, sample=sample)
         workplace = Workplace(Path(store))
         compares = any(

@@ -13,10 +13,10 @@ from prefect import Flow, runtime
 
 from bias_metrics.parts import format_count
 from biasgate.flows.own_runs import own_run
-from biasgate.tasks.common.prefect_artifacts import shown_as
-from biasgate.tasks.common.prefect_task import say, task_runner
-from biasgate.tasks.common.printable import printable
-from biasgate.tasks.common.progress import duration
+from biasgate.tasks.common.prefect_artifacts import show_flow_run
+from biasgate.tasks.common.prefect_task import log_message, make_task_runner
+from biasgate.tasks.common.printable import escape_invisible
+from biasgate.tasks.common.progress import format_duration
 from biasgate.tasks.evaluation_file import Evaluation
 from biasgate.tasks.wording import shorten_names
 
@@ -61,15 +61,15 @@ def stage(name: str, *, spread: bool = False) -> Callable[[Callable[P, R]], Call
                 body,
                 name=name,
                 flow_run_name=lambda: shown,  # a text would be a template
-                task_runner=task_runner() if spread else None,
+                task_runner=make_task_runner() if spread else None,
                 on_running=[own_run],
             )
-            with shown_as(runtime.flow_run.id):
+            with show_flow_run(runtime.flow_run.id):
                 within_flow()
             elapsed = time.monotonic() - started
             if (seconds := _seconds.get()) is not None:
                 seconds[name] = elapsed
-            say(f"{shown}: done in {duration(elapsed)}")
+            log_message(f"{shown}: done in {format_duration(elapsed)}")
             return results[0]
 
         return within
@@ -84,4 +84,4 @@ def _describe_work(name: str, args: Sequence[Any]) -> str:
         return name
     candidates = format_count(len(evaluation.candidates), "candidate")
     sets = shorten_names([source.name for source in evaluation.evaluation_sets])
-    return printable(f"{name}: {candidates} on {sets}")
+    return escape_invisible(f"{name}: {candidates} on {sets}")

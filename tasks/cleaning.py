@@ -17,7 +17,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.files import size_of
+from biasgate.tasks.common.files import measure_size
 from biasgate.tasks.common.untrusted import read_json
 from biasgate.tasks.ledger.entry import MOVE_ACTIONS
 from biasgate.tasks.ledger.ledger import LEDGER_SUFFIX, Ledger
@@ -100,7 +100,7 @@ def _measure_item(kind: str, path: Path) -> StoreItem:
             used = max((file.stat().st_mtime for file in path.rglob("*")), default=used)
     except FileNotFoundError:  # removed meanwhile
         used = 0.0
-    return StoreItem(kind, path, size_of(path), used)
+    return StoreItem(kind, path, measure_size(path), used)
 
 
 @dataclass(frozen=True)

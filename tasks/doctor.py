@@ -18,10 +18,10 @@ from typing import Literal
 import httpx
 from packaging.requirements import Requirement
 
-from biasgate.tasks.common.errors import InputError, lacking_module, to_install
-from biasgate.tasks.common.files import existing_above
-from biasgate.tasks.common.prefect_artifacts import api_url
-from biasgate.tasks.common.secrets import masked
+from biasgate.tasks.common.errors import InputError, describe_missing_module, format_install_hint
+from biasgate.tasks.common.files import find_existing_folder
+from biasgate.tasks.common.prefect_artifacts import get_api_url
+from biasgate.tasks.common.secrets import mask_secrets
 from biasgate.tasks.mlflow_server.local_store import DATABASE
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.server import REGISTRY, TRACKING, address_in
@@ -74,10 +74,10 @@ def guard_check(name: str, check: Callable[[], Iterable[Check]]) -> Iterator[Che
     try:
         yield from check()
     except InputError as error:
-        yield Check(name, "wrong", masked(str(error)), "See the message above.")
+        yield Check(name, "wrong", mask_secrets(str(error)), "See the message above.")
     except Exception as error:  # noqa: BLE001 - libraries raise anything; other checks go on
-        text = lacking_module(error) or f"{type(error).__name__}: {error}".splitlines()[0]
-        yield Check(name, "wrong", masked(text), "See the message above.")
+        text = describe_missing_module(error) or f"{type(error).__name__}: {error}".splitlines()[0]
+        yield Check(name, "wrong", mask_secrets(text), "See the message above.")
 
 
 def check_versions(named: Sequence[str] | None = None) -> Iterator[Check]:
@@ -137,7 +137,7 @@ def check_gpu() -> Iterator[Check]:
     driver = _list_driver_gpus()
     if importlib.util.find_spec("torch") is None:
         if driver:
-            remedy = f"For candidates of kind `transformer`: {to_install('text')}"
+            remedy = f"For candidates of kind `transformer`: {format_install_hint('text')}"
             yield Check("GPU", "warning", f"{driver}; torch is not installed", remedy)
         else:
             text = "torch is not installed; only candidates of kind `transformer` need it"
@@ -176,7 +176,7 @@ def check_disks(places: Mapping[str, Path]) -> Iterator[Check]:
     `places`: folders by purpose. The folder of temporary files is checked as well.
     """
     for purpose, place in {**places, "temporary files": Path(tempfile.gettempdir())}.items():
-        folder = existing_above(place)
+        folder = find_existing_folder(place)
         name = f"disk of the {purpose}"
         try:
             with tempfile.TemporaryFile(dir=folder) as file:
@@ -219,12 +219,12 @@ def check_mlflow(store: Path) -> Iterator[Check]:
             yield _check_server(name, url, variable, version("mlflow"), auth)
         elif uri == gateway.uri:
             gateway.models()
-            yield Check("MLflow", "ok", f"{masked(uri)} answers; MLflow {version('mlflow')}")
+            yield Check("MLflow", "ok", f"{mask_secrets(uri)} answers; MLflow {version('mlflow')}")
 
 
 def check_prefect() -> Iterator[Check]:
     """Check that Prefect's server answers, if its address is set."""
-    address = api_url()
+    address = get_api_url()
     if address:
         url = f"{address.rstrip('/')}/admin/version"
         yield _check_server("Prefect", url, "PREFECT_API_URL", version("prefect"))
@@ -243,18 +243,18 @@ def _check_server(
     try:
         response = httpx.get(url, timeout=_TIMEOUT_S, auth=auth)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        text = f"{masked(url)} does not answer ({type(error).__name__})"
+        text = f"{mask_secrets(url)} does not answer ({type(error).__name__})"
         return Check(name, "wrong", text, f"Start the server, or set {variable} to another.")
     if response.status_code in {401, 403}:
-        text = f"{masked(url)} refuses this user ({response.status_code})"
+        text = f"{mask_secrets(url)} refuses this user ({response.status_code})"
         return Check(
             name, "wrong", text, "Set user and password, or ask the server's administrator."
         )
     if response.is_error or "<html" in response.text[:500].lower():
-        text = f"{masked(url)} answers {response.status_code}, but not like {name}"
+        text = f"{mask_secrets(url)} answers {response.status_code}, but not like {name}"
         return Check(name, "wrong", text, "Check the address, and the server's log.")
     server_version = response.text.strip('"\n ')[:20]
-    text = f"{masked(url)} answers version {server_version}; {installed} is installed here"
+    text = f"{mask_secrets(url)} answers version {server_version}; {installed} is installed here"
     server_minor, own_minor = (
         ".".join(number.split(".")[:2]) for number in (server_version, installed)
     )

@@ -21,9 +21,9 @@ from typing import Any, NoReturn, TypeVar
 import psutil
 
 from biasgate.tasks.common.own_folders import remove_own_folders
-from biasgate.tasks.common.prefect_task import say
+from biasgate.tasks.common.prefect_task import log_message
 from biasgate.tasks.common.progress import show_cursor
-from biasgate.tasks.common.steps import hold_steps
+from biasgate.tasks.common.steps import block_steps
 
 Result = TypeVar("Result")
 _SIGNALS = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
@@ -50,7 +50,7 @@ def end_immediately(code: int, patience_s: float, *last: Callable[[], object]) -
     `patience_s`: seconds to wait for `last`, since servers may not answer. `*last`: functions to
     call first, in parallel; their errors are ignored.
     """
-    hold_steps()
+    block_steps()
     threads = [
         threading.Thread(target=copy_context().run, args=(_call_safely, function), daemon=True)
         for function in last
@@ -130,7 +130,7 @@ def run_until_stopped(work: Callable[[], Result], store: Path) -> Result:
                 pass
     except StoppedError as stopped:
         signal_name = _SIGNALS[signal.Signals(stopped.number)]
-        say(f"stopped by {signal_name}; {describe_kept_work(store)}", is_error=True)
+        log_message(f"stopped by {signal_name}; {describe_kept_work(store)}", is_error=True)
         end_calls = [partial(end, f"Stopped by {signal_name}.") for end in _end_actions]
         end_mlflow = partial(end_mlflow_runs, store, "KILLED")
         end_immediately(128 + stopped.number, _PATIENCE_S, end_mlflow, *end_calls)

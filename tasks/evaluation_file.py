@@ -20,7 +20,7 @@ from biasgate.tasks.common.steps import RETRIES
 from biasgate.tasks.counting.settings import CountFile
 from biasgate.tasks.data.chunks import TextFormat
 from biasgate.tasks.data.freezing import SOURCE_KINDS, Source
-from biasgate.tasks.gating.policy import Policy, policy_schema, sections_of_policy
+from biasgate.tasks.gating.policy import Policy, list_policy_sections, make_policy_schema
 from biasgate.tasks.ledger.ledger import LEDGER_SUFFIX, is_ledger
 from biasgate.tasks.mitigating.methods.catalogue import METHODS
 from biasgate.tasks.mitigating.settings import Mitigation
@@ -217,7 +217,7 @@ def _add_text_format(value: Any, form: Mapping[str, Any]) -> Any:
     section = {key: _add_text_format(entry, form) for key, entry in value.items()}
     for catalogue in (SOURCE_KINDS, CANDIDATES):
         name = value.get(catalogue.key)
-        section_class = name in catalogue.own and catalogue.named(str(name))
+        section_class = name in catalogue.own and catalogue.find_class(str(name))
         if section_class and issubclass(section_class, TextFormat):
             section = {**form, **section}
     return section
@@ -258,7 +258,7 @@ def evaluation_schema() -> dict[str, JsonValue]:
     for catalogue in CATALOGUES.values():
         by_kind = {kind: f"{catalogue.base.__name__}.{kind}" for kind in catalogue.own}
         for kind, name in by_kind.items():
-            section: JsonSchemaValue = json_schema(catalogue.named(kind))
+            section: JsonSchemaValue = json_schema(catalogue.find_class(kind))
             del section["$schema"]
             sections |= section.pop("$defs", {}) | sections
             section["properties"][catalogue.key] = {"const": kind}
@@ -322,10 +322,10 @@ def explain_section(section: str) -> Iterator[str]:
 
     The sections include `policy` and those within a policy.
     """
-    sections = list_sections(evaluation_schema()) | sections_of_policy(policy_schema())
+    sections = list_sections(evaluation_schema()) | list_policy_sections(make_policy_schema())
     for catalogue in CATALOGUES.values():
-        if section in catalogue.names() and section not in sections:  # from another package
-            sections[section] = json_schema(catalogue.named(section))
+        if section in catalogue.list_names() and section not in sections:  # from another package
+            sections[section] = json_schema(catalogue.find_class(section))
     if section not in sections:
         hint = did_you_mean(section, sections)
         msg = f"SECTION must be one of {', '.join(sections)}; got {section!r}.{hint}"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from yaml import YAMLError
 
-from biasgate.tasks.common.command_lines import as_path, path_from_here
+from biasgate.tasks.common.command_lines import format_path, shorten_path
 from biasgate.tasks.common.errors import InputError
 
 # The same place in a checkout and in the installed package.
@@ -55,8 +55,8 @@ def format_argument(config: str | Path) -> str:
 
 def shorten_argument(config: str) -> str:
     """Shorten an argument from `format_argument` for a command in the current folder."""
-    text = path_from_here(config)
-    return as_path(text) if text in list_included_names() and text != config else text
+    text = shorten_path(config)
+    return format_path(text) if text in list_included_names() and text != config else text
 
 
 def save_included(name: str, target: Path) -> None:

@@ -9,11 +9,11 @@ import yaml
 
 from biasgate.tasks.common.errors import SourceError
 from biasgate.tasks.common.files import whole_file
-from biasgate.tasks.common.prefect_task import say, task
+from biasgate.tasks.common.prefect_task import log_message, task
 from biasgate.tasks.common.yaml_files import read_settings
 from biasgate.tasks.data.freezing import freeze_source
 from biasgate.tasks.evaluation_file import Evaluation, EvaluationFile
-from biasgate.tasks.gating.policy import shipped_policies
+from biasgate.tasks.gating.policy import list_shipped_policies
 from biasgate.tasks.included import find_evaluation_file
 from biasgate.tasks.mitigating.blocked import Blocked, limit_to_failed, refuse_other_results
 from biasgate.tasks.mitigating.proposing import choose_candidate, get_training_source
@@ -86,12 +86,12 @@ def write_evaluation_file(
     ]
     file = find_evaluation_file(config)
     policy = read_settings(file, EvaluationFile).policy
-    is_shipped = policy in shipped_policies()
+    is_shipped = policy in list_shipped_policies()
     place = file.resolve().parent / Path(policy).expanduser()
     content["policy"] = policy if is_shipped else str(place)
     path = Path(output) / "mitigation" / FILE
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(path) as temporary:
         temporary.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), "utf-8")
-    say(f"wrote {path}: the mitigated candidates, for `biasgate evaluate`", aside=True)
+    log_message(f"wrote {path}: the mitigated candidates, for `biasgate evaluate`", aside=True)
     return str(path)

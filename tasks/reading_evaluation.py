@@ -10,9 +10,9 @@ from pydantic import ValidationError
 
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.files import found_instead, shown_size
-from biasgate.tasks.common.prefect_task import say, task
-from biasgate.tasks.common.printable import printable
+from biasgate.tasks.common.files import format_size, suggest_path
+from biasgate.tasks.common.prefect_task import log_message, task
+from biasgate.tasks.common.printable import escape_invisible
 from biasgate.tasks.common.steps import StepSettings
 from biasgate.tasks.common.yaml_files import read_settings
 from biasgate.tasks.data.freezing import check_source
@@ -88,7 +88,7 @@ def read_file(config: str | Path) -> EvaluationFile:
         msg = (
             f"CONFIG must be an evaluation file or one of the included evaluations, "
             f"{', '.join(known)}; got {str(config)!r}.{did_you_mean(str(config), known)}"
-            f"{found_instead(path)}"
+            f"{suggest_path(path)}"
         )
         raise InputError(msg)
     if is_count_file(path):
@@ -141,7 +141,7 @@ def read_evaluation_file(
     )
     sets = ", ".join(evaluation_set.name for evaluation_set in evaluation.evaluation_sets)
     policy = evaluation.policy.name
-    say(f"evaluation {evaluation.name}: {candidates} on {sets}, judged by policy {policy}")
+    log_message(f"evaluation {evaluation.name}: {candidates} on {sets}, judged by policy {policy}")
     return evaluation
 
 
@@ -158,10 +158,10 @@ def plan_downloads(evaluation: Evaluation, workplace: Workplace) -> None:
     for candidate in evaluation.candidates:
         found |= candidate.downloads()
     files = [
-        name if size is None else f"{name} ({shown_size(size)})" for name, size in found.items()
+        name if size is None else f"{name} ({format_size(size)})" for name, size in found.items()
     ]
     if files:
-        say(f"to download: {', '.join(files)}")
+        log_message(f"to download: {', '.join(files)}")
 
 
 def read_step_settings(config: str) -> StepSettings:
@@ -194,7 +194,7 @@ def remember_failed_night(flow: Any, flow_run: Any, state: Any) -> None:
         workplace = Workplace(Path(store))
         remember_failure(evaluation, str(flow_run.id), _kind_of(state), workplace)
     except Exception as error:  # noqa: BLE001 - the night has failed anyway, with its own error
-        say(f"`biasgate trend` will not show this night: {type(error).__name__}")
+        log_message(f"`biasgate trend` will not show this night: {type(error).__name__}")
 
 
 def _kind_of(state: Any) -> str:
@@ -233,7 +233,8 @@ def with_found(evaluation: Evaluation, gateway: Gateway, *, watch_champion: bool
     if not candidates and not (watch_champion and champion):
         lacks = "no champion to measure" if watch_champion else "nothing to judge"
         msg = (
-            f"a version of {model} other than the champion must have {printable(str(wanted))}; "
+            f"a version of {model} other than the champion must have "
+            f"{escape_invisible(str(wanted))}; "
             f"none has, and there is {lacks}. Tag a version, or name `candidates` in the "
             "evaluation file."
         )
@@ -253,6 +254,6 @@ def find_candidates(
         return evaluation
     found = with_found(evaluation, workplace.gateway, watch_champion=watch_champion)
     named = [candidate.uri for candidate in found.candidates[len(evaluation.candidates) :]]
-    wanted, model = printable(str(found.registered_candidates)), found.registered_model
-    say(f"versions of {model} with {wanted}: {', '.join(map(str, named)) or 'none'}")
+    wanted, model = escape_invisible(str(found.registered_candidates)), found.registered_model
+    log_message(f"versions of {model} with {wanted}: {', '.join(map(str, named)) or 'none'}")
     return found

@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 import yaml
 
 from bias_metrics.parts import format_count
-from biasgate.tasks.common.errors import InputError, shown_names
-from biasgate.tasks.common.files import found_instead
+from biasgate.tasks.common.errors import InputError, format_column_names
+from biasgate.tasks.common.files import suggest_path
 from biasgate.tasks.data.chunks import (
     Chunk,
     TextFormat,
@@ -186,7 +186,7 @@ def _split_option(text: str, present: Sequence[str]) -> tuple[str, str | None]:
 def _recognise_form(path: Path, notes: list[str]) -> TextFormat:
     """Return separator and encoding of a file of text."""
     if not path.exists():
-        msg = f"file {path} does not exist.{found_instead(path)}"
+        msg = f"file {path} does not exist.{suggest_path(path)}"
         raise InputError(msg)
     if is_parquet(path) or is_json_lines(path):
         return TextFormat()
@@ -239,7 +239,7 @@ def _id_columns(
             return ROW_NUMBER, ROW_NUMBER
         msg = (
             "`--id` must name the column of ids, which joins the scores with the table; the table "
-            f"has no column 'id', but {shown_names(present)}."
+            f"has no column 'id', but {format_column_names(present)}."
         )
         raise InputError(msg)
     of_table, of_scores = _split_option(options.id or "id", present)
@@ -249,8 +249,8 @@ def _id_columns(
     if of_scores is None and of_table in present and of_table not in {*others, ROW_NUMBER}:
         msg = (
             f"file {scores_path} must have the column of ids {of_table!r}, as the table has; it "
-            f"has {shown_names(others)}. If it has another name there, write it after `=`, as in "
-            f"`--id {shlex.quote(f'{of_table}=NAME')}`."
+            f"has {format_column_names(others)}. If it has another name there, write it after `=`, "
+            f"as in `--id {shlex.quote(f'{of_table}=NAME')}`."
         )
         raise InputError(msg)
     return of_table, of_scores or of_table
@@ -268,7 +268,7 @@ def _score_columns(
         return tuple(name for name in present if name != id_column)
     msg = (
         f"`--score` must name a column of scores of {path}, once for each model; it has "
-        f"{shown_names(present)}."
+        f"{format_column_names(present)}."
     )
     raise InputError(msg)
 

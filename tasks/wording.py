@@ -14,7 +14,7 @@ from bias_metrics.gate import Loss
 from bias_metrics.parts import format_count
 from bias_metrics.thresholds import CountedShare, ErrorsByTerm, TermErrors
 from biasgate.tasks.check_messages import describe_check, describe_exception, describe_loss
-from biasgate.tasks.common.printable import printable
+from biasgate.tasks.common.printable import escape_invisible
 from biasgate.tasks.outcomes import COPY, EXCEPT, REPORTED, WORDS, Word, get_outcome_words
 from biasgate.tasks.records import CandidateDecision, Verdict, is_champions_copy
 
@@ -84,7 +84,7 @@ def list_exception_lines(
         return reservations
     omits_set = len(verdicts) == 1 and not name_sets
     lines = [
-        printable(line)
+        escape_invisible(line)
         for verdict in verdicts
         for line in _iter_exceptions(verdict, omits_set=omits_set)
     ]
@@ -104,7 +104,7 @@ def list_reservation_lines(verdicts: Sequence[Verdict], *, name_sets: bool = Fal
     )
     omits_set = len(verdicts) == 1 and not name_sets
     return [
-        printable(text if omits_set else f"{shorten_names(names)}: {text}")
+        escape_invisible(text if omits_set else f"{shorten_names(names)}: {text}")
         for text, names in group_names(pairs).items()
     ]
 
@@ -161,13 +161,13 @@ not without comments that mention muslim.
     """
     own = [cell for cell in worsened if not cell.without]
     if not own:
-        return f"No identity is significantly worse than under {printable(rival)}."
+        return f"No identity is significantly worse than under {escape_invisible(rival)}."
     causes = list(dict.fromkeys(cell.group for cell in own))
     descriptions: list[str] = []
     for name in causes:
         cells = [cell for cell in own if cell.group == name]
         more_numbers = f", {format_count(len(cells) - 1, 'more number')}" if len(cells) > 1 else ""
-        descriptions.append(f"{printable(name)} ({describe_loss(cells[0])}{more_numbers})")
+        descriptions.append(f"{escape_invisible(name)} ({describe_loss(cells[0])}{more_numbers})")
     more = (
         f"; and {len(descriptions) - _MAX_NAMES:,} more" if len(descriptions) > _MAX_NAMES else ""
     )
@@ -176,7 +176,7 @@ not without comments that mention muslim.
         if cell.group not in causes:
             others[cell.group] = max(others.get(cell.group, ()), cell.without, key=len)
     first = "; ".join(descriptions[:_MAX_NAMES])
-    sentences = [f"Significantly worse than {printable(rival)}: {first}{more}."]
+    sentences = [f"Significantly worse than {escape_invisible(rival)}: {first}{more}."]
     for without in dict.fromkeys(others.values()):
         names = [name for name, other_without in others.items() if other_without == without]
         excluded = join_names(without, "or")
@@ -214,7 +214,8 @@ def describe_changed_decisions(changed: Mapping[str, Mapping[str, CountedShare]]
             interval = f" [{100 * largest.low:.1f}%, {100 * largest.high:.1f}%]"
         percent = f"{100 * (largest.value or 0.0):.1f}%{interval}"
         counts = (
-            f'{largest.count:,} of {largest.n:,} {kind} comments that mention "{printable(name)}"'
+            f"{largest.count:,} of {largest.n:,} {kind} comments that mention "
+            f'"{escape_invisible(name)}"'
         )
         sentences.append(f"{counts} are {change} ({percent})")
     return "; ".join(sentences) or "no comment that mentions an identity is newly flagged or missed"
@@ -297,13 +298,13 @@ def _select_terms(terms: Iterable[TermErrors], identity: str | None) -> list[Ter
 
 def _format_terms(terms: Sequence[TermErrors]) -> tuple[str, str]:
     """Return the first term with its identity, and a list of the other terms."""
-    names = [printable(term.term) for term in terms]
+    names = [escape_invisible(term.term) for term in terms]
     shortened = [
         name if len(name) <= _MAX_LETTERS else f"{name[:_MAX_LETTERS]}..." for name in names
     ]
     first, *others = dict.fromkeys(f'"{name}"' for name in shortened)
     also = f", also {shorten_names(others)}" if others else ""
-    return f"{first} ({printable(terms[0].subgroup)})", also
+    return f"{first} ({escape_invisible(terms[0].subgroup)})", also
 
 
 def _format_percent(share: float | None) -> str:
@@ -326,7 +327,7 @@ def group_names(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 
 def join_names(names: Iterable[str], word: str) -> str:
     """Return the first names as an enumeration, with a word before the last name."""
-    all_names = list(map(printable, names))
+    all_names = list(map(escape_invisible, names))
     shown = all_names[:_MAX_NAMES]
     shown += [f"{len(all_names) - _MAX_NAMES:,} more"] if len(all_names) > _MAX_NAMES else []
     *first, last = shown

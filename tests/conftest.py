@@ -18,9 +18,9 @@ from hypothesis import settings
 from support import idle
 from support.templates import _mlflow_tables, _prefect_home  # noqa: F401 - fixtures
 
-from biasgate.tasks.common.garbage import collect_seldom
+from biasgate.tasks.common.garbage import raise_gc_threshold
 
-collect_seldom()
+raise_gc_threshold()
 REPOSITORY = Path(__file__).parents[1]
 NO_DATA = "no real data"
 

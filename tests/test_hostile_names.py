@@ -13,7 +13,7 @@ from markdown_it import MarkdownIt
 from support.hostile import HEBREW, IMAGE, NAMES, OVERRIDE, SCRIPT
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.printable import printable
+from biasgate.tasks.common.printable import escape_invisible
 from biasgate.tasks.reading_evaluation import read_evaluation
 
 ABOUT = {
@@ -107,7 +107,7 @@ def test_the_table_on_prefects_page_has_a_row_for_each_name(page, prefect_servic
     rows = page.get_by_role("row").all()[1:]
     assert {len(row.get_by_role("cell").all()) for row in rows} == {8}
     shown = {row.get_by_role("cell").nth(1).inner_text().strip() for row in rows}
-    assert shown == {printable(name) for name in NAMES}
+    assert shown == {escape_invisible(name) for name in NAMES}
     for tag in ("img", "a", "code", "strong", "h1"):
         assert page.locator("td").locator(tag).count() == 0
 
@@ -144,7 +144,7 @@ def test_a_model_card_read_with_html_runs_nothing_and_keeps_its_tables(page, res
     rows = page.locator("tbody tr").all()
     assert {row.locator("td").count() for row in rows} == {8}
     shown = {row.locator("td").first.inner_text() for row in rows}
-    assert shown == {" ".join(printable(name).split()) for name in NAMES}
+    assert shown == {" ".join(escape_invisible(name).split()) for name in NAMES}
     titles = page.locator("h2").all_inner_texts()
     assert titles.count("Details") == 1
     assert titles[-1] == "Caveats"

@@ -11,7 +11,7 @@ from support.browser import links_of, mlflow_page, started_ui
 from support.hostile import NAMES, OVERRIDE
 from support.several_candidates import UNFAIR, evaluate, write_files
 
-from biasgate.tasks.common.printable import printable
+from biasgate.tasks.common.printable import escape_invisible
 
 playwright = pytest.importorskip("playwright.sync_api")
 
@@ -184,7 +184,7 @@ def test_a_note_says_the_outcome_of_each_candidate(page, printed, judged):
     expect(said.first).to_be_visible()
     outcomes = page.locator("p > strong")
     expect(outcomes).to_have_count(len(summary["decisions"]))
-    assert printable(OVERRIDE) != OVERRIDE
+    assert escape_invisible(OVERRIDE) != OVERRIDE
 
 
 KNOWN_LINKS = {

@@ -28,7 +28,7 @@ from typer.testing import CliRunner
 
 from biasgate.cli import app
 from biasgate.tasks.common import command_lines
-from biasgate.tasks.common.command_lines import command, command_line, path_from_here
+from biasgate.tasks.common.command_lines import format_command, get_command, shorten_path
 from biasgate.tasks.included import FOLDER, list_included_names, shorten_argument
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.remembering.reading import read_trend
@@ -380,11 +380,11 @@ def test_a_path_is_typed_as_seen_from_the_current_folder(tmp_path, monkeypatch):
     here = tmp_path / "here"
     here.mkdir()
     monkeypatch.chdir(here)
-    assert path_from_here(here / "a b/c") == "a b/c"
-    assert path_from_here("../x") == "../x"
-    assert path_from_here(tmp_path / "x") == str(tmp_path / "x")
-    assert path_from_here(here / "-x") == "./-x"
-    assert path_from_here(here) == "."
+    assert shorten_path(here / "a b/c") == "a b/c"
+    assert shorten_path("../x") == "../x"
+    assert shorten_path(tmp_path / "x") == str(tmp_path / "x")
+    assert shorten_path(here / "-x") == "./-x"
+    assert shorten_path(here) == "."
     assert [shorten_argument(name) for name in list_included_names()] == list_included_names()
     assert shorten_argument(str(here / "demo")) == "./demo"
     assert shorten_argument(str(here / "demo.yaml")) == "demo.yaml"
@@ -396,14 +396,14 @@ def test_the_command_is_called_as_it_was(tmp_path, monkeypatch):
     script.parent.mkdir()
     script.touch()
     monkeypatch.setattr(sys, "argv", [str(script)])
-    assert shlex.split(command_line("show", "a b")) == [str(script), "show", "a b"]
+    assert shlex.split(format_command("show", "a b")) == [str(script), "show", "a b"]
     monkeypatch.setattr(command_lines.shutil, "which", lambda _: str(script))
-    assert command() == "biasgate"
+    assert get_command() == "biasgate"
     monkeypatch.setattr(sys, "argv", [str(FOLDER.parents[1] / "biasgate" / "__main__.py")])
-    assert shlex.split(command()) == [sys.executable, "-m", "biasgate"]
+    assert shlex.split(get_command()) == [sys.executable, "-m", "biasgate"]
     # In a worker, of which the command is Prefect's.
     monkeypatch.setattr(sys, "argv", [sys.executable])
-    assert command() == "biasgate"
+    assert get_command() == "biasgate"
 
 
 # ---- That commands are found

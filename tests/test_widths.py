@@ -26,7 +26,7 @@ from bias_metrics import Rows
 from bias_metrics.thresholds import errors_by_term
 from biasgate.cli import app
 from biasgate.tasks.common.files import write_json
-from biasgate.tasks.gating.policy import shipped_policies
+from biasgate.tasks.gating.policy import list_shipped_policies
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.promoting.by_hand import roll_back
 from biasgate.tasks.records.trend import Night
@@ -133,7 +133,7 @@ PRINTED = [
     ("verify", "./out"),
     ("verify", "./site"),
     ("verify", MODEL, *STORE),
-    *(("policy", "check", name) for name in shipped_policies()),
+    *(("policy", "check", name) for name in list_shipped_policies()),
     ("policy", "register", "no-worse", "--model", "other", *STORE),
     ("policy", "plan", "no-worse", "site/sample/first"),
     ("policy", "plan", "no-worse", "--shares", "civil_comments"),

@@ -34,7 +34,7 @@ from bias_metrics import (
     roc_auc,
 )
 from bias_metrics.metrics import AEGS, AUCS, SUBGROUP_METRICS
-from biasgate.tasks.common.own_folders import own_folder, temporary_files
+from biasgate.tasks.common.own_folders import own_folder, redirect_temporary_files
 from biasgate.tasks.data.evaluation_set import EvaluationSet, freeze_rows
 from biasgate.tasks.data.freezing import freeze_source
 from biasgate.tasks.data.hashed_parts import hash_to_fraction
@@ -395,7 +395,7 @@ def main() -> None:
     parser.add_argument("--store", type=Path, default=Path(".biasgate"))
     parser.add_argument("--costs", type=Path, default=Path("costs.csv"))
     options = parser.parse_args()
-    with temporary_files():
+    with redirect_temporary_files():
         experiment = Experiment(options.file.resolve(), options.store.resolve())
         trials = [experiment.trial(seed) for seed in range(options.splits or experiment.splits)]
     print(*tables(trials), sep="\n\n")

@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 
 from biasgate.tasks.analysing.analysis import Analysis, MeasuredRows, Row
-from biasgate.tasks.common.csv_files import csv_of
-from biasgate.tasks.common.errors import AnalysisError, without_quotes
+from biasgate.tasks.common.csv_files import format_csv
+from biasgate.tasks.common.errors import AnalysisError, withhold_message
 from biasgate.tasks.common.files import whole_file
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.data.evaluation_set import WEIGHT, EvaluationSet
@@ -27,7 +27,7 @@ def check_analyses(analyses: list[Analysis], source: SourceSettings, set_folder:
         if WEIGHT in frozen.columns and source.weight_kind == "probability":
             analysis.refuse(frozen, "no sampling weights", "its rows have some")
         place = f"analysis {analysis.kind!r}, which checks evaluation set {source.name!r},"
-        without_quotes(partial(analysis.check, frozen, source), place, AnalysisError)
+        withhold_message(partial(analysis.check, frozen, source), place, AnalysisError)
 
 
 @task(name="analyse", task_run_name="{analysis.kind} of {evidence.folder!m}")
@@ -38,7 +38,7 @@ def analyse_rows(
     frozen = EvaluationSet.load(Path(set_folder))
     rows = MeasuredRows(evidence, frozen, source)
     place = f"analysis {analysis.kind!r} of evaluation set {source.name!r}"
-    findings = without_quotes(partial(analysis.analyse, rows), place, AnalysisError)
+    findings = withhold_message(partial(analysis.analyse, rows), place, AnalysisError)
     write_rows(findings.table, evidence.folder / FOLDER / f"{analysis.kind}.csv")
     return analysis.kind, AnalysisRecord(
         options=analysis.model_dump(mode="json", exclude={"kind", "sets"}),
@@ -54,4 +54,4 @@ def write_rows(rows: Sequence[Row], path: Path) -> None:
     columns = list(dict.fromkeys(column for row in rows for column in row))
     cells = ([row.get(column) for column in columns] for row in rows)
     with whole_file(path) as temporary:
-        temporary.write_bytes(csv_of(columns, cells).encode())
+        temporary.write_bytes(format_csv(columns, cells).encode())

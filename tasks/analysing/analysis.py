@@ -18,7 +18,7 @@ from bias_metrics import BiasTable
 from bias_metrics.parts import PackedMasks
 from bias_metrics.rows import Background
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.plain import plain
+from biasgate.tasks.common.plain import convert_to_plain
 from biasgate.tasks.common.settings import Name, Settings
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
@@ -87,7 +87,7 @@ class MeasuredRows:
 def build_record(table: BiasTable, group: str) -> dict[str, Any]:
     """Return the row counts and the numbers of a group as plain values."""
     counts = table.counts[group]
-    return {"n": counts.n, **counts.to_dict(), **plain(table.subgroups[group])}
+    return {"n": counts.n, **counts.to_dict(), **convert_to_plain(table.subgroups[group])}
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""What every step shares: errors, files, settings, progress, Prefect's task."""
+"""Errors, files, settings, progress and the Prefect task that all steps share."""

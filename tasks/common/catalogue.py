@@ -1,4 +1,4 @@
-"""Classes of settings by name: biasgate's own, and those of packages, added by entry point."""
+"""Settings classes by name: biasgate's own, and those that packages add by entry point."""
 
 from __future__ import annotations
 
@@ -21,62 +21,73 @@ steps = logging.getLogger("biasgate.steps")
 
 @dataclass(frozen=True)
 class Catalogue(Generic[SettingsType]):
-    """The classes that one key of a section chooses from; each is imported at its first use."""
+    """The classes that one key of a section selects from, each imported at its first use."""
 
     key: str
     """The key that holds the name, such as `kind`."""
     group: str
-    """The entry point group by which a package adds classes."""
+    """The entry point group in which a package registers classes."""
     base: type[SettingsType]
-    """Their base class."""
+    """The base class of all entries."""
     own: Mapping[str, str]
     """biasgate's own classes: name to `package.module:Class`."""
     hints: Mapping[str, str] = field(default_factory=dict)
-    """Other words that people use for a name, and what to tell them."""
+    """Common wrong names, each with a hint for the error message."""
     written: Mapping[str, str] = field(default_factory=dict)
-    """Further own classes, which only files that biasgate writes may name."""
+    """Further own classes, which only files written by biasgate may name."""
 
-    def names(self) -> list[str]:
-        """Return all names: biasgate's own first."""
-        others = {entry_point.name for entry_point in self._installed()}
-        return [*self.own, *sorted(others.difference(self._ours))]
+    def list_names(self) -> list[str]:
+        """Return all names, biasgate's own first."""
+        added = {entry_point.name for entry_point in self._entry_points()}
+        return [*self.own, *sorted(added.difference(self._own_classes))]
 
-    def named(self, name: str) -> type[SettingsType]:
-        """Import and return the class of a name; biasgate's own wins, with a warning.
+    def find_class(self, name: str) -> type[SettingsType]:
+        """Import and return the class of a name.
 
-        Raises KeyError if no class has this name, and ValueError, which names the package, if
-        several do or one cannot be used.
+        biasgate's own class takes precedence over that of a package, with a warning.
+
+        Raises
+        ------
+        KeyError
+            If the name is unknown.
+        ValueError
+            If several packages define the name, or its class cannot be used. The text names the
+            packages.
         """
-        found = [entry_point for entry_point in self._installed() if entry_point.name == name]
-        if name in self._ours:
-            for point in found:
-                _warn_of(point, self.key)
-            own: type[SettingsType] = EntryPoint(name, self._ours[name], self.group).load()
+        points = [entry_point for entry_point in self._entry_points() if entry_point.name == name]
+        if name in self._own_classes:
+            for point in points:
+                _warn_of_shadowing(point, self.key)
+            own: type[SettingsType] = EntryPoint(name, self._own_classes[name], self.group).load()
             return own
-        if not found:
+        if not points:
             raise KeyError(name)
-        if len(found) > 1:
+        if len(points) > 1:
             packages = " and ".join(
-                f"{_whose(entry_point)} ({entry_point.value})" for entry_point in found
+                f"{_format_package(entry_point)} ({entry_point.value})" for entry_point in points
             )
             msg = (
                 f"`{self.key}: {name}` must be defined once; {packages} define it. Uninstall one "
                 "of them, or ask its author to rename it."
             )
             raise ValueError(msg)
-        return self._loaded(found[0])
+        return self._load_class(points[0])
 
-    def added_by(self, name: str) -> str | None:
-        """Return the package that adds a name, with its version; None for biasgate's own."""
-        if name in self._ours:
+    def find_package(self, name: str) -> str | None:
+        """Return the package that adds a name, with its version; None for biasgate's own class."""
+        if name in self._own_classes:
             return None
         return next(
-            (_whose(entry_point) for entry_point in self._installed() if entry_point.name == name),
+            (
+                _format_package(entry_point)
+                for entry_point in self._entry_points()
+                if entry_point.name == name
+            ),
             None,
         )
 
     def read(self, value: Any, info: ValidationInfo) -> SettingsType:
-        """Create an object of the class that a section names; a validator for Pydantic."""
+        """Create an object of the class that a section names. A validator for Pydantic."""
         if isinstance(value, self.base):
             return value
         if not isinstance(value, dict):
@@ -86,9 +97,9 @@ class Catalogue(Generic[SettingsType]):
             raise PydanticKnownError("union_tag_not_found", {"discriminator": key})
         name = str(value[self.key])
         try:
-            kind = self.named(name)
+            kind = self.find_class(name)
         except KeyError:
-            names = ", ".join(map(repr, self.names()))
+            names = ", ".join(map(repr, self.list_names()))
             if name.lower() in self.hints:
                 hint = self.hints[name.lower()]
                 msg = f"`{self.key}` must be one of {names}; got {name!r}. {hint}"
@@ -98,49 +109,51 @@ class Catalogue(Generic[SettingsType]):
         return kind.model_validate(value, context=info.context)
 
     @property
-    def _ours(self) -> Mapping[str, str]:
+    def _own_classes(self) -> Mapping[str, str]:
         return {**self.own, **self.written}
 
-    def _installed(self) -> EntryPoints:
-        return _installed(self.group, tuple(sys.path))
+    def _entry_points(self) -> EntryPoints:
+        return _read_entry_points(self.group, tuple(sys.path))
 
-    def _loaded(self, point: EntryPoint) -> type[SettingsType]:
-        """Import the class of another package, which may fail in any way."""
-        what = f"`{self.key}: {point.name}`, which {_whose(point)} adds as {point.value},"
+    def _load_class(self, point: EntryPoint) -> type[SettingsType]:
+        """Import the class of another package; any failure becomes a ValueError."""
+        subject = (
+            f"`{self.key}: {point.name}`, which {_format_package(point)} adds as {point.value},"
+        )
         try:
-            found = point.load()
+            loaded = point.load()
         except Exception as error:
             msg = (
-                f"{what} cannot be imported ({type(error).__name__}: {error}). Reinstall the "
+                f"{subject} cannot be imported ({type(error).__name__}: {error}). Reinstall the "
                 "package with its dependencies, or report it to its author"
             )
             raise ValueError(msg) from error
-        if not (isinstance(found, type) and issubclass(found, self.base)):
+        if not (isinstance(loaded, type) and issubclass(loaded, self.base)):
             base = f"{self.base.__module__}.{self.base.__qualname__}"
-            msg = f"{what} must be a subclass of {base}; report it to its author"
+            msg = f"{subject} must be a subclass of {base}; report it to its author"
             raise ValueError(msg)  # noqa: TRY004 - Pydantic reports these
-        return found
+        return loaded
 
 
 @cache
-def _installed(group: str, path: tuple[str, ...]) -> EntryPoints:
-    """Return the entry points of the packages on Python's path; they are read once per path."""
+def _read_entry_points(group: str, path: tuple[str, ...]) -> EntryPoints:
+    """Return the entry points of all packages on the given `sys.path`; read once per path."""
     del path
     return entry_points(group=group)
 
 
 @cache
-def _warn_of(point: EntryPoint, key: str) -> None:
-    """Warn, once per process, of a package that uses a name of biasgate's own."""
+def _warn_of_shadowing(point: EntryPoint, key: str) -> None:
+    """Warn once per process that a package uses the name of a class of biasgate."""
     steps.warning(
         "warning: `%s: %s` is biasgate's own; that of %s (entry point %s) is ignored. "
         "Uninstall the package, or ask its author to rename it.",
         key,
         point.name,
-        _whose(point),
+        _format_package(point),
         point.value,
     )
 
 
-def _whose(point: EntryPoint) -> str:
+def _format_package(point: EntryPoint) -> str:
     return f"package {point.dist.name} {point.dist.version}" if point.dist else "a package"

@@ -1,4 +1,4 @@
-"""Which code made a number: releases, and digests of source files."""
+"""Identification of the code behind a number: releases and digests of source files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from biasgate.tasks.common.files import file_digest
 
 @cache
 def code_digest() -> str:
-    """SHA-256 of the source code of the metric library, which decides."""
+    """Return the SHA-256 of the source code of `bias_metrics`, which computes all decisions."""
     folder = Path(bias_metrics.__file__).parent
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*.py")):
@@ -24,13 +24,19 @@ def code_digest() -> str:
     return digest.hexdigest()
 
 
-def code_of(kind: type, base: type, package: str | None) -> list[str | None]:
-    """Return what changes with the code of a class that a configuration names.
+def collect_code_versions(kind: type, base: type, package: str | None) -> list[str | None]:
+    """Return versions and digests that change with the code of a configured class.
 
-    `kind`, `base`: the class, and the class of this project that it extends. The files of both, and
-    of all classes between them, count. `package`: the package that adds it, with its version; None
-    if it is biasgate's own.
+    Parameters
+    ----------
+    kind : type
+        The class that a configuration names.
+    base : type
+        The class of this project that `kind` extends. The files of both, and of all classes between
+        them, are digested.
+    package : str or None
+        The package that adds the class, with its version; None for biasgate's own.
     """
-    between = [one for one in kind.__mro__ if issubclass(one, base)]
-    files = dict.fromkeys(Path(inspect.getfile(one)) for one in between)
+    lineage = [parent for parent in kind.__mro__ if issubclass(parent, base)]
+    files = dict.fromkeys(Path(inspect.getfile(parent)) for parent in lineage)
     return [version("biasgate"), code_digest(), package, *map(file_digest, files)]

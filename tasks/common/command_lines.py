@@ -1,4 +1,4 @@
-"""Commands that are printed: they run as they are in the folder where an evaluation was started."""
+"""Printed commands, which run unchanged in the folder where the evaluation was started."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pathlib import Path
 NAME = "biasgate"
 
 
-def command() -> str:
-    """Return how to run this command again: by its path if it is not on PATH.
+def get_command() -> str:
+    """Return the start of a command line of biasgate: its path if it is not on PATH.
 
-    A worker or a test runs no command of ours; there, the name is all that is known.
+    In a worker or a test, which other programs started, this is only the name.
     """
     typed = Path(sys.argv[0])
     if typed.name == "__main__.py" and typed.parent.name == NAME:
@@ -26,35 +26,37 @@ def command() -> str:
     return NAME if is_same else shlex.quote(sys.argv[0])
 
 
-def command_line(*words: str | Path) -> str:
-    """Return a command of ours as it is typed; `words` follow its name."""
-    return f"{command()} {shlex.join(map(str, words))}"
+def format_command(*words: str | Path) -> str:
+    """Return a quoted command line of biasgate with the arguments `words`."""
+    return f"{get_command()} {shlex.join(map(str, words))}"
 
 
-def is_path(named: str) -> bool:
-    """Return whether a text that a user gives can only be a path, and never a registered model.
+def is_path(text: str) -> bool:
+    """Return True if a user's text can only be a path, not the name of a registered model.
 
-    A model is never a folder that happens to have its name.
+    A folder with the name of a model must therefore be given with a slash.
     """
-    separated = named in {os.curdir, os.pardir} or any(one in named for one in {"/", os.sep})
-    return separated and not named.startswith("models:")
+    has_separator = text in {os.curdir, os.pardir} or any(
+        separator in text for separator in {"/", os.sep}
+    )
+    return has_separator and not text.startswith("models:")
 
 
-def as_path(named: str | Path) -> str:
-    """Return a path as commands take it where a name without a slash is a registered model."""
-    text = str(named)
+def format_path(path: str | Path) -> str:
+    """Return a path that commands do not take for a registered model or an option."""
+    text = str(path)
     return text if is_path(text) and not text.startswith("-") else f".{os.sep}{text}"
 
 
-def path_from_here(path: str | Path) -> str:
-    """Return a path as it is typed in the current folder: relative if it is in that folder."""
-    found, here = Path(path), Path.cwd()
-    if found.is_absolute() and found.is_relative_to(here):
-        found = found.relative_to(here)
-    text = str(found)
-    return as_path(text) if text.startswith("-") else text
+def shorten_path(path: str | Path) -> str:
+    """Return a path for use in the current folder: relative if it is inside that folder."""
+    target, here = Path(path), Path.cwd()
+    if target.is_absolute() and target.is_relative_to(here):
+        target = target.relative_to(here)
+    text = str(target)
+    return format_path(text) if text.startswith("-") else text
 
 
-def store_option(store: str | Path) -> list[str]:
-    """Return the option that names a store in the current folder; nothing if it is unknown."""
-    return ["--store", path_from_here(store)] if str(store) else []
+def format_store_option(store: str | Path) -> list[str]:
+    """Return the option that names a store; empty if the store is unknown."""
+    return ["--store", shorten_path(store)] if str(store) else []

@@ -1,4 +1,4 @@
-"""The terminal: how wide it is, how lines are wrapped, and how texts of others are shown."""
+"""Terminal output: width, wrapped lines and escaped foreign text."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from biasgate.tasks.common.command_lines import NAME, command
-from biasgate.tasks.common.printable import printable
+from biasgate.tasks.common.command_lines import NAME, get_command
+from biasgate.tasks.common.printable import escape_invisible
 
 _WIDTH = 118
 
 
-def console(*, stderr: bool = False) -> Console:
-    """Return a console that does not cut tables if the output is not a terminal."""
-    found = Console(stderr=stderr, highlight=False, emoji=False)
-    if has_width(found):
-        return found
+def make_console(*, stderr: bool = False) -> Console:
+    """Return a console that does not truncate tables if the output is not a terminal."""
+    output = Console(stderr=stderr, highlight=False, emoji=False)
+    if has_width(output):
+        return output
     return Console(stderr=stderr, highlight=False, emoji=False, width=_WIDTH)
 
 
 def has_width(out: Console) -> bool:
-    """Return whether lines must fit a width: that of a terminal, or `COLUMNS` in a pipe."""
+    """Return True if lines must fit a width: that of a terminal, or `COLUMNS` in a pipe."""
     return out.is_terminal or "COLUMNS" in os.environ
 
 
-def shown(text: str, *, keep: str = "") -> str:
-    """Return a text of others for the console: neither control characters nor markup work."""
-    return escape(printable(text, keep=keep))
+def escape_text(text: str, *, keep: str = "") -> str:
+    """Return foreign text with its control characters and console markup escaped."""
+    return escape(escape_invisible(text, keep=keep))
 
 
 def print_text(out: Console, text: Text, indent: int = 2, *, in_pipe: bool = False) -> None:
-    """Print a text in lines that fit the width, as `wrap_text` makes them.
+    """Print a text wrapped by `wrap_text`.
 
-    A pipe gets each line whole, for programs that search it, unless `in_pipe`.
+    Lines in a pipe are not wrapped, since programs may search them, unless `in_pipe` is set.
     """
     lines = wrap_text(out, text, indent) if in_pipe or has_width(out) else [text]
     for line in lines:
@@ -46,29 +46,29 @@ def print_text(out: Console, text: Text, indent: int = 2, *, in_pipe: bool = Fal
 
 
 def wrap_text(out: Console, text: Text, indent: int = 2) -> list[Text]:
-    """Return a text in lines that fit the width of the console.
+    """Split a text into lines that fit the width of the console.
 
-    A command and a word with a slash, such as a path, stay whole so that they can be copied: they
-    may be wider. Lines that continue another are indented by `indent` more columns.
+    Commands, and words with a slash such as paths, are not split, so that they can be copied. They
+    may exceed the width. Continuation lines are indented by `indent` more columns.
     """
-    found = []
+    wrapped = []
     for line in text.split(allow_blank=True):
-        first, most = len(line.plain) - len(line.plain.lstrip(" ")), out.width // 2
-        kept = line[first - most :] if first > most else line
-        margin = min(first + indent, most)
+        margin_width, max_indent = len(line.plain) - len(line.plain.lstrip(" ")), out.width // 2
+        kept = line[margin_width - max_indent :] if margin_width > max_indent else line
+        margin = min(margin_width + indent, max_indent)
         parts = kept.divide(list(_find_breaks(kept.plain, out.width, margin)))
-        for at, part in enumerate(parts):
+        for i, part in enumerate(parts):
             part.rstrip()
-            found.append(Text(" " * margin) + part if at else part)
-    return found
+            wrapped.append(Text(" " * margin) + part if i else part)
+    return wrapped
 
 
 def _find_breaks(line: str, width: int, margin: int) -> Iterator[int]:
-    """Yield where a line is wrapped; the lines that follow it begin at the margin."""
-    name = f"(?:{NAME}|{re.escape(command())})"
-    whole = rf"`{name} [^`]+`\S*|(?<=: )(?:{name}|mlflow) .+"
+    """Yield the positions of the breaks of a line; continuation lines start at `margin`."""
+    name = f"(?:{NAME}|{re.escape(get_command())})"
+    unbroken = rf"`{name} [^`]+`\S*|(?<=: )(?:{name}|mlflow) .+"
     end = used = 0
-    for word in re.finditer(rf"{whole}|\S+(?: \.\.\.$)?", line):
+    for word in re.finditer(rf"{unbroken}|\S+(?: \.\.\.$)?", line):
         start, text = word.start(), word.group()
         gap = cell_len(line[end:start])
         end = word.end()

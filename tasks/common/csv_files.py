@@ -1,4 +1,4 @@
-"""The one writer of CSV: a name of others is never a formula, whichever file it is in."""
+"""Writer of all CSV files, in which foreign text never becomes a spreadsheet formula."""
 
 from __future__ import annotations
 
@@ -8,25 +8,24 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-# A spreadsheet takes a cell that starts so for a formula, unless it is a number or one word.
+# Spreadsheets read such a cell as a formula, unless it is a number or a single word.
 _FORMULA = re.compile(r"\s*[=+@\t\r-]")
 _HARMLESS = re.compile(r"[+-](\d*\.?\d*(e[+-]?\d+)?|[\d.-]*[^\W\d][\w.-]*)", re.IGNORECASE)
 
 
-def csv_of(columns: Iterable[str], rows: Iterable[Iterable[Any]], line_end: str = "\n") -> str:
+def format_csv(columns: Iterable[str], rows: Iterable[Iterable[Any]], line_end: str = "\n") -> str:
     """Return a table as CSV; None is an empty cell."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator=line_end)
-    writer.writerows([as_cell(value) for value in row] for row in (columns, *rows))
+    writer.writerows([escape_cell(value) for value in row] for row in (columns, *rows))
     return stream.getvalue()
 
 
-def as_cell(value: Any) -> Any:
-    """Return text that a spreadsheet would run as a formula with `'` before it; others unchanged.
+def escape_cell(value: Any) -> Any:
+    """Return a cell with `'` before a text that a spreadsheet would run as a formula.
 
-    Numbers stay numbers, and an id such as `-5` or `-dQw4w9` stays as it is; `-1+1` is a sum. Text
-    that begins with `'` gets a second one, so that without the first `'` of a cell the text is
-    exact.
+    Numbers are unchanged, and so are ids such as `-5` or `-dQw4w9`; `-1+1` is a formula. Text that
+    begins with `'` gets a second `'`. The original is thus the cell without its first `'`.
     """
     if not isinstance(value, str):
         return value

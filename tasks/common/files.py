@@ -1,4 +1,4 @@
-"""Files that are written completely or not at all, and their digests."""
+"""Files and folders that are written atomically, and their digests and sizes."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from filelock import FileLock
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.own_folders import own_folder
-from biasgate.tasks.common.plain import plain
+from biasgate.tasks.common.plain import convert_to_plain
 
 _PROBE_BYTES = 4096
 _MB, _GB = 1e6, 1e9
 FULL_DISK = {errno.ENOSPC, errno.EDQUOT}
-"""Numbers of an OSError on a full disk, or a full quota."""
+"""Values of `errno` for a full disk or an exhausted quota."""
 
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; move it to `path` only if the body succeeds.
+    """Yield a temporary path, which is moved to `path` only if the body succeeds.
 
-    A folder is refused before anything is written. The bytes are on the disk before they get their
-    name, so that the file also survives a power cut whole.
+    A folder is refused before anything is written. The content is flushed to the disk before the
+    file gets its name. A power cut therefore leaves either the old file or the new one.
     """
     if path.is_dir():
         msg = f"{path} must be a file to write; it is a folder."
@@ -46,7 +46,7 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def whole_folder(path: Path, *, durable: bool = True) -> Iterator[Path]:
-    """Yield an empty temporary folder; it becomes `path` only if the body succeeds.
+    """Yield an empty temporary folder, which replaces `path` only if the body succeeds.
 
     Its files survive a power cut, unless `durable` is false.
     """
@@ -64,30 +64,30 @@ def whole_folder(path: Path, *, durable: bool = True) -> Iterator[Path]:
 
 
 def flush_all(folder: Path) -> None:
-    """Write a folder and everything in it to the disk."""
+    """Flush a folder and all its content to the disk."""
     for path in folder.rglob("*"):
         flush(path)
     flush(folder)
 
 
 def flush(path: Path) -> None:
-    """Write a file, or the names in a folder, to the disk itself."""
-    opened = os.open(path, os.O_RDONLY)
+    """Flush a file, or the directory entries of a folder, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(opened)
+        os.fsync(descriptor)
     finally:
-        os.close(opened)
+        os.close(descriptor)
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
+def hold_lock(path: Path) -> Iterator[None]:
     """Hold a lock on `path` against other threads and processes of this machine.
 
-    A lock file that is a link is refused: another user put it there.
+    A lock file that is a link is refused, since only another user can have created it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     file = path.parent / f".{path.name}.lock"
-    if file.is_symlink():  # FileLock refuses one that is made after this line
+    if file.is_symlink():  # FileLock refuses a link that is created after this line
         msg = f"lock file {file} must be a plain file; it is a link. Remove it."
         raise InputError(msg)
     with FileLock(file):
@@ -95,7 +95,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def require_writable(folder: Path, what: str) -> None:
-    """Refuse a folder that cannot be created or written to; leave nothing behind."""
+    """Refuse a folder that cannot be created or written to, by means of a removed probe."""
     existing = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
     try:
         with tempfile.TemporaryDirectory(prefix=".biasgate-", dir=existing) as probe:
@@ -109,26 +109,34 @@ def require_writable(folder: Path, what: str) -> None:
         raise InputError(msg) from error
 
 
-def existing_above(path: Path) -> Path:
-    """Return a path, or the closest folder above that exists."""
+def find_existing_folder(path: Path) -> Path:
+    """Return a path if it exists, or else its closest existing parent folder."""
     absolute = path.absolute()
     return next(folder for folder in (absolute, *absolute.parents) if folder.exists())
 
 
-def require_apart(output: Path, store: Path) -> None:
-    """Refuse results in a store, or a store in results: recipients of results would get comments.
+def require_separate_folders(output: Path, store: Path) -> None:
+    """Refuse an output folder inside the store, or a store inside the output folder.
 
-    Both as they are named and where links lead, since what collects results follows links.
+    Otherwise the recipients of results would get comments. Both the given and the resolved paths
+    are compared, and links inside the output, since programs that collect results follow links.
     """
-    here, kept = _resolved(output, "output"), _resolved(store, "store")
-    named = [Path(os.path.abspath(one)) for one in (output, store)]  # noqa: PTH100 - no links
+    resolved_output, resolved_store = (
+        _resolve_links(output, "output"),
+        _resolve_links(store, "store"),
+    )
+    given = [Path(os.path.abspath(path)) for path in (output, store)]  # noqa: PTH100 - no links
     below = (
         Path(parent, name)
-        for parent, folders, files in os.walk(here)
+        for parent, folders, files in os.walk(resolved_output)
         for name in (*folders, *files)
     )
     links = (Path(os.path.realpath(path)) for path in below if path.is_symlink())
-    if _overlap(here, kept) or _overlap(*named) or any(_overlap(one, kept) for one in links):
+    if (
+        _is_nested(resolved_output, resolved_store)
+        or _is_nested(*given)
+        or any(_is_nested(link, resolved_store) for link in links)
+    ):
         msg = (
             f"output {output} and store {store} must be separate folders, neither inside the "
             "other: the store has the comments, and results are shared. Name another `--output` or "
@@ -137,41 +145,41 @@ def require_apart(output: Path, store: Path) -> None:
         raise InputError(msg)
 
 
-def _overlap(one: Path, other: Path) -> bool:
-    return one in (other, *other.parents) or other in one.parents
+def _is_nested(first: Path, second: Path) -> bool:
+    return first in (second, *second.parents) or second in first.parents
 
 
-def _resolved(path: Path, what: str) -> Path:
+def _resolve_links(path: Path, what: str) -> Path:
     try:
         return path.resolve()
-    except (OSError, RuntimeError) as error:  # of links that lead in a circle
+    except (OSError, RuntimeError) as error:  # a cycle of links
         msg = f"{what} {path} must be a folder; its links lead in a circle."
         raise InputError(msg) from error
 
 
 def require_space(folder: Path, n_bytes: float, purpose: str, otherwise: str = "") -> None:
-    """Refuse work that does not fit on the disk of a folder, which need not exist.
+    """Refuse work that needs more space than the disk of a folder has; the folder may not exist.
 
-    `purpose`: what the space is for, as in "to unpack a.zip". `otherwise`: what else to do.
+    `purpose`: the use of the space, as in "to unpack a.zip". `otherwise`: a further remedy.
     """
-    free = shutil.disk_usage(existing_above(folder)).free
+    free = shutil.disk_usage(find_existing_folder(folder)).free
     if n_bytes > free:
         msg = (
-            f"the disk of {folder} must have {shown_size(n_bytes)} free {purpose}; it has "
-            f"{shown_size(free)}. Free some space, or name a store on another disk (`--store` or "
+            f"the disk of {folder} must have {format_size(n_bytes)} free {purpose}; it has "
+            f"{format_size(free)}. Free some space, or name a store on another disk (`--store` or "
             f"BIASGATE_STORE). {otherwise}"
         )
         raise InputError(msg.rstrip())
 
 
-def shown_size(n_bytes: float) -> str:
-    """Return a number of bytes for a message, as in `2.24 GB` or `448.2 MB`."""
+def format_size(n_bytes: float) -> str:
+    """Format a number of bytes, as in `2.24 GB` or `448.2 MB`."""
     return f"{n_bytes / _GB:,.2f} GB" if n_bytes >= _GB else f"{n_bytes / _MB:,.1f} MB"
 
 
 @contextmanager
 def refuse_full_disk(folder: Path, purpose: str) -> Iterator[None]:
-    """Raise an InputError if the disk of a folder fills up in the body: a retry cannot fix it."""
+    """Raise an InputError, which is not retried, if the disk of a folder fills up in the body."""
     try:
         yield
     except OSError as error:
@@ -187,51 +195,57 @@ def refuse_full_disk(folder: Path, purpose: str) -> Iterator[None]:
 def write_json(path: Path, content: Any) -> None:
     """Write strict JSON (no NaN) atomically."""
     with whole_file(path) as temporary:
-        text = json.dumps(plain(content), indent=2, allow_nan=False)
+        text = json.dumps(convert_to_plain(content), indent=2, allow_nan=False)
         temporary.write_text(f"{text}\n", "utf-8")
 
 
 def file_digest(path: Path) -> str:
-    """SHA-256 of a file's bytes, in hexadecimal."""
+    """Return the SHA-256 of a file's bytes, in hexadecimal."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def folder_digest(folder: Path) -> str:
-    """SHA-256 over the names and contents of a folder's files."""
+    """Return the SHA-256 of the names and contents of a folder's files."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     return json_digest([[str(path.relative_to(folder)), file_digest(path)] for path in files])
 
 
 def json_digest(content: Any) -> str:
-    """SHA-256 of a record or JSON-ready value, independent of key order and of `1` or `1.0`."""
+    """Return the SHA-256 of a record or JSON-ready value.
+
+    It depends neither on the order of keys nor on the type of a whole number (`1` or `1.0`).
+    """
     text = json.dumps(
-        _numbers_alike(plain(content)), sort_keys=True, separators=(",", ":"), allow_nan=False
+        _unify_numbers(convert_to_plain(content)),
+        sort_keys=True,
+        separators=(",", ":"),
+        allow_nan=False,
     )
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _numbers_alike(content: Any) -> Any:
-    """Return the same with whole numbers as integers: a record that is read has floats."""
+def _unify_numbers(content: Any) -> Any:
+    """Convert whole floats to integers, since a record read from JSON may have floats."""
     if isinstance(content, dict):
-        return {key: _numbers_alike(value) for key, value in content.items()}
+        return {key: _unify_numbers(value) for key, value in content.items()}
     if isinstance(content, list):
-        return [_numbers_alike(value) for value in content]
+        return [_unify_numbers(value) for value in content]
     is_whole = isinstance(content, float) and content.is_integer()
     return int(content) if is_whole else content
 
 
-def found_instead(path: Path) -> str:
+def suggest_path(path: Path) -> str:
     """Return a hint for a missing file: a broken link, a missing folder or a similar name."""
     if path.is_symlink():
         return f" It is a broken link to {path.readlink()}."
     if not path.parent.is_dir():
         return f" Its folder {path.parent} does not exist either."
-    return did_you_mean(path.name, [one.name for one in path.parent.iterdir()])
+    return did_you_mean(path.name, [sibling.name for sibling in path.parent.iterdir()])
 
 
-def size_of(path: Path) -> int:
-    """Return how many bytes a file, or a folder with all that is in it, takes."""
+def measure_size(path: Path) -> int:
+    """Return the size of a file, or of all files in a folder, in bytes."""
     if not path.is_dir() or path.is_symlink():
         return path.lstat().st_size if os.path.lexists(path) else 0
     total = 0
@@ -244,10 +258,10 @@ def size_of(path: Path) -> int:
     return total
 
 
-def sizes_of(store: Path) -> dict[str, int]:
-    """Return how many bytes each part of a store takes, and `total`."""
+def measure_store(store: Path) -> dict[str, int]:
+    """Return the size of each part of a store in bytes, and their sum as `total`."""
     sizes = {
-        path.name: size_of(path)
+        path.name: measure_size(path)
         for path in sorted(store.iterdir())
         if not path.name.startswith(".")
     }

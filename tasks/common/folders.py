@@ -1,4 +1,4 @@
-"""A folder anywhere: on this machine, or at any URL that fsspec opens (`s3://`, `gs://`)."""
+"""A folder on this machine, or at any URL that fsspec opens (`s3://`, `gs://`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
-from biasgate.tasks.common.files import locked, whole_file
+from biasgate.tasks.common.files import hold_lock, whole_file
 
 _TRIES, _PAUSE_S = 3, 0.2
 
@@ -23,15 +23,15 @@ _TRIES, _PAUSE_S = 3, 0.2
 class Folder:
     """A folder whose files are written atomically.
 
-    Credentials and endpoints are configured as usual with fsspec: by its configuration files,
-    its environment variables (`FSSPEC_S3_...`) and those of the cloud's client.
+    Credentials and endpoints are read by fsspec: from its configuration files, its environment
+    variables (`FSSPEC_S3_...`) and those of the cloud's client.
     """
 
     url: str
     """A path, or a URL such as `s3://bucket/prefix`."""
 
     def child(self, *names: str) -> Folder:
-        """Return a folder below this one."""
+        """Return a folder inside this folder."""
         return Folder("/".join([self.url.rstrip("/"), *names]))
 
     def read(self, name: str) -> bytes | None:
@@ -44,8 +44,8 @@ class Folder:
     def write(self, name: str, content: bytes) -> None:
         """Write a file atomically.
 
-        Object stores show an object only once it is complete; a local file gets its name
-        only once it is complete.
+        Readers see only complete files: object stores publish an object when its upload ends, and
+        a local file gets its name after its content.
         """
         if self._is_local:
             with whole_file(Path(self._path) / name) as temporary:
@@ -54,11 +54,11 @@ class Folder:
             self._system.pipe_file(f"{self._path}/{name}", content)
 
     def create(self, name: str, content: bytes) -> bool:
-        """Write a file atomically, unless it exists; return whether this call wrote it.
+        """Write a file atomically unless it exists; return True if this call wrote it.
 
-        Of several callers at once only one writes: on this machine if each holds the lock, and on
-        stores whose fsspec implementation creates exclusively (`s3fs`, `gcsfs`, `adlfs`). Any other
-        one looks first whether the file exists, or overwrites it.
+        Only one of several concurrent callers writes: on this machine if each holds the lock, and
+        on stores whose fsspec implementation creates exclusively (`s3fs`, `gcsfs`, `adlfs`). Other
+        implementations only check first if the file exists, or overwrite it.
         """
         if self._is_local:
             if (Path(self._path) / name).exists():
@@ -73,8 +73,8 @@ class Folder:
             except (NotImplementedError, TypeError):
                 break
             except OSError as error:
-                # Stores that speak S3's language have several words for a file that exists. S3 may
-                # refuse each of two callers who collide; they try again.
+                # Stores with the API of S3 have several errors for a file that exists. S3 may also
+                # refuse both of two concurrent callers, which then try again.
                 if error.errno == errno.ENOSYS:
                     break
                 if self.read(name) is not None:
@@ -86,19 +86,19 @@ class Folder:
         return True
 
     def touch(self) -> None:
-        """Note that the folder is used, where this machine keeps it: what is old may be removed."""
+        """Update the time of use of a local folder; folders that are not used may be removed."""
         if self._is_local:
             with suppress(OSError):
                 os.utime(self._path)
 
     def remove(self, name: str) -> None:
-        """Remove a file, if it is there."""
+        """Remove a file if it exists."""
         with suppress(FileNotFoundError):
             self._system.rm_file(f"{self._path}/{name}")
 
     def locked(self, name: str) -> AbstractContextManager[None]:
-        """Lock a file against others that write it; only in folders of this machine."""
-        return locked(Path(self._path) / name) if self._is_local else nullcontext()
+        """Lock a file against concurrent writers; without effect for folders in object stores."""
+        return hold_lock(Path(self._path) / name) if self._is_local else nullcontext()
 
     @cached_property
     def _opened(self) -> tuple[Any, str]:

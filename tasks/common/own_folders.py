@@ -1,4 +1,4 @@
-"""Folders of one process, which are removed when it ends; if it is killed, by the next run."""
+"""Temporary folders owned by one process, removed at its end or, after a kill, by the next run."""
 
 from __future__ import annotations
 
@@ -14,60 +14,60 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 _LOCK = ".lock"
-_mine: set[Path] = set()
-_perhaps_empty: set[Path] = set()
-_changing = threading.Lock()
+_own_folders: set[Path] = set()
+_removable: set[Path] = set()
+_users_lock = threading.Lock()
 _users: list[object] = []
 _shared = ExitStack()
 
 
 @contextmanager
 def own_folder(parent: Path, prefix: str = "") -> Iterator[Path]:
-    """Yield a new folder in `parent`; it is removed when the body ends.
+    """Yield a new folder in `parent`, which is removed when the body ends.
 
-    Its lock file is held until then. The system releases the lock of a process that is killed,
-    so a folder whose lock is free has no owner. Such folders with this prefix are removed first.
-    This also holds for processes in other containers, which cannot see each other.
+    The process holds a lock file in the folder until then. The system releases the lock of a killed
+    process, so a folder with a free lock is a leftover. Leftovers with this prefix are removed
+    first. Locks also work between containers, whose processes cannot see each other.
     """
     parent.mkdir(parents=True, exist_ok=True)
-    for left in parent.glob(f"{glob.escape(prefix)}*"):
-        _remove_if_left(left)
-    folder, lock = _make(parent, prefix)
-    _mine.add(folder)
+    for leftover in parent.glob(f"{glob.escape(prefix)}*"):
+        _remove_leftover(leftover)
+    folder, lock = _make_folder(parent, prefix)
+    _own_folders.add(folder)
     try:
         yield folder
     finally:
-        _remove(folder)
-        _mine.discard(folder)
+        _remove_folder(folder)
+        _own_folders.discard(folder)
         lock.release()
 
 
 @contextmanager
-def temporary_files() -> Iterator[None]:
-    """Put the temporary files of this process, also those of libraries, in one own folder.
+def redirect_temporary_files() -> Iterator[None]:
+    """Redirect the temporary files of this process, also those of libraries, to one own folder.
 
-    Libraries such as MLflow leave files in the system's temporary folder. This folder is removed
-    when the last of its users has ended.
+    Libraries such as MLflow leave files in the system's temporary folder. The own folder is removed
+    when the last of all nested or concurrent bodies ends.
     """
     user = object()
-    with _changing:
+    with _users_lock:
         if not _users:
-            _shared.enter_context(_redirected())
+            _shared.enter_context(_redirect_temporary_files())
         _users.append(user)
     try:
         yield
     finally:
-        with _changing:
+        with _users_lock:
             _users.remove(user)
             if not _users:
                 _shared.close()
 
 
 @contextmanager
-def removed_if_empty(folder: str) -> Iterator[None]:
-    """Remove a folder if the body fails before it has written anything there."""
+def discard_if_empty(folder: str) -> Iterator[None]:
+    """Remove a folder if the body fails before it has written to that folder."""
     path = Path(folder)
-    _perhaps_empty.add(path)
+    _removable.add(path)
     try:
         yield
     except BaseException:
@@ -75,21 +75,21 @@ def removed_if_empty(folder: str) -> Iterator[None]:
             path.rmdir()
         raise
     finally:
-        _perhaps_empty.discard(path)
+        _removable.discard(path)
 
 
 def remove_own_folders() -> None:
-    """Remove all own folders of this process, which must end at once."""
-    for folder in list(_mine):
-        _remove(folder)
-    for folder in list(_perhaps_empty):
+    """Remove all own folders of this process, which is about to end."""
+    for folder in list(_own_folders):
+        _remove_folder(folder)
+    for folder in list(_removable):
         with suppress(OSError):
             folder.rmdir()
 
 
 @contextmanager
-def _redirected() -> Iterator[None]:
-    system, named = tempfile.tempdir, os.environ.get("TMPDIR")
+def _redirect_temporary_files() -> Iterator[None]:
+    system, variable = tempfile.tempdir, os.environ.get("TMPDIR")
     with own_folder(Path(tempfile.gettempdir()), "biasgate-") as folder:
         tempfile.tempdir = os.environ["TMPDIR"] = str(folder)
         try:
@@ -97,12 +97,12 @@ def _redirected() -> Iterator[None]:
         finally:
             tempfile.tempdir = system
             os.environ.pop("TMPDIR")
-            if named is not None:
-                os.environ["TMPDIR"] = named
+            if variable is not None:
+                os.environ["TMPDIR"] = variable
 
 
-def _make(parent: Path, prefix: str) -> tuple[Path, FileLock]:
-    """Make a folder and hold its lock; again if another process removed it in between."""
+def _make_folder(parent: Path, prefix: str) -> tuple[Path, FileLock]:
+    """Make a folder and hold its lock; retry if another process removed it in between."""
     while True:
         folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
         lock = FileLock(folder / _LOCK)
@@ -116,15 +116,15 @@ def _make(parent: Path, prefix: str) -> tuple[Path, FileLock]:
         return folder, lock
 
 
-def _remove_if_left(folder: Path) -> None:
+def _remove_leftover(folder: Path) -> None:
     if folder.is_symlink() or not (folder / _LOCK).is_file():
         return
     with suppress(Timeout, OSError), FileLock(folder / _LOCK, timeout=0):
-        _remove(folder)
+        _remove_folder(folder)
 
 
-def _remove(folder: Path) -> None:
-    """Remove a folder, its lock file last: without it, the rest would stay after a kill."""
+def _remove_folder(folder: Path) -> None:
+    """Remove a folder, its lock file last, so that a killed removal is resumed by the next run."""
     with suppress(OSError):
         for path in folder.iterdir():
             if path.is_dir() and not path.is_symlink():

@@ -1,4 +1,4 @@
-"""What a flow run shows on Prefect's pages, and where its own page is."""
+"""Artifacts of a flow run in Prefect, and the address of its page."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from contextvars import ContextVar
 from typing import Any
 from uuid import UUID
 
-TEMPORARY = "PREFECT__SERVER_EPHEMERAL"
-"""The environment variable of a server, and its processes, that ends with the command."""
-# A key is part of an address; longer ones fit no column of Prefect's pages either.
-_LONGEST = 100
-_shown: ContextVar[str | None] = ContextVar("shown", default=None)
+EPHEMERAL_SERVER = "PREFECT__SERVER_EPHEMERAL"
+"""The environment variable that marks a server that ends with the command."""
+# A key is part of an address, and longer keys do not fit into the columns of Prefect's pages.
+_MAX_KEY_LENGTH = 100
+_flow_run: ContextVar[str | None] = ContextVar("shown", default=None)
 
 
-def artifact_key(*parts: str) -> str:
-    """Return the key of an artifact: lower case letters, digits and `-`, as Prefect demands.
+def make_artifact_key(*parts: str) -> str:
+    """Return the key of an artifact: lower case letters, digits and `-`, as Prefect requires.
 
-    Parts that are too long, or have no letter or digit of ASCII, are distinguished by a digest.
+    A digest is added if the key is too long, or if a part lacks ASCII letters and digits.
 
     Examples
     --------
-    >>> artifact_key("biasgate", "My evaluation_2", "identities")
+    >>> make_artifact_key("biasgate", "My evaluation_2", "identities")
     'biasgate-my-evaluation-2-identities'
     """
     slugs = [re.sub(r"[^a-z0-9]+", "-", part.lower()).strip("-") for part in parts]
     key = "-".join(filter(None, slugs))
-    if all(slugs) and len(key) <= _LONGEST:
+    if all(slugs) and len(key) <= _MAX_KEY_LENGTH:
         return key
     digest = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:8]
-    return f"{key[: _LONGEST - len(digest) - 1]}-{digest}".lstrip("-")
+    return f"{key[: _MAX_KEY_LENGTH - len(digest) - 1]}-{digest}".lstrip("-")
 
 
 def publish_markdown(key: str, markdown: str, description: str) -> None:
@@ -58,36 +58,36 @@ def publish_link(key: str, link: str, text: str, description: str) -> None:
 
 
 @contextmanager
-def shown_as(flow_run: str) -> Iterator[None]:
-    """Let `flow_run_page` name this flow run within its stages."""
-    before = _shown.set(flow_run)
+def show_flow_run(flow_run: str) -> Iterator[None]:
+    """Make `find_flow_run_page` return this flow run in the body, which may run in a subflow."""
+    before = _flow_run.set(flow_run)
     try:
         yield
     finally:
-        _shown.reset(before)
+        _flow_run.reset(before)
 
 
-def flow_run_page() -> tuple[str, str | None] | None:
-    """Return the id of the flow run, and the address of its page if one is known.
+def find_flow_run_page() -> tuple[str, str | None] | None:
+    """Return the id of the flow run, and the address of its page if it has a page.
 
-    None outside of a flow. A server that ends with the command has no pages.
+    None outside of a flow. The pages of a server that ends with the command are not shown.
     """
     from prefect import runtime  # noqa: PLC0415
     from prefect.utilities.urls import url_for  # noqa: PLC0415
 
-    found: Any = _shown.get() or runtime.flow_run.id
-    if not found:
+    run_id: Any = _flow_run.get() or runtime.flow_run.id
+    if not run_id:
         return None
-    address = None if os.environ.get(TEMPORARY) else url_for("flow-run", UUID(str(found)))
-    return str(found), address
+    address = None if os.environ.get(EPHEMERAL_SERVER) else url_for("flow-run", UUID(str(run_id)))
+    return str(run_id), address
 
 
-def api_url() -> str | None:
-    """Return the address of Prefect's server; None if each command starts one of its own."""
+def get_api_url() -> str | None:
+    """Return the address of Prefect's server; None if each command starts its own server."""
     from prefect.settings import PREFECT_API_URL  # noqa: PLC0415
 
-    found: str | None = PREFECT_API_URL.value()
-    return found
+    url: str | None = PREFECT_API_URL.value()
+    return url
 
 
 class ProgressArtifact:
@@ -100,15 +100,15 @@ class ProgressArtifact:
         self._key = key
         self._id: UUID | None = None
 
-    def tell(self, percent: float, description: str) -> None:
-        """Publish how much is done."""
+    def publish(self, percent: float, description: str) -> None:
+        """Publish the progress in percent."""
         from prefect.artifacts import (  # noqa: PLC0415
             create_progress_artifact,
             update_progress_artifact,
         )
 
         if self._id is None:
-            made: Any = create_progress_artifact(percent, self._key, description)
-            self._id = made
+            artifact_id: Any = create_progress_artifact(percent, self._key, description)
+            self._id = artifact_id
         else:
             update_progress_artifact(self._id, percent, description)

@@ -1,11 +1,11 @@
 """The project-wide `task`. Only this module of `tasks` and `prefect_artifacts` import Prefect.
 
 Every step is created with it, so that all steps have the retries of their run and Prefect caches
-none: results worth keeping (evaluation sets, scores) are files, keyed by digests of their inputs,
-which survive Prefect's own store and can be verified.
+no results. Expensive results (evaluation sets, scores) are files, keyed by digests of their inputs.
+They outlive Prefect's own store and can be verified.
 
-Prefect takes seconds to import, so it is imported when the first step runs: a command that
-only reads a file does not wait for it.
+Prefect takes seconds to import, so it is imported when the first step runs. A command that only
+reads a file does not wait for it.
 """
 
 from __future__ import annotations
@@ -27,18 +27,24 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, get_type_hints
 
 from biasgate.tasks.common.errors import (
-    FINAL,
+    FINAL_ERRORS,
     AnalysisError,
     CandidateError,
     CandidateStoppedError,
     InputError,
     ServerError,
     SourceError,
-    lacking_module,
-    to_install,
+    describe_missing_module,
+    format_install_hint,
 )
-from biasgate.tasks.common.secrets import masked, masking
-from biasgate.tasks.common.steps import RETRIES, RETRY_DELAYS_S, StepSettings, limited, steps_now
+from biasgate.tasks.common.secrets import mask_errors, mask_secrets
+from biasgate.tasks.common.steps import (
+    RETRIES,
+    RETRY_DELAYS_S,
+    StepSettings,
+    get_step_settings,
+    limit_duration,
+)
 
 if TYPE_CHECKING:
     from prefect import Task
@@ -47,7 +53,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# A retry cannot fix these; it may fix anything else (a server that restarts, a full queue).
+# A retry cannot fix these errors. It may fix all others, such as those of a restarting server.
 _NOT_RETRIED = (
     InputError,
     ServerError,
@@ -58,9 +64,9 @@ _NOT_RETRIED = (
     KeyError,
     AttributeError,
     AssertionError,
-    *FINAL,
+    *FINAL_ERRORS,
 )
-# Of MLflow: what its server refuses, it refuses again.
+# Error codes of MLflow: its server would refuse the same request again.
 _REFUSED = frozenset(
     {
         "CUSTOMER_UNAUTHORIZED",
@@ -74,29 +80,33 @@ _REFUSED = frozenset(
 )
 
 
-async def _may_pass_next_time(task: Any, run: Any, state: Any) -> bool:
-    """Return whether Prefect should retry a failed step; if so, announce it."""
+async def _should_retry(task: Any, run: Any, state: Any) -> bool:
+    """Return True if Prefect should retry a failed step, and log the retry."""
     try:
         await state.aresult()
     except _NOT_RETRIED:
         return False
     except Exception as error:  # noqa: BLE001 - a retry may fix any other error
-        if getattr(error, "error_code", None) in _REFUSED or lacking_module(error) is not None:
+        if (
+            getattr(error, "error_code", None) in _REFUSED
+            or describe_missing_module(error) is not None
+        ):
             return False
-        # Only biasgate's own messages are sure to quote no comment. The last one is shown whole.
-        own = isinstance(error, CandidateError | SourceError)
-        what = str(error) if own else type(error).__name__
-        what = what.partition(";")[0].removesuffix(".")
+        # Only biasgate's own messages are known not to quote a comment. The final error has the
+        # whole message.
+        is_own = isinstance(error, CandidateError | SourceError)
+        reason = str(error) if is_own else type(error).__name__
+        reason = reason.partition(";")[0].removesuffix(".")
         delays, count = task.retry_delay_seconds, run.run_count
         if isinstance(delays, list):
             delays = delays[min(count, len(delays)) - 1]
-        say(f"retrying in {delays or 0:g} s ({count + 1} of {task.retries + 1}): {what}.")
+        log_message(f"retrying in {delays or 0:g} s ({count + 1} of {task.retries + 1}): {reason}.")
         return True
     return False
 
 
 _steps = logging.getLogger("biasgate.steps")
-_making = threading.Lock()
+_creation_lock = threading.Lock()
 
 
 class _Step:
@@ -105,50 +115,51 @@ class _Step:
     def __init__(self, function: Callable[..., Any], name: str, run_name: str | None) -> None:
         update_wrapper(self, function)
         self.fn, self.name, self._run_name = function, name, run_name
-        self._made: Any = None
+        self._prefect_task: Any = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        named = {name: _unsearched(value) for name, value in kwargs.items()}
-        return self._task()(*map(_unsearched, args), **named)
+        options = {name: _exclude_from_search(value) for name, value in kwargs.items()}
+        return self._get_task()(*map(_exclude_from_search, args), **options)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "_made":  # while it is unpickled
+        if name.startswith("__") or name == "_prefect_task":  # during unpickling
             raise AttributeError(name)
-        return getattr(self._task(), name)
+        return getattr(self._get_task(), name)
 
-    def _task(self) -> Any:
+    def _get_task(self) -> Any:
         """Return the Prefect task, with the retries of the run."""
-        made, retries = self._with_default(), (steps_now() or StepSettings()).retries
-        return made if made.retries == retries else made.with_options(retries=retries)
+        default = self._create_task()
+        retries = (get_step_settings() or StepSettings()).retries
+        return default if default.retries == retries else default.with_options(retries=retries)
 
-    def _with_default(self) -> Any:
-        with _making:
-            if self._made is None:
+    def _create_task(self) -> Any:
+        with _creation_lock:
+            if self._prefect_task is None:
                 from prefect import Task  # noqa: PLC0415
                 from prefect.cache_policies import NO_CACHE  # noqa: PLC0415
 
                 template = self._run_name
-                self._made = Task(
-                    fn=limited(masking(self.fn)),
+                self._prefect_task = Task(
+                    fn=limit_duration(mask_errors(self.fn)),
                     name=self.name,
-                    task_run_name=None if template is None else partial(run_name, template),
+                    task_run_name=None if template is None else partial(format_run_name, template),
                     cache_policy=NO_CACHE,
                     persist_result=False,
-                    retry_condition_fn=_may_pass_next_time,
+                    retry_condition_fn=_should_retry,
                     retries=RETRIES,
                     retry_delay_seconds=list(RETRY_DELAYS_S),
                 )
-        return self._made
+        return self._prefect_task
 
 
-def _unsearched(value: Any) -> Any:
-    """Wrap a value without futures, which Prefect would search for them.
+def _exclude_from_search(value: Any) -> Any:
+    """Wrap a value without futures, so that Prefect does not search it for futures.
 
-    In a report on thousands of identities the search takes a minute per step. The step itself
-    gets the same objects, and Prefect still knows which step they came from.
+    The search takes a minute per step for a report on thousands of identities. The step receives
+    the same objects, and Prefect still records which step produced them.
     """
     if isinstance(value, list):
-        return [_unsearched(one) for one in value]
+        return [_exclude_from_search(item) for item in value]
     if not isinstance(value, Mapping) and not is_dataclass(value):
         return value
     from prefect.utilities.annotations import opaque  # noqa: PLC0415
@@ -156,15 +167,14 @@ def _unsearched(value: Any) -> Any:
     return opaque(value)
 
 
-def say(sentence: str, *, aside: bool = False, is_error: bool = False) -> None:
-    """Write a sentence to the log of the Prefect run, and to the terminal unless it is an aside.
+def log_message(sentence: str, *, aside: bool = False, is_error: bool = False) -> None:
+    """Log a sentence to the Prefect run, and print it in the terminal unless `aside` is set.
 
-    An error is shown as such, also where steps are not.
-
-    It must never hold a comment's text; secrets are masked. The command mutes Prefect's own log in
-    the terminal, and thereby on the server; these sentences still reach the server.
+    An error is printed even if messages of steps are muted. The sentence must not contain the text
+    of a comment; secrets are masked. The command mutes Prefect's own log in the terminal, and
+    thereby on the server, but these sentences still reach the server.
     """
-    sentence, level = masked(sentence), logging.CRITICAL if is_error else logging.INFO
+    sentence, level = mask_secrets(sentence), logging.CRITICAL if is_error else logging.INFO
     if not aside:
         _steps.log(level, "%s", sentence)
     if not is_in_run():
@@ -187,10 +197,10 @@ def _server_log() -> logging.Logger:
 
 
 def task(*, name: str, task_run_name: str | None = None) -> Callable[[Callable[P, R]], Task[P, R]]:
-    """Make a function a step of the pipeline.
+    """Return a decorator that makes a function a step of the pipeline.
 
-    `task_run_name`: name of one run, with parameters in braces, as in `measure {identity}` or
-    `freeze {source.name}`; folders as `run_name` writes them.
+    `task_run_name`: name of a run, with parameters in braces, as in `measure {identity}` or
+    `freeze {source.name}`. `format_run_name` formats folders.
     """
 
     def decorate(function: Callable[P, R]) -> Task[P, R]:
@@ -200,45 +210,45 @@ def task(*, name: str, task_run_name: str | None = None) -> Callable[[Callable[P
     return decorate
 
 
-def task_runner() -> TaskRunner[Any] | None:
-    """Return the task runner of a flow: None for threads, or the one that the environment names.
+def make_task_runner() -> TaskRunner[Any] | None:
+    """Return the task runner that environment variables configure; None for threads.
 
     `BIASGATE_TASK_RUNNER` is `module:class`, as in `prefect_dask:DaskTaskRunner`, and
     `BIASGATE_TASK_RUNNER_OPTIONS` its options in JSON.
     """
-    named = os.environ.get("BIASGATE_TASK_RUNNER")
-    if not named:
+    reference = os.environ.get("BIASGATE_TASK_RUNNER")
+    if not reference:
         return None
     options = os.environ.get("BIASGATE_TASK_RUNNER_OPTIONS") or "{}"
-    module, _, name = named.partition(":")
+    module, _, name = reference.partition(":")
     try:
-        found: TaskRunner[Any] = getattr(importlib.import_module(module), name)(
+        runner: TaskRunner[Any] = getattr(importlib.import_module(module), name)(
             **json.loads(options)
         )
     except (ImportError, AttributeError, ValueError, TypeError) as error:
         msg = (
             f"BIASGATE_TASK_RUNNER must be `module:class` of a Prefect task runner that is "
-            f"installed; got {named!r} with options {options} ({error}). "
-            f"For Dask: {to_install('dask')}."
+            f"installed; got {reference!r} with options {options} ({error}). "
+            f"For Dask: {format_install_hint('dask')}."
         )
         raise InputError(msg) from error
-    return found
+    return runner
 
 
-def is_spread() -> bool:
-    """Whether this is called in a flow whose tasks may run outside its own process."""
+def is_distributed() -> bool:
+    """Return True inside a flow whose tasks may run outside its own process."""
     from prefect.context import FlowRunContext  # noqa: PLC0415
     from prefect.task_runners import ThreadPoolTaskRunner  # noqa: PLC0415
 
-    runner = task_runner()
+    runner = make_task_runner()
     has_threads = runner is None or isinstance(runner, ThreadPoolTaskRunner)
     return FlowRunContext.get() is not None and not has_threads
 
 
 @contextmanager
-def asking_for(resources: Mapping[str, float]) -> Iterator[None]:
-    """Submit tasks to Dask workers that have these resources."""
-    if not resources or not is_spread():
+def request_resources(resources: Mapping[str, float]) -> Iterator[None]:
+    """Submit the tasks of the body to Dask workers that have these resources."""
+    if not resources or not is_distributed():
         yield
         return
     import dask  # noqa: PLC0415 - an extra
@@ -248,7 +258,7 @@ def asking_for(resources: Mapping[str, float]) -> Iterator[None]:
 
 
 def is_in_run() -> bool:
-    """Whether this is called in a flow run or task run, to which artifacts can belong."""
+    """Return True inside a flow run or task run, to which artifacts can belong."""
     if "prefect" not in sys.modules:
         return False
     from prefect.context import FlowRunContext, TaskRunContext  # noqa: PLC0415
@@ -256,8 +266,8 @@ def is_in_run() -> bool:
     return FlowRunContext.get() is not None or TaskRunContext.get() is not None
 
 
-def notify_by_block(name: str, body: str, subject: str) -> None:
-    """Send a message by a Prefect notification block, named `TYPE/NAME`."""
+def send_notification(name: str, body: str, subject: str) -> None:
+    """Send a message by a Prefect notification block with the name `TYPE/NAME`."""
     from prefect.blocks.core import Block  # noqa: PLC0415
 
     block: Any = Block.load(name)
@@ -265,12 +275,12 @@ def notify_by_block(name: str, body: str, subject: str) -> None:
 
 
 class _RunNames(string.Formatter):
-    """Formats names of task runs from parameters, such as folders."""
+    """Formatter for the names of task runs, with conversions for folders."""
 
     def convert_field(self, value: Any, conversion: Any) -> Any:
-        """Return what a folder holds.
+        """Convert a folder to the name of its content.
 
-        `{set_folder!e}` is the evaluation set in a folder of frozen rows, `{folder!m}` the
+        `{set_folder!e}` is the evaluation set in a folder of frozen rows. `{folder!m}` is the
         candidate and the set of a folder of measurements.
         """
         if conversion == "e":
@@ -280,30 +290,30 @@ class _RunNames(string.Formatter):
         return super().convert_field(value, conversion)
 
 
-def run_name(template: str, parameters: Mapping[str, object]) -> str:
-    """Return the name of one task run, as in `decide words on comments`.
+def format_run_name(template: str, parameters: Mapping[str, object]) -> str:
+    """Return the name of a task run, as in `decide words on comments`.
 
-    Prefect passes what it calls `parameters`.
+    Prefect passes `parameters` by keyword.
     """
     return _RunNames().vformat(template, (), parameters)
 
 
 def refuse_unknown_parameters(template: str | None, function: Callable[..., Any]) -> None:
-    """Raise a TypeError if a name uses anything but parameters of the task, or their attributes."""
+    """Raise a TypeError if a name uses fields that are not parameters or their attributes."""
     fields = [field for _, field, _, _ in string.Formatter().parse(template or "") if field]
-    unknown = sorted({field for field in fields if not _is_of(field, function)})
+    unknown = sorted({field for field in fields if not _is_parameter_field(field, function)})
     if unknown:
         msg = f"`task_run_name` must use parameters of {function.__name__}; got {unknown}."
         raise TypeError(msg)
 
 
-def _is_of(field: str, function: Callable[..., Any]) -> bool:
-    """Whether a field such as `part.first` is a parameter, and an attribute of its class."""
+def _is_parameter_field(field: str, function: Callable[..., Any]) -> bool:
+    """Return True if a field such as `part.first` is a parameter and an attribute of its class."""
     name, _, attribute = field.partition(".")
     if name not in inspect.signature(function).parameters:
         return False
     if not attribute:
         return True
     kind = get_type_hints(function)[name]
-    fields = (getattr(kind, known, ()) for known in ("model_fields", "__dataclass_fields__"))
+    fields = (getattr(kind, names, ()) for names in ("model_fields", "__dataclass_fields__"))
     return attribute in {*dir(kind), *chain(*fields)}

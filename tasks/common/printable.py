@@ -1,19 +1,19 @@
-"""Texts of others for a terminal: without characters that move the cursor or reorder the line."""
+"""Escaping of foreign text for a terminal: control, invisible and bidirectional characters."""
 
 from __future__ import annotations
 
 import unicodedata
 
 
-def printable(text: str, *, keep: str = "") -> str:
-    r"""Return a text in which every character that is not plainly visible is escaped.
+def escape_invisible(text: str, *, keep: str = "") -> str:
+    r"""Return a text with all invisible characters escaped, except those in `keep`.
 
     Control characters (escape, carriage return), marks that change the direction of writing,
-    invisible characters and halves of characters could rewrite what a terminal shows.
+    zero-width characters and unpaired surrogates could alter the output of a terminal.
 
     Examples
     --------
-    >>> print(printable("holds\x1b[2K\r\u202eok"))
+    >>> print(escape_invisible("holds\x1b[2K\r\u202eok"))
     holds\x1b[2K\r\u202eok
     """
     if text.isprintable():
@@ -24,6 +24,8 @@ def printable(text: str, *, keep: str = "") -> str:
     )
 
 
-def without_invisible(text: str) -> str:
-    """Return a text without characters that show nothing, such as zero-width spaces."""
-    return "".join(one for one in text if unicodedata.category(one) not in {"Cf", "Cc"})
+def remove_invisible(text: str) -> str:
+    """Return a text without invisible characters, such as zero-width spaces."""
+    return "".join(
+        character for character in text if unicodedata.category(character) not in {"Cf", "Cc"}
+    )

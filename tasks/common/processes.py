@@ -1,7 +1,7 @@
-"""Which process owns some work, and whether that process has ended.
+"""Unique names of processes, and a check if a named process has ended.
 
-A number of a process means something only within its namespace (its container) and until the
-machine is restarted, so both belong to its name.
+A PID is unique only within its namespace (its container) and until the machine is restarted, so
+both are part of the name.
 """
 
 from __future__ import annotations
@@ -14,61 +14,61 @@ from pathlib import Path
 
 import psutil
 
-# The kernel rounds the time of the boot, so the same start may be read a second apart.
+# The kernel rounds the boot time, so two readings of the same start may differ by a second.
 _SAME_START_S = 5.0
-# The number that Linux gives to the namespace of processes outside of all containers.
-_OUTERMOST = "4026531836"
-_SHORT = 8
+# Linux's number for the PID namespace outside of all containers.
+_HOST_NAMESPACE = "4026531836"
+_ID_LENGTH = 8
 
 
-def this_process() -> str:
-    """Return machine, PID and start of this process, which no other process ever shares.
+def describe_this_process() -> str:
+    """Return the unique name of this process: machine, PID and start.
 
-    The machine is `host~machine id~boot id~namespace of processes`; the last three are empty
-    where the system has none.
+    The machine is `host~machine id~boot id~PID namespace`. The last three are empty if the system
+    does not have them.
     """
-    return _described(os.getpid())
+    return _describe_process(os.getpid())
 
 
-def host_of(process: str) -> str:
-    """Return the name of the machine of a process, for people."""
+def get_host_name(process: str) -> str:
+    """Return the host name in the name of a process, for display."""
     return process.partition(" ")[0].partition("~")[0]
 
 
-def is_of_this_machine(process: str) -> bool:
-    """Whether a process runs, or ran, where this one can see it: same machine, boot, container."""
-    return process.rsplit(" ", 2)[0] == _machine()
+def is_on_this_machine(process: str) -> bool:
+    """Return True if a process has the machine, boot and container of this process."""
+    return process.rsplit(" ", 2)[0] == _identify_machine()
 
 
 def has_ended(process: str) -> bool:
-    """Whether a process is known to have ended; False if it cannot be known from here."""
+    """Return True if a process is known to have ended; False if that is unknown."""
     machine, pid, started = process.rsplit(" ", 2)
-    if machine != _machine():
-        return _was_restarted_since(machine)
-    running = _start(int(pid))
+    if machine != _identify_machine():
+        return _has_rebooted(machine)
+    running = _read_start(int(pid))
     return running is None or abs(running - float(started)) > _SAME_START_S
 
 
-def _was_restarted_since(machine: str) -> bool:
-    """Whether this machine, not a container on it, is the same one after a later start."""
-    theirs, ours = machine.split("~"), _machine().split("~")
-    if len(theirs) != len(ours):
+def _has_rebooted(machine: str) -> bool:
+    """Return True if this is the same machine after a restart; False for containers."""
+    other, this = machine.split("~"), _identify_machine().split("~")
+    if len(other) != len(this):
         return False
-    same = theirs[:2] == ours[:2] and "" not in {ours[1], theirs[2], ours[2]}
-    return same and theirs[3] == ours[3] == _OUTERMOST and theirs[2] != ours[2]
+    is_same_host = other[:2] == this[:2] and "" not in {this[1], other[2], this[2]}
+    return is_same_host and other[3] == this[3] == _HOST_NAMESPACE and other[2] != this[2]
 
 
 @cache
-def _machine() -> str:
-    machine_id = _first_line(Path("/etc/machine-id"))[:_SHORT]
-    boot_id = _first_line(Path("/proc/sys/kernel/random/boot_id"))[:_SHORT]
+def _identify_machine() -> str:
+    machine_id = _read_text(Path("/etc/machine-id"))[:_ID_LENGTH]
+    boot_id = _read_text(Path("/proc/sys/kernel/random/boot_id"))[:_ID_LENGTH]
     namespace = ""
     with suppress(OSError):
         namespace = "".join(filter(str.isdigit, str(Path("/proc/self/ns/pid").readlink())))
     return f"{socket.gethostname()}~{machine_id}~{boot_id}~{namespace}"
 
 
-def _first_line(file: Path) -> str:
+def _read_text(file: Path) -> str:
     try:
         return file.read_text("ascii").strip()
     except OSError:
@@ -76,14 +76,14 @@ def _first_line(file: Path) -> str:
 
 
 @cache
-def _described(pid: int) -> str:
-    return f"{_machine()} {pid} {_start(pid) or 0:.2f}"
+def _describe_process(pid: int) -> str:
+    return f"{_identify_machine()} {pid} {_read_start(pid) or 0:.2f}"
 
 
-def _start(pid: int) -> float | None:
-    """Return when a process started, in seconds since the boot; None if it has ended.
+def _read_start(pid: int) -> float | None:
+    """Return the start of a process in seconds since the boot; None if it has ended.
 
-    Relative to the boot, because setting the clock shifts both times alike.
+    Relative to the boot, since a change of the clock shifts both times equally.
     """
     try:
         process = psutil.Process(pid)

@@ -1,4 +1,4 @@
-"""Progress: a bar on standard error if that is a terminal, and an artifact in Prefect."""
+"""Progress as a bar on standard error, if that is a terminal, and as an artifact in Prefect."""
 
 from __future__ import annotations
 
@@ -18,34 +18,37 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from biasgate.tasks.common.prefect_artifacts import ProgressArtifact, artifact_key
+from biasgate.tasks.common.prefect_artifacts import ProgressArtifact, make_artifact_key
 from biasgate.tasks.common.prefect_task import is_in_run
 
-# Tasks run in threads, and a terminal has room for one live display: they share it.
+# Tasks run in threads and share one live display, since a terminal supports only one.
 _lock = threading.Lock()
 _bars: list[Progress] = []
 _users = 0
-_FEW = 1000  # of fewer steps no speed is shown
-_NOTHING = ""  # the unit of a task that counts nothing
+_MIN_STEPS_FOR_SPEED = 1000
+_NO_UNIT = ""  # the unit of a task without a counter
 
 
 class Advance(Protocol):
-    """Reports steps done; `total` corrects the expected number."""
+    """Callback that reports finished steps; `total` replaces the expected number."""
 
     def __call__(self, n: int, *, total: float | None = None) -> None:
         """Count `n` more steps."""
 
 
 @contextmanager
-def progress(
+def show_progress(
     what: str, *, total: float | None = None, unit: str = "rows", always: bool = False
 ) -> Iterator[Advance]:
-    """Show what is being done, how fast, and the time left.
+    """Show the description, speed and remaining time of the body.
 
-    `unit`: what is counted; bytes are shown in MB. `always`: publish an artifact on Prefect's
+    `unit`: unit of the counter; bytes are shown in MB. `always`: publish an artifact on Prefect's
     server even for a step of a few seconds.
     """
-    with Reporter(what, total, unit, always=always) as reporter, _bar(what, total, unit) as show:
+    with (
+        Reporter(what, total, unit, always=always) as reporter,
+        _show_bar(what, total, unit) as show,
+    ):
 
         def advance(n: int, *, total: float | None = None) -> None:
             reporter.advance(n, total)
@@ -55,15 +58,15 @@ def progress(
 
 
 @contextmanager
-def working(what: str) -> Iterator[None]:
-    """Show on a terminal that something is being done, and since when."""
-    with _bar(what, None, _NOTHING):
+def show_activity(what: str) -> Iterator[None]:
+    """Show the description and elapsed time of the body on a terminal."""
+    with _show_bar(what, None, _NO_UNIT):
         yield
 
 
 @contextmanager
-def paused() -> Iterator[None]:
-    """Take what is drawn off the terminal, during a question to the user."""
+def pause_display() -> Iterator[None]:
+    """Remove the display from the terminal during a question to the user."""
     with _lock:
         if _users:
             _bars[0].stop()
@@ -76,18 +79,18 @@ def paused() -> Iterator[None]:
 
 
 def show_cursor() -> None:
-    """Show the cursor of a terminal again, before a process ends while a bar is drawn."""
+    """Restore the cursor of a terminal before a process ends during a live display."""
     if _users and sys.__stderr__ is not None and sys.__stderr__.isatty():
         sys.__stderr__.write("\x1b[?25h\n")
 
 
 @contextmanager
-def _bar(what: str, total: float | None, unit: str) -> Iterator[Advance]:
-    # A notebook gives commands a terminal, and keeps each drawing as a line of its own.
+def _show_bar(what: str, total: float | None, unit: str) -> Iterator[Advance]:
+    # Commands in a notebook have a terminal, which keeps every redrawn bar as a separate line.
     if not sys.stderr.isatty() or "JPY_PARENT_PID" in os.environ:
-        yield _silent
+        yield _ignore_advance
         return
-    bars = _join()
+    bars = _join_display()
     task = bars.add_task(what, total=total, unit=unit)
 
     def advance(n: int, *, total: float | None = None) -> None:
@@ -97,27 +100,32 @@ def _bar(what: str, total: float | None, unit: str) -> Iterator[Advance]:
         yield advance
     finally:
         bars.refresh()
-        bars.remove_task(task)  # the step prints a line of its own, which stays
-        _leave()
+        bars.remove_task(task)  # the step itself prints a permanent line
+        _leave_display()
 
 
-def _silent(n: int, *, total: float | None = None) -> None:
+def _ignore_advance(n: int, *, total: float | None = None) -> None:
     del n, total
 
 
-def _join() -> Progress:
+def _join_display() -> Progress:
     global _users  # noqa: PLW0603 - one display per process
     with _lock:
         if not _users:
-            columns = TextColumn("{task.description}"), BarColumn(), _Done(), _Remaining()
-            # Standard output may be a file: what is printed there is no part of the display.
+            columns = (
+                TextColumn("{task.description}"),
+                BarColumn(),
+                _DoneColumn(),
+                _RemainingColumn(),
+            )
+            # Standard output may be a file, so output to it must not be drawn in the display.
             _bars[:] = [Progress(*columns, console=Console(stderr=True), redirect_stdout=False)]
             _bars[0].start()
         _users += 1
         return _bars[0]
 
 
-def _leave() -> None:
+def _leave_display() -> None:
     global _users  # noqa: PLW0603 - one display per process
     with _lock:
         _users -= 1
@@ -125,41 +133,41 @@ def _leave() -> None:
             _bars[0].stop()
 
 
-class _Done(ProgressColumn):
-    """How much is done, and how fast."""
+class _DoneColumn(ProgressColumn):
+    """Column with the finished amount and the speed."""
 
     def render(self, task: Task) -> Text:
         unit = str(task.fields["unit"])
-        if unit == _NOTHING:
+        if unit == _NO_UNIT:
             return Text(f"{task.elapsed or 0:.0f} s")
         scale, unit = (1e6, "MB") if unit == "bytes" else (1.0, unit)
-        is_few = task.total is not None and task.total < _FEW
+        is_few = task.total is not None and task.total < _MIN_STEPS_FOR_SPEED
         speed = None if is_few else task.finished_speed or task.speed
         rate = "" if speed is None else f", {speed / scale:,.0f} {unit}/s"
         return Text(f"{task.completed / scale:,.0f} {unit}{rate}")
 
 
-class _Remaining(TimeRemainingColumn):
-    """The time left, where that can be known."""
+class _RemainingColumn(TimeRemainingColumn):
+    """Column with the remaining time, empty for a task without a counter."""
 
     def render(self, task: Task) -> Text:
-        return Text() if task.fields["unit"] == _NOTHING else super().render(task)
+        return Text() if task.fields["unit"] == _NO_UNIT else super().render(task)
 
 
-# Between two updates; the last one waits for the server no longer than this either.
+# Between two updates; also the longest wait for the last update.
 INTERVAL_S = 3.0
 _log = logging.getLogger("biasgate.progress")
 
 
 class Reporter:
-    """Publishes progress from its own thread; an unreachable server does no harm.
+    """Publisher of progress, in its own thread so that an unreachable server is harmless.
 
-    Nothing is published outside a flow, while the total is unknown, or for a step that ends
+    Progress is not published outside a flow, while the total is unknown, or for a step that ends
     before the first update is due.
 
-    `what`: what is being done; also, in lower case and with dashes, the artifact's key. `total`:
-    number of steps, if known. `unit`: what is counted; bytes are shown in MB. `always`: publish
-    short steps, too.
+    `what`: description of the work; in lower case and with dashes, also the key of the artifact.
+    `total`: number of steps, if known. `unit`: unit of the counter; bytes are shown in MB.
+    `always`: also publish short steps.
     """
 
     def __init__(self, what: str, total: float | None, unit: str, *, always: bool = False) -> None:
@@ -167,7 +175,7 @@ class Reporter:
         self._scale, self._unit = (1e6, "MB") if unit == "bytes" else (1.0, unit)
         self._done, self._started = 0.0, time.monotonic()
         self._ended = threading.Event()
-        run = copy_context().run  # the thread belongs to the same task
+        run = copy_context().run  # so that the thread belongs to the same task
         self._thread = threading.Thread(target=run, args=(self._publish,), daemon=True)
 
     def __enter__(self) -> Self:
@@ -181,12 +189,12 @@ class Reporter:
             self._thread.join(INTERVAL_S)
 
     def advance(self, n: float, total: float | None) -> None:
-        """Count `n` more steps, perhaps of a new total."""
+        """Count `n` more steps; `total`, unless None, replaces the expected number."""
         self._done += n
         self._total = self._total if total is None else total
 
-    def said(self) -> str:
-        """Return what is done, how fast, and the time left, as the terminal shows it."""
+    def describe_progress(self) -> str:
+        """Return the progress, speed and remaining time in words."""
         elapsed = time.monotonic() - self._started
         rate = self._done / elapsed if elapsed else 0.0
         left = ((self._total or 0) - self._done) / rate if rate else 0.0
@@ -199,15 +207,17 @@ class Reporter:
         )
 
     def _publish(self) -> None:
-        artifact = ProgressArtifact(artifact_key(self._what))
+        artifact = ProgressArtifact(make_artifact_key(self._what))
         has_ended = self._ended.wait(INTERVAL_S)
         if has_ended and not self._always:
             return
         while True:
             if self._total:
                 try:
-                    artifact.tell(min(100.0, 100 * self._done / self._total), self.said())
-                except Exception as error:  # noqa: BLE001 - whatever it is, the work goes on
+                    artifact.publish(
+                        min(100.0, 100 * self._done / self._total), self.describe_progress()
+                    )
+                except Exception as error:  # noqa: BLE001 - progress must not stop the work
                     _log.debug("progress is no longer published: %s", type(error).__name__)
                     return
             if has_ended:
@@ -218,8 +228,8 @@ class Reporter:
 _MINUTE, _HOUR = 60, 3600
 
 
-def duration(seconds: float) -> str:
-    """Return a time in words, rounded up to seconds or minutes, or to tenths of an hour."""
+def format_duration(seconds: float) -> str:
+    """Format a time in seconds or minutes, rounded up, or in tenths of an hour."""
     if seconds < _MINUTE:
         return f"{math.ceil(seconds)} s"
     if seconds < _HOUR:

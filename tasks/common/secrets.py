@@ -1,4 +1,4 @@
-"""Secrets in texts that people and servers see: what a variable held, and passwords in URLs."""
+"""Masking of secrets in messages: values of environment variables, and passwords in URLs."""
 
 from __future__ import annotations
 
@@ -10,51 +10,53 @@ from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
-# A shorter value is no secret, and may be part of any word.
-_SHORTEST = 6
+# Shorter values are not secret, and may be part of any word.
+_MIN_LENGTH = 6
 _USER = re.compile(r"(?<=://)[^\s/'\"]*@")
-_held: dict[str, str] = {}
+_variables: dict[str, str] = {}
 
 
-def remember(name: str, value: str) -> None:
-    """Note that an environment variable held a value, which `masked` then replaces."""
-    if len(value) >= _SHORTEST:
-        _held[value] = f"${{{name}}}"
+def register_secret(name: str, value: str) -> None:
+    """Register the value of an environment variable, which `mask_secrets` then replaces."""
+    if len(value) >= _MIN_LENGTH:
+        _variables[value] = f"${{{name}}}"
 
 
-def masked(text: str) -> str:
-    """Return a text without the values of remembered variables, and without passwords in URLs.
+def mask_secrets(text: str) -> str:
+    """Return a text with registered values and passwords in URLs masked.
 
     Examples
     --------
-    >>> masked("the server https://ada:word@host/path does not answer")
+    >>> mask_secrets("the server https://ada:word@host/path does not answer")
     'the server https://***@host/path does not answer'
     """
-    for value in sorted(_held, key=len, reverse=True):
-        text = text.replace(value, _held[value])
+    for value in sorted(_variables, key=len, reverse=True):
+        text = text.replace(value, _variables[value])
     return _USER.sub("***@", text)
 
 
 def mask_error(error: BaseException) -> None:
-    """Mask the texts of an error and of its causes, which a log would also show."""
-    seen: set[int] = set()
-    waiting: list[BaseException | None] = [error]
-    while waiting:
-        found = waiting.pop()
-        if found is None or id(found) in seen:
+    """Mask the texts of an error and of its causes, since a log shows both."""
+    masked_ids: set[int] = set()
+    pending: list[BaseException | None] = [error]
+    while pending:
+        current = pending.pop()
+        if current is None or id(current) in masked_ids:
             continue
-        seen.add(id(found))
-        found.args = tuple(masked(arg) if isinstance(arg, str) else arg for arg in found.args)
-        if isinstance(message := getattr(found, "message", None), str):
+        masked_ids.add(id(current))
+        current.args = tuple(
+            mask_secrets(arg) if isinstance(arg, str) else arg for arg in current.args
+        )
+        if isinstance(message := getattr(current, "message", None), str):
             with suppress(AttributeError):  # a group of errors does not let its message change
-                found.message = masked(message)  # type: ignore[attr-defined] # of MLflow's errors
-        if isinstance(found, BaseExceptionGroup):
-            waiting.extend(found.exceptions)
-        waiting += [found.__cause__, found.__context__]
+                current.message = mask_secrets(message)  # type: ignore[attr-defined] # of MLflow's errors
+        if isinstance(current, BaseExceptionGroup):
+            pending.extend(current.exceptions)
+        pending += [current.__cause__, current.__context__]
 
 
-def masking(function: Callable[P, R]) -> Callable[P, R]:
-    """Return the function with secrets masked in what it raises, since Prefect stores the text."""
+def mask_errors(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a function to mask secrets in its errors, whose text Prefect stores."""
 
     @wraps(function)
     def masking_function(*args: P.args, **kwargs: P.kwargs) -> R:

@@ -1,7 +1,7 @@
-"""How often each step of a run is tried, and how long one try may take.
+"""Retries and time limits of the steps of a run.
 
-No error can be raised in a thread that waits for a socket or for a library, so a step that outlasts
-its limit ends the whole run.
+An error cannot be raised in a thread that waits for a socket or a library. A step that exceeds its
+limit therefore ends the whole run.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ R = TypeVar("R")
 End = Callable[[float], object]
 RETRIES = 2
 RETRY_DELAYS_S = (1.0, 5.0)
-_held = threading.Event()
+_ending = threading.Event()
 
 
 @dataclass(frozen=True)
 class StepSettings:
-    """How the steps of a run are tried."""
+    """Retries and time limit of the steps of a run."""
 
     retries: int = RETRIES
     timeout_s: float | None = None
-    """Seconds that one try of a step may take; None for any."""
+    """Longest duration of one attempt, in seconds; None for unlimited."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,11 @@ _run: ContextVar[_Run | None] = ContextVar("run", default=None)
 
 
 @contextmanager
-def steps_as(settings: StepSettings, end: End) -> Iterator[None]:
-    """Try the steps that start in the body as the settings say.
+def apply_step_settings(settings: StepSettings, end: End) -> Iterator[None]:
+    """Apply retries and the time limit to the steps that start in the body.
 
-    `end`: ends the run; is called with the limit that a step outlasts, in another thread, with the
-    step's context.
+    `end`: function that ends the run. It is called with the exceeded limit, in another thread, in
+    the context of the step.
     """
     before = _run.set(_Run(settings, end))
     try:
@@ -54,49 +54,50 @@ def steps_as(settings: StepSettings, end: End) -> Iterator[None]:
         _run.reset(before)
 
 
-def steps_now() -> StepSettings | None:
-    """Return the settings of the run that this is called in, if it has any."""
+def get_step_settings() -> StepSettings | None:
+    """Return the settings of the current run, if it has any."""
     run = _run.get()
     return None if run is None else run.settings
 
 
-def limited(function: Callable[P, R]) -> Callable[P, R]:
-    """Return the function; its run is ended if a call outlasts the limit."""
+def limit_duration(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a function to end its run if a call exceeds the time limit."""
 
     @wraps(function)
     def limited_function(*args: P.args, **kwargs: P.kwargs) -> R:
-        # It is sent to workers by value, with all that it names: a context variable cannot be.
-        with _within_limit():
+        # Workers receive this function by value, with all names in it. A context variable cannot
+        # be sent.
+        with _limit_time():
             return function(*args, **kwargs)
 
     return limited_function
 
 
 @contextmanager
-def _within_limit() -> Iterator[None]:
-    """End the run if the body outlasts its limit."""
-    _wait_if_held()
-    clock, run = None, _run.get()
+def _limit_time() -> Iterator[None]:
+    """End the run if the body exceeds the time limit."""
+    _wait_if_ending()
+    timer, run = None, _run.get()
     if run is not None and (limit := run.settings.timeout_s) is not None:
-        clock = threading.Timer(limit, copy_context().run, (run.end, limit))
-        clock.daemon = True
-        clock.start()
+        timer = threading.Timer(limit, copy_context().run, (run.end, limit))
+        timer.daemon = True
+        timer.start()
     try:
         yield
     finally:
-        if clock is not None:
-            clock.cancel()
-        _wait_if_held()
+        if timer is not None:
+            timer.cancel()
+        _wait_if_ending()
 
 
-def hold_steps() -> None:
-    """Let no step start or end from now on, since this process ends.
+def block_steps() -> None:
+    """Block the start and end of all steps from now on, since this process ends.
 
-    So no step reports that its child processes were killed.
+    Otherwise steps would report that their child processes were killed.
     """
-    _held.set()
+    _ending.set()
 
 
-def _wait_if_held() -> None:
-    while _held.is_set():
+def _wait_if_ending() -> None:
+    while _ending.is_set():
         threading.Event().wait()

@@ -1,7 +1,7 @@
-"""Documents from others: read with bounds, then checked.
+"""Bounded reading and strict checks of untrusted documents.
 
-Tags, ledger entries, verdicts, reports, attestations and records of sets all pass through here
-before anything looks into them. Whatever is wrong with one becomes an `InputError` that names it.
+Tags, ledger entries, verdicts, reports, attestations and records of sets are read by this module
+before any use. Every defect becomes an `InputError` with the name of the document.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from typing import Any, NoReturn, TypeVar, cast
 from pydantic import JsonValue, ValidationError
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.plain import differences, plain, read_plain
-from biasgate.tasks.common.printable import printable
+from biasgate.tasks.common.plain import convert_to_plain, find_differences, read_plain
+from biasgate.tasks.common.printable import escape_invisible
 
 MOST_BYTES = 128 * 2**20
 MOST_LEVELS = 64
-_MOST_INT = 2**63
-# A link is not followed, and opening a named pipe does not wait. Windows has neither.
+_MAX_INT = 2**63
+# Do not follow links, and do not wait for named pipes. Windows has neither.
 PLAIN_FILE = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 PLAIN_FILE |= getattr(os, "O_BINARY", 0)
-# What numbers and texts that others cannot read look like; other documents are not searched.
+# Signs of numbers and texts that other parsers refuse. Documents without them are not searched.
 _SUSPECT = re.compile(rb"\\u[dD][89a-fA-F]|[0-9]{19}|[0-9][eE]\+?[0-9]{3}")
-_TWICE = "a key is repeated"
-_SHOWN = 200
+_REPEATED_KEY = "a key is repeated"
+_MAX_SHOWN = 200
 
 Checked = TypeVar("Checked")
 
 
 def read_bytes(path: Path, what: str, most: int = MOST_BYTES) -> bytes:
-    """Read a regular file, which may not be larger than `most` bytes.
+    """Read a regular file of at most `most` bytes.
 
-    Raises FileNotFoundError if there is none.
+    Raises FileNotFoundError if the file does not exist.
     """
-    with os.fdopen(_open(path, what), "rb") as stream:
+    with os.fdopen(_open_regular(path, what), "rb") as stream:
         content = stream.read(most + 1)
     if len(content) > most:
         msg = f"{what} must have at most {most:,} bytes; {path} has more."
@@ -49,11 +49,11 @@ def read_bytes(path: Path, what: str, most: int = MOST_BYTES) -> bytes:
 
 
 def require_regular(path: Path, what: str) -> None:
-    """Refuse anything but a regular file, before another library opens it.
+    """Refuse links, pipes, devices and folders before another library opens the path.
 
-    Raises FileNotFoundError if there is none.
+    Raises FileNotFoundError if the file does not exist.
     """
-    os.close(_open(path, what))
+    os.close(_open_regular(path, what))
 
 
 def read_json(path: Path, what: str) -> Any:
@@ -61,31 +61,33 @@ def read_json(path: Path, what: str) -> Any:
     return parse_json(read_bytes(path, what), what)
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, JsonValue]:
-    """Return an object; programs disagree on the value of a repeated key."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError(_TWICE)
-    return found
+def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, JsonValue]:
+    """Return an object; refuse repeated keys, since parsers disagree on their value."""
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        raise ValueError(_REPEATED_KEY)
+    return content
 
 
 def parse_json(content: bytes | str, what: str) -> Any:
-    """Read JSON that can be written again: no key twice, NaN, half characters or deep nesting."""
+    """Parse JSON; refuse repeated keys, NaN, unpaired surrogates, huge numbers and deep nesting."""
     try:
         text = content.decode() if isinstance(content, bytes) else content
-        found = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_once)
+        document = json.loads(
+            text, parse_constant=_refuse_constant, object_pairs_hook=_refuse_repeated_keys
+        )
     except (ValueError, RecursionError) as error:
-        told = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
-        msg = f"{what} must be JSON; got: {printable(told)[:_SHOWN]}."
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        msg = f"{what} must be JSON; got: {escape_invisible(reason)[:_MAX_SHOWN]}."
         raise InputError(msg) from None
     suspect = isinstance(content, str) or _SUSPECT.search(content) is not None
-    for problem in _problems(found, suspect=suspect):
+    for problem in _find_problems(document, suspect=suspect):
         msg = f"{what} must be plain JSON; {problem}."
         raise InputError(msg)
-    return found
+    return document
 
 
-def check(
+def check_document(
     content: Any,
     kind: type[Checked],
     what: str,
@@ -95,46 +97,59 @@ def check(
 ) -> Checked:
     """Return a document if it has the expected keys and types.
 
-    A record is returned as its class. Every part of the file must then be a part of the record:
-    what a digest covers is what was read.
+    Parameters
+    ----------
+    content : JSON value
+        The parsed document.
+    kind : type
+        A record class, whose instance is returned, or a typed dict, whose unknown keys are kept.
+    what : str
+        The name of the document in errors.
+    rule : str
+        The requirement in errors.
+    exact : bool, default=True
+        Refuse keys that the record lacks, so that a digest covers only values that were read.
+        Standards that require unknown keys to be ignored need False.
 
-    `kind`: a record, or a typed dict, whose other keys are left as they are. `exact`: refuse other
-    keys than the record's; where a standard says so, they are ignored.
-
-    The error names the first place that is wrong, without its value.
+    Raises
+    ------
+    InputError
+        With the first wrong place, but not its value.
     """
     try:
-        found = read_plain(kind, json.dumps(content))
+        record = read_plain(kind, json.dumps(content))
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False, include_context=False)[0]
         place = ".".join(map(str, first["loc"])) or "it"
-        problem = f"{printable(place)[:_SHOWN]}: {printable(first['msg'])[:_SHOWN]}"
+        problem = (
+            f"{escape_invisible(place)[:_MAX_SHOWN]}: {escape_invisible(first['msg'])[:_MAX_SHOWN]}"
+        )
         msg = f"{what} must be {rule}; {problem}."
         raise InputError(msg) from None
-    if isinstance(found, dict):
-        same: Checked = cast("Checked", content)
-        return same
+    if isinstance(record, dict):
+        checked: Checked = cast("Checked", content)
+        return checked
     try:
-        written = plain(found)
+        rewritten = convert_to_plain(record)
     except LookupError as error:
-        msg = f"{what} must be {rule}; {printable(str(error))[:_SHOWN]} is missing."
+        msg = f"{what} must be {rule}; {escape_invisible(str(error))[:_MAX_SHOWN]} is missing."
         raise InputError(msg) from None
-    if exact and (wrong := next(differences(content, written), None)) is not None:
-        problem = f"{printable(wrong or 'it')[:_SHOWN]} differs"
+    if exact and (difference := next(find_differences(content, rewritten), None)) is not None:
+        problem = f"{escape_invisible(difference or 'it')[:_MAX_SHOWN]} differs"
         msg = f"{what} must be {rule}; {problem}."
         raise InputError(msg)
-    return found
+    return record
 
 
 def read_record(path: Path, kind: type[Checked], what: str | None = None) -> Checked:
-    """Read a file as `read_json` and `check` do; `what` it is, if its path does not say it."""
+    """Read and check a JSON file; `what` is its name in errors, by default its path."""
     what = what or str(path)
-    return check(read_json(path, what), kind, what)
+    return check_document(read_json(path, what), kind, what)
 
 
-def _open(path: Path, what: str) -> int:
+def _open_regular(path: Path, what: str) -> int:
     try:
-        opened = os.open(path, PLAIN_FILE)
+        descriptor = os.open(path, PLAIN_FILE)
     except FileNotFoundError:
         raise
     except (OSError, ValueError) as error:
@@ -143,10 +158,10 @@ def _open(path: Path, what: str) -> int:
         reason = getattr(error, "strerror", None) or type(error).__name__
         msg = f"{what} must be readable at {path}; got: {reason}."
         raise InputError(msg) from error
-    if not stat.S_ISREG(os.fstat(opened).st_mode):
-        os.close(opened)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
         _refuse_kind(path, what, "a folder, a device, a socket or a named pipe")
-    return opened
+    return descriptor
 
 
 def _refuse_kind(path: Path, what: str, kind: str) -> NoReturn:
@@ -159,27 +174,27 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(msg)
 
 
-def _problems(content: Any, *, suspect: bool) -> Iterator[str]:
-    """Yield what is wrong, level by level: nothing here calls itself."""
+def _find_problems(content: Any, *, suspect: bool) -> Iterator[str]:
+    """Yield the problems of a document, level by level, since recursion could overflow."""
     level = [content]
     for _ in range(MOST_LEVELS):
         if suspect:
-            yield from filter(None, map(_problem, level))
-        below: list[Any] = []
-        for one in level:
-            if isinstance(one, dict):
-                below += one.values()
+            yield from filter(None, map(_describe_problem, level))
+        children: list[Any] = []
+        for value in level:
+            if isinstance(value, dict):
+                children += value.values()
                 if suspect:
-                    yield from filter(None, map(_problem, one))
-            elif isinstance(one, list):
-                below += one
-        if not below:
+                    yield from filter(None, map(_describe_problem, value))
+            elif isinstance(value, list):
+                children += value
+        if not children:
             return
-        level = below
+        level = children
     yield f"it is nested more than {MOST_LEVELS} levels deep"
 
 
-def _problem(value: Any) -> str | None:
+def _describe_problem(value: Any) -> str | None:
     if isinstance(value, str) and not value.isascii():
         try:
             value.encode()
@@ -187,6 +202,6 @@ def _problem(value: Any) -> str | None:
             return "it has an unpaired surrogate"
     if isinstance(value, float) and not math.isfinite(value):
         return "it has a number that is too large"
-    if isinstance(value, int) and abs(value) >= _MOST_INT:
+    if isinstance(value, int) and abs(value) >= _MAX_INT:
         return "it has a number that is too large"
     return None

@@ -1,4 +1,4 @@
-"""Configuration files: YAML in, checked settings out, errors that name file and key."""
+"""Configuration files: YAML is read into checked settings, and errors name file and key."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pydantic_core import ErrorDetails
 from bias_metrics.parts import format_count
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.files import found_instead
+from biasgate.tasks.common.files import suggest_path
 from biasgate.tasks.common.settings import (
     NAME_PATTERN,
     NAME_RULE,
@@ -39,10 +39,10 @@ SettingsType = TypeVar("SettingsType", bound=Settings)
 
 
 def read_settings(path: Path, kind: type[SettingsType]) -> SettingsType:
-    """Read one YAML file into its settings.
+    """Read a YAML file into settings.
 
-    Relative paths in it start at its folder; `${NAME}` and `${NAME:-default}` are replaced
-    by environment variables.
+    Relative paths in the file start at its folder. `${NAME}` and `${NAME:-default}` are replaced by
+    environment variables.
     """
     text = ""
     try:
@@ -52,7 +52,7 @@ def read_settings(path: Path, kind: type[SettingsType]) -> SettingsType:
     except OSError as error:
         msg = f"file {path} cannot be read: {error.strerror}."
         if isinstance(error, FileNotFoundError):
-            msg = f"file {path} does not exist.{found_instead(path)}"
+            msg = f"file {path} does not exist.{suggest_path(path)}"
         raise InputError(msg) from error
     except UnicodeDecodeError as error:
         msg = f"file {path} must be UTF-8."
@@ -74,8 +74,8 @@ def read_settings(path: Path, kind: type[SettingsType]) -> SettingsType:
     try:
         return kind.model_validate(expanded, context={"folder": path.resolve().parent})
     except ValidationError as error:
-        msg = _told(path, content, error, kind)
-    # Without a cause: Pydantic's error shows the values.
+        msg = _describe_errors(path, content, error, kind)
+    # Without a cause, since Pydantic's error shows the values.
     raise InputError(msg) from None
 
 
@@ -92,72 +92,74 @@ def _yaml_place(error: yaml.YAMLError, text: str) -> str:
     return place
 
 
-def _told(path: Path, content: Any, error: ValidationError, kind: type[Settings]) -> str:
+def _describe_errors(path: Path, content: Any, error: ValidationError, kind: type[Settings]) -> str:
     errors = error.errors(include_url=False)
-    within = {one["loc"][:n] for one in errors for n in range(len(one["loc"]))}
-    # Where a value may be a word or a list, report the error of the list. A list with wrong items
-    # is too short only because these were not counted.
-    to_tell = [
-        one
-        for one in errors
-        if not any("literal[" in str(part) for part in one["loc"][-1:])
-        and not (one["type"] == "too_short" and one["loc"] in within)
+    parents = {detail["loc"][:n] for detail in errors for n in range(len(detail["loc"]))}
+    # If a value may be a word or a list, report only the error of the list. A list with wrong items
+    # is too short only because Pydantic did not count these items.
+    reported = [
+        detail
+        for detail in errors
+        if not any("literal[" in str(part) for part in detail["loc"][-1:])
+        and not (detail["type"] == "too_short" and detail["loc"] in parents)
     ]
     lines = [
-        f"  {_key(place, content)}: "
-        f"{_rule(problem, secret=place[0] in kind.secret_keys, lists=kind.lists)}"
+        f"  {_format_key(place, content)}: "
+        f"{_format_rule(problem, secret=place[0] in kind.secret_keys, lists=kind.lists)}"
         if (place := problem["loc"])
-        else f"  (the whole file): {_rule(problem, secret=False, lists={})}"
-        for problem in to_tell or errors
+        else f"  (the whole file): {_format_rule(problem, secret=False, lists={})}"
+        for problem in reported or errors
     ]
-    told = [f"file {path} has {format_count(len(lines), 'wrong value')}:", *lines]
+    message = [f"file {path} has {format_count(len(lines), 'wrong value')}:", *lines]
     if kind.explained_by:
-        sections = dict.fromkeys(_section(problem, content, kind) for problem in to_tell or errors)
+        sections = dict.fromkeys(
+            _find_section(problem, content, kind) for problem in reported or errors
+        )
         command = kind.explained_by.rpartition(" ")[0]
         commands = " and ".join(f"`{command} {section}`" for section in sections)
-        told.append(f"  To list the keys: {commands}.")
-    return "\n".join(told)
+        message.append(f"  To list the keys: {commands}.")
+    return "\n".join(message)
 
 
-def _section(error: ErrorDetails, content: Any, kind: type[Settings]) -> str:
-    """Return the kind of the item of a list that an error is in, if it has one."""
+def _find_section(error: ErrorDetails, content: Any, kind: type[Settings]) -> str:
+    """Return the section that explains an error: the kind of a list item, if it has a kind."""
     section = kind.explained_by.rpartition(" ")[2]
     place = error["loc"]
     if not place or place[0] not in kind.lists:
         return section
-    within = place if error["type"].startswith("union_tag") else (*place, None)
+    path = place if error["type"].startswith("union_tag") else (*place, None)
     content = content.get(place[0])
-    for part in within[1:]:
+    for part in path[1:]:
         if isinstance(content, dict):
-            named = content.get("source", content.get("kind"))
-            if isinstance(named, str) and re.fullmatch("[a-z_]+", named):
-                section = named
+            name = content.get("source", content.get("kind"))
+            if isinstance(name, str) and re.fullmatch("[a-z_]+", name):
+                section = name
             content = content.get(part)
         elif isinstance(content, list) and isinstance(part, int) and part < len(content):
             content = content[part]
     return section
 
 
-def _key(place: tuple[int | str, ...], content: Any) -> str:
-    """Return the keys that lead to a value, without what Pydantic puts between them."""
+def _format_key(place: tuple[int | str, ...], content: Any) -> str:
+    """Return the keys that lead to a value, without Pydantic's own additions."""
     keys = []
     for part in place:
-        within = isinstance(content, list) and isinstance(part, int) and part < len(content)
-        if within or (isinstance(content, dict) and (part in content or part == place[-1])):
+        is_item = isinstance(content, list) and isinstance(part, int) and part < len(content)
+        if is_item or (isinstance(content, dict) and (part in content or part == place[-1])):
             keys.append(str(part))
-            content = content[part] if within else content.get(part)
+            content = content[part] if is_item else content.get(part)
     return ".".join(keys)
 
 
-def _rule(error: ErrorDetails, *, secret: bool, lists: Mapping[str, str]) -> str:
-    """State the rule, what was given, and what may have been meant."""
+def _format_rule(error: ErrorDetails, *, secret: bool, lists: Mapping[str, str]) -> str:
+    """Return the rule, the given value, and a suggestion."""
     kind, context, given = error["type"], error.get("ctx", {}), error["input"]
     rule = _RULES.get(kind, error["msg"].removeprefix("Value error, "))
     if kind in {"list_type", "tuple_type"}:
-        # What a list of the file holds, not what is deep within one of its items.
-        own = takewhile(lambda part: isinstance(part, str), error["loc"][::-1])
-        holds = next((lists[str(one)] for one in own if one in lists), None)
-        rule = rule if holds is None else f"{rule} of {holds}"
+        # The content of a list of the file, not of a list nested in its items.
+        own_keys = takewhile(lambda part: isinstance(part, str), error["loc"][::-1])
+        list_content = next((lists[str(name)] for name in own_keys if name in lists), None)
+        rule = rule if list_content is None else f"{rule} of {list_content}"
     if kind in {UNKNOWN_KEY, "missing"} or secret:
         return rule
     if kind == "union_tag_not_found":
@@ -182,28 +184,28 @@ def _rule(error: ErrorDetails, *, secret: bool, lists: Mapping[str, str]) -> str
     return f"{rule.rstrip('.')}; got {given!r}.{did_you_mean(given, re.findall(QUOTED, allowed))}"
 
 
-_MOST_BYTES = 16 * 2**20
-_MOST_VALUES = 1_000_000
-# NUL ends a path, and half a surrogate pair cannot be written to any file.
+_MAX_BYTES = 16 * 2**20
+_MAX_VALUES = 1_000_000
+# NUL ends a path, and unpaired surrogates cannot be written to a file.
 _UNWRITABLE = re.compile("[\0\ud800-\udfff]")
-_PLAIN = (str, int, float, bool, dt.date, type(None))
+_PLAIN_TYPES = (str, int, float, bool, dt.date, type(None))
 
 
 def refuse_other_file(path: Path) -> None:
-    """Refuse anything but a file of a reasonable size: a pipe or a device may never end."""
+    """Refuse large files, and pipes and devices, which may never end."""
     size = path.stat().st_size
-    if path.is_dir() or (path.is_file() and size <= _MOST_BYTES):
+    if path.is_dir() or (path.is_file() and size <= _MAX_BYTES):
         return
     got = f"it has {size:,}" if path.is_file() else "it is a pipe or a device"
-    msg = f"file {path} must be a file of at most {_MOST_BYTES:,} bytes; {got}."
+    msg = f"file {path} must be a file of at most {_MAX_BYTES:,} bytes; {got}."
     raise InputError(msg)
 
 
 def load_yaml(text: str) -> Any:
-    """Read YAML.
+    """Parse YAML.
 
-    Raises YAMLError, with the line, also if a key is repeated or not plain, or aliases make too
-    many values.
+    Raises YAMLError with the line, also if a key is repeated or not a scalar, or if aliases expand
+    to too many values.
     """
     loader = _Loader(text)
     try:
@@ -217,16 +219,16 @@ def load_yaml(text: str) -> Any:
 
 
 def refuse_odd_values(value: Any, where: str) -> None:
-    """Refuse values that no setting can have, and text that cannot be written."""
+    """Refuse values of types that settings never have, and text that cannot be written."""
     if isinstance(value, dict):
         for key, item in value.items():
-            at = f"{where}, {key}" if isinstance(key, str | int) else where
-            refuse_odd_values(key, at)
-            refuse_odd_values(item, at)
+            place = f"{where}, {key}" if isinstance(key, str | int) else where
+            refuse_odd_values(key, place)
+            refuse_odd_values(item, place)
     elif isinstance(value, list):
         for number, item in enumerate(value):
             refuse_odd_values(item, f"{where}, {number}")
-    elif not isinstance(value, _PLAIN):
+    elif not isinstance(value, _PLAIN_TYPES):
         msg = (
             f"a value must be text, a number, true, false, a date, a list or a section; got "
             f"{type(value).__name__} ({where})."
@@ -237,14 +239,14 @@ def refuse_odd_values(value: Any, where: str) -> None:
         raise InputError(msg)
 
 
-_TEXT = "tag:yaml.org,2002:str"
+_TEXT_TAG = "tag:yaml.org,2002:str"
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe loading in which a repeated key is an error, not a silent replacement."""
+    """Safe loader that refuses repeated keys, which YAML parsers usually overwrite silently."""
 
     def construct_object(self, node: Any, deep: bool = False) -> Any:  # noqa: FBT001, FBT002
-        """Name the line of a value that does not fit its tag, as in `2026-13-45`."""
+        """Add the line to the error of a value that does not fit its tag, as in `2026-13-45`."""
         try:
             return super().construct_object(node, deep)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -255,7 +257,7 @@ class _Loader(yaml.SafeLoader):
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002
         """Refuse repeated keys, and keys that are lists or sections.
 
-        A key is text as it is written, so that `no: 0` and `1: 0` are about "no" and "1".
+        All keys are read as text, so that `no: 0` and `1: 0` have the keys "no" and "1".
         """
         seen = set()
         for key_node, _ in node.value if isinstance(node, yaml.MappingNode) else []:
@@ -264,7 +266,7 @@ class _Loader(yaml.SafeLoader):
             if not isinstance(key_node, yaml.ScalarNode):
                 problem = "a key must be text, not a list or section"
                 raise yaml.MarkedYAMLError(None, None, problem, key_node.start_mark)
-            key_node.tag = _TEXT
+            key_node.tag = _TEXT_TAG
             key = self.construct_object(key_node, deep=True)
             if key in seen:
                 problem = f"the key {key!r} is given twice"
@@ -274,23 +276,23 @@ class _Loader(yaml.SafeLoader):
 
 
 def _refuse_too_many(node: yaml.Node) -> None:
-    """Refuse aliases that stand for too many values, or for what they are part of."""
+    """Refuse aliases that expand to too many values, or that contain themselves."""
     sizes: dict[int, int | None] = {}
 
-    def size(node: yaml.Node) -> int:
+    def count_values(node: yaml.Node) -> int:
         if id(node) not in sizes:
-            sizes[id(node)] = None  # until it is known
+            sizes[id(node)] = None  # marks a node in progress
             parts = node.value if isinstance(node, yaml.CollectionNode) else []
             pairs = (part if isinstance(part, tuple) else (part,) for part in parts)
-            sizes[id(node)] = 1 + sum(size(part) for pair in pairs for part in pair)
-        known = sizes[id(node)]
-        if known is None or known > _MOST_VALUES:
+            sizes[id(node)] = 1 + sum(count_values(part) for pair in pairs for part in pair)
+        n_values = sizes[id(node)]
+        if n_values is None or n_values > _MAX_VALUES:
             problem = (
                 "an alias refers to itself"
-                if known is None
-                else f"its aliases expand to more than {_MOST_VALUES:,} values"
+                if n_values is None
+                else f"its aliases expand to more than {_MAX_VALUES:,} values"
             )
             raise yaml.MarkedYAMLError(None, None, problem, node.start_mark)
-        return known
+        return n_values
 
-    size(node)
+    count_values(node)

@@ -1,1 +1,1 @@
-"""Counting shards of scored rows, and judging by the counts."""
+"""Counts of scored rows in shards, and verdicts based on these counts."""

@@ -1,4 +1,4 @@
-"""From the counts of all shards to a verdict, its report and its page."""
+"""Verdict, report and page of a candidate from the counts of all shards."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from bias_metrics.metrics import EQUAL_ERRORS, GIVEN, METRICS, SUBGROUP_METRICS
 from bias_metrics.report import sort_worst_first
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest, whole_file, write_json
-from biasgate.tasks.common.prefect_task import say, task
+from biasgate.tasks.common.prefect_task import log_message, task
 from biasgate.tasks.counting.settings import CountFile
-from biasgate.tasks.counting.stores import here
+from biasgate.tasks.counting.stores import open_shard
 from biasgate.tasks.evidence.counted import FILE, Counted, CountedEvidence, read_counted
 from biasgate.tasks.evidence.file import EvidenceRecord
 from biasgate.tasks.evidence.rows import CANDIDATE
@@ -55,40 +55,40 @@ from biasgate.tasks.signing.keys import PrivateKey
 from biasgate.tasks.signing.statement import COUNTED_VERDICT_FILES, attest_verdict
 
 KIND = "counts"
-_BOUND = Bound(
+_SCORES_IN_SHARDS = Bound(
     what="nothing",
     digest=None,
     files=[],
     not_bound="Scores were columns of the shards that were counted.",
 )
-_VERSIONS = ("numpy", "prefect")
+_VERSIONED_PACKAGES = ("numpy", "prefect")
 
 
 @task(name="judge counts")
 def judge_counts(counted: Counted, settings: CountFile, policy: Policy, output: str) -> Verdict:
-    """Write evidence, report, policy, page, verdict and attestation; return the verdict.
+    """Write evidence, report, policy, page, verdict and attestation. Return the verdict.
 
     Safe to retry.
     """
     folder = Path(output)
     settings.refuse_other_shards(counted.record.shards)
     _refuse_one_class(counted.counts[CANDIDATE], settings)
-    for role, one in settings.models.items():
+    for role, model in settings.models.items():
         counts = counted.counts[role]
         ends = np.array([counts.least[0], counts.most[-1]])
-        refuse_other_scale(one.name, one.threshold, ends)
-    moved = moves_since(counted, settings)
+        refuse_other_scale(model.name, model.threshold, ends)
+    moves = describe_moves(counted, settings)
     evidence = write_evidence(counted, settings, folder)
-    report = report_of(evidence, settings)
-    report.warnings.extend(moved)
+    report = report_counts(evidence, settings)
+    report.warnings.extend(moves)
     rivals = {
-        role: Compared(name=one.name, kind=KIND, threshold=one.threshold)
-        for role, one in settings.models.items()
+        role: Compared(name=model.name, kind=KIND, threshold=model.threshold)
+        for role, model in settings.models.items()
         if role != CANDIDATE
     }
     today = datetime.now(UTC).date()
     verdict = build_verdict(report, policy, evidence, rivals, n_candidates=1, today=today)
-    details = details_of(report, evidence)
+    details = make_details(report, evidence)
     write_json(folder / "report.json", report)
     write_json(folder / "policy.json", policy.model_dump(mode="json"))
     (folder / "bias_metrics.csv").write_text(metric_csv(report), "utf-8")
@@ -96,12 +96,12 @@ def judge_counts(counted: Counted, settings: CountFile, policy: Policy, output: 
     write_page(candidate_page(report, verdict, details, output), folder / PAGE)
     write_json(folder / "verdict.json", verdict)
     attest_verdict(verdict, folder, PrivateKey.from_environment(), COUNTED_VERDICT_FILES)
-    say(f"decided: {verdict.outcome} by policy {policy.name}")
+    log_message(f"decided: {verdict.outcome} by policy {policy.name}")
     return verdict
 
 
 def write_evidence(counted: Counted, settings: CountFile, folder: Path) -> CountedEvidence:
-    """Write the sum of all shards with its origin, atomically."""
+    """Write the sum of all shards with its origin, atomically, and open it as evidence."""
     shards = counted.record.shards
     rows_digest = json_digest([settings.key, [shard.sha256 for shard in shards]])
     origin = EvidenceRecord(
@@ -120,17 +120,19 @@ def write_evidence(counted: Counted, settings: CountFile, folder: Path) -> Count
             n_clusters=None,
         ),
         power_mean_groups=settings.power_mean_groups,
-        scores={role: json_digest([rows_digest, x.score]) for role, x in settings.models.items()},
-        bound=dict.fromkeys(settings.models, _BOUND),
+        scores={
+            role: json_digest([rows_digest, model.score]) for role, model in settings.models.items()
+        },
+        bound=dict.fromkeys(settings.models, _SCORES_IN_SHARDS),
     )
-    whole = replace(counted, record=replace(counted.record, origin=origin))
+    complete = replace(counted, record=replace(counted.record, origin=origin))
     with whole_file(folder / FILE) as temporary:
-        temporary.write_bytes(whole.to_bytes())
+        temporary.write_bytes(complete.to_bytes())
     return CountedEvidence(folder / FILE)
 
 
-def report_of(evidence: CountedEvidence, settings: CountFile) -> Report:
-    """Return the report of the candidate."""
+def report_counts(evidence: CountedEvidence, settings: CountFile) -> Report:
+    """Return the report of the candidate from its counts."""
     record, counted = evidence.record, evidence.counted.record
     counts = evidence.counts[CANDIDATE]
     report = partial(
@@ -158,7 +160,7 @@ def report_of(evidence: CountedEvidence, settings: CountFile) -> Report:
         source=source,
     )
     name = settings.candidate.name
-    thresholds, table = _errors(evidence, settings, bias)
+    thresholds, table = _measure_errors(evidence, settings, bias)
     return Report(
         bias=table,
         harms=harms,
@@ -168,59 +170,62 @@ def report_of(evidence: CountedEvidence, settings: CountFile) -> Report:
         evaluation_set=EvaluationSetRecord(
             name=settings.name, digest=record.set_digest, choices=choices
         ),
-        candidate=ModelRecord(name=name, kind=KIND, digest=record.scores[CANDIDATE], bound=_BOUND),
+        candidate=ModelRecord(
+            name=name, kind=KIND, digest=record.scores[CANDIDATE], bound=_SCORES_IN_SHARDS
+        ),
         warnings=list(evidence.limitations),
     )
 
 
-def moves_since(counted: Counted, settings: CountFile) -> list[str]:
-    """Return in words which numbers moved by more than chance since earlier days."""
-    if not (files := settings.earlier_files()):
+def describe_moves(counted: Counted, settings: CountFile) -> list[str]:
+    """Return a sentence for each number that changed significantly since earlier days."""
+    if not (files := settings.list_earlier_files()):
         return []
-    before = Counted.sum(map(_read, files))
+    earlier = Counted.sum(map(_read_counts, files))
     try:
-        before.refuse_sum(counted)
+        earlier.refuse_sum(counted)
     except InputError as error:
         msg = f"`earlier` must be counts of the same set on other days: {error}"
         raise InputError(msg) from error
-    old, new = (one.counts[CANDIDATE] for one in (before, counted))
-    level = compute_family_level(len(SUBGROUP_METRICS) * len(new.names))
-    was, now = (
-        one.report(confidence=level, background=settings.background).subgroups for one in (old, new)
+    earlier_counts, current_counts = (counts.counts[CANDIDATE] for counts in (earlier, counted))
+    level = compute_family_level(len(SUBGROUP_METRICS) * len(current_counts.names))
+    earlier_cells, current_cells = (
+        counts.report(confidence=level, background=settings.background).subgroups
+        for counts in (earlier_counts, current_counts)
     )
     return [
         f"{METRICS[metric].title} of {group} moved from {first[0]:.3f} to {last[0]:.3f} since "
-        f"{old.n:,} rows of earlier days."
-        for group in now
+        f"{earlier_counts.n:,} rows of earlier days."
+        for group in current_cells
         for metric in SUBGROUP_METRICS
-        if (first := _interval(was[group][metric])) is not None
-        and (last := _interval(now[group][metric])) is not None
+        if (first := _read_interval(earlier_cells[group][metric])) is not None
+        and (last := _read_interval(current_cells[group][metric])) is not None
         and abs(measure_change(first, last)) > 1
     ]
 
 
-def _interval(cell: MetricValue) -> Interval | None:
+def _read_interval(cell: MetricValue) -> Interval | None:
     if cell.value is None or cell.low is None or cell.high is None:
         return None
     return cell.value, cell.low, cell.high
 
 
-def _read(place: str) -> Counted:
-    with here(place) as path:
+def _read_counts(place: str) -> Counted:
+    with open_shard(place) as path:
         return read_counted(path)
 
 
-def _errors(
+def _measure_errors(
     evidence: CountedEvidence, settings: CountFile, table: BiasTable
 ) -> tuple[dict[str, AtThreshold], BiasTable]:
-    """Return the errors at the threshold of equal errors and at the candidate's, if it has one.
+    """Return the errors at the equal-error threshold and at the candidate's threshold, if given.
 
-    The gaps in error rates are in the table.
+    Also returns the table with the gaps in error rates added.
     """
     counts, groups = evidence.counts[CANDIDATE], evidence.record.power_mean_groups
     equal = counts.equal_error_rate()
     span = counts.equal_error_range(confidence=CONFIDENCE)
-    found = {}
+    errors_by_kind = {}
     for kind, threshold in ((EQUAL_ERRORS, equal.threshold), (GIVEN, settings.candidate.threshold)):
         if threshold is None:
             continue
@@ -235,40 +240,41 @@ def _errors(
         errors = counts.threshold_report(threshold=threshold, groups=groups).to_dict()
         if kind == EQUAL_ERRORS:
             errors["equal_error_rate"] = equal.rate.to_dict()
-        found[kind] = AtThreshold.from_dict(errors)
-    return found, table
+        errors_by_kind[kind] = AtThreshold.from_dict(errors)
+    return errors_by_kind, table
 
 
-def details_of(report: Report, evidence: CountedEvidence) -> Details:
-    """Return what the page shows beyond the report."""
+def make_details(report: Report, evidence: CountedEvidence) -> Details:
+    """Return the numbers of the page that are not in the report."""
     counts = evidence.counts[CANDIDATE]
     shown = sort_worst_first(report.bias.subgroups)[:PANELS]
     return Details(
         schema_version=SCHEMA_VERSION,
         report_digest=json_digest(report),
-        versions={"python": platform.python_version()} | {one: version(one) for one in _VERSIONS},
-        scores=_scores(counts, shown, evidence.background),
+        versions={"python": platform.python_version()}
+        | {package: version(package) for package in _VERSIONED_PACKAGES},
+        scores=_make_histograms(counts, shown, evidence.background),
         champion=evidence.measure_set(CONFIDENCE).table.select_rival("champion"),
     )
 
 
-def _scores(counts: ScoreCounts, shown: list[str], background: str) -> Scores:
-    """Return histograms of the counts; a bin is drawn where its middle is."""
+def _make_histograms(counts: ScoreCounts, identities: list[str], background: str) -> Scores:
+    """Return histograms of the scores; all rows of a bin are placed at its middle."""
     edges, scale = bins_of(float(counts.least[0]), float(counts.most[-1]))
     middles = np.clip((counts.least + counts.most) / 2, edges[0], edges[-1])
 
-    def histogram(of_class: npt.NDArray[np.int64]) -> list[float]:
-        return [float(one) for one in np.histogram(middles, edges, weights=of_class)[0]]
+    def histogram(class_counts: npt.NDArray[np.int64]) -> list[float]:
+        return [float(value) for value in np.histogram(middles, edges, weights=class_counts)[0]]
 
-    def described(own: npt.NDArray[np.int64], others: npt.NDArray[np.int64]) -> GroupScores:
+    def describe_group(own: npt.NDArray[np.int64], others: npt.NDArray[np.int64]) -> GroupScores:
         positive, negative = (
             ClassScores(
-                n=int(own[at].sum()),
-                counts=histogram(own[at]),
-                background=histogram(others[at]),
-                quartiles=_quartiles(middles, own[at]),
+                n=int(own[label].sum()),
+                counts=histogram(own[label]),
+                background=histogram(others[label]),
+                quartiles=_compute_quartiles(middles, own[label]),
             )
-            for at in (0, 1)
+            for label in (0, 1)
         )
         return GroupScores(negative=negative, positive=positive)
 
@@ -277,22 +283,24 @@ def _scores(counts: ScoreCounts, shown: list[str], background: str) -> Scores:
     return Scores(
         scale=scale,
         edges=edges.tolist(),
-        overall=described(everyone, np.zeros_like(everyone)),
+        overall=describe_group(everyone, np.zeros_like(everyone)),
         subgroups={
-            name: described(
+            name: describe_group(
                 groups[name],
                 everyone - (counts.anyone if background == "no_identity" else groups[name]),
             )
-            for name in shown
+            for name in identities
         },
     )
 
 
-def _quartiles(middles: npt.NDArray[np.float64], n: npt.NDArray[np.int64]) -> list[float] | None:
+def _compute_quartiles(
+    middles: npt.NDArray[np.float64], n: npt.NDArray[np.int64]
+) -> list[float] | None:
     if not n.sum():
         return None
     places = np.searchsorted(np.cumsum(n), np.array([0.25, 0.5, 0.75]) * n.sum())
-    return [float(f"{one:.6g}") for one in middles[places]]
+    return [float(f"{value:.6g}") for value in middles[places]]
 
 
 def _refuse_one_class(counts: ScoreCounts, settings: CountFile) -> None:

@@ -1,4 +1,4 @@
-"""Count files: which shards are counted, and by which policy the counts are judged."""
+"""Count files, which configure the shards to count and the policy that judges the counts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.common.settings import Name, Settings
 from biasgate.tasks.common.yaml_files import read_settings
-from biasgate.tasks.counting.stores import Location, here, name_of, named
+from biasgate.tasks.counting.stores import Location, get_shard_name, list_files, open_shard
 from biasgate.tasks.data import reading
 from biasgate.tasks.data.chunks import Chunk, require_columns
 from biasgate.tasks.data.table import FileSource
@@ -31,9 +31,9 @@ from biasgate.tasks.gating.policy import Policy, read_policy
 from biasgate.tasks.gating.policy_check import refuse_unknown_names
 
 ENDING = ".counts"
-_AT_ONCE = 8
-_IF_NONE = "Score them, or remove these rows: counted rows need a score of every model."
-_DECIDES_LATER = {
+_N_THREADS = 8
+_MISSING_SCORE_HINT = "Score them, or remove these rows: counted rows need a score of every model."
+_NOT_IN_KEY = {
     "path",
     "policy",
     "earlier",
@@ -50,11 +50,11 @@ class CountedModel(Settings):
     """A model whose scores are a column of the shards."""
 
     name: Name
-    """Its name in the verdict."""
+    """Name of the model in the verdict."""
     score: str
-    """Column of its scores."""
+    """Column with the scores of the model."""
     threshold: Annotated[float, Field(allow_inf_nan=False)] | None = None
-    """At or above which it flags a comment, for rules on error rates."""
+    """Score at or above which the model flags a comment, for rules on error rates."""
 
 
 class CountFile(FileSource):
@@ -77,25 +77,24 @@ class CountFile(FileSource):
     Parquet; or files `*.counts` that biasgate wrote."""
     id: str = reading.ROW_NUMBER
     manifest: Location | None = None
-    """A file that `sha256sum shards/*` wrote: a shard that is missing, is not in it or has other
-    content is refused."""
+    """Output of `sha256sum shards/*`. Shards that are missing, unlisted or changed are refused."""
     candidate: CountedModel
-    """The model that is judged; its scores are a column of the shards."""
+    """The model to judge."""
     champion: CountedModel | None = None
-    """The model in use, that the candidate must not be worse than."""
+    """The model in use, with which the candidate is compared."""
     reference: CountedModel | None = None
     """A further model, for rules with a `reference_margin`."""
     earlier: Location | None = None
-    """Files `evidence.counts` of earlier days, as in `days/*/evidence.counts`: numbers
-    of identities that moved since then by more than chance are warned of. Their count files must
-    have the same `name`, columns and models."""
+    """Files `evidence.counts` of earlier days, as in `days/*/evidence.counts`, for warnings about
+    significant changes of identities. Their count files must have the same `name`, columns and
+    models."""
     policy: str = "default"
     """Name of a shipped policy, or a path."""
     bits: Annotated[int, Field(ge=0, le=20)] = 12
-    """2^bits bins for each factor of two. One more halves the brackets, and doubles the files."""
+    """2^bits bins per factor of two. Another bit halves the brackets and doubles the files."""
 
     @model_validator(mode="after")
-    def _can_be_counted(self) -> Self:
+    def _require_frequency_weights(self) -> Self:
         if self.is_weighted and self.weight_kind != "frequency":
             msg = "`weight` must have `weight_kind: frequency`, since counts are whole numbers"
             raise ValueError(msg)
@@ -103,48 +102,48 @@ class CountFile(FileSource):
 
     @property
     def models(self) -> dict[str, CountedModel]:
-        """By role."""
+        """The configured models, by role."""
         given = {role: getattr(self, role) for role in ("candidate", "champion", "reference")}
-        return {role: one for role, one in given.items() if one is not None}
+        return {role: model for role, model in given.items() if model is not None}
 
-    def shards(self) -> list[str]:
+    def list_shards(self) -> list[str]:
         """Return the paths or URLs of the shards, in order."""
-        return named(self.path)
+        return list_files(self.path)
 
-    def earlier_files(self) -> list[str]:
-        """Return the evidence of earlier days, in order."""
-        return [] if self.earlier is None else named(self.earlier)
+    def list_earlier_files(self) -> list[str]:
+        """Return the paths or URLs of the evidence of earlier days, in order."""
+        return [] if self.earlier is None else list_files(self.earlier)
 
     def check(self) -> None:
-        """Refuse shards that are missing or lack a column, before any of them is counted."""
-        shards = self.shards()
+        """Refuse shards that are missing or lack a column, before any shard is counted."""
+        shards = self.list_shards()
         if not shards:
             msg = f"`path` must name files, as in shards/*.parquet; {self.path} names none."
             raise InputError(msg)
-        if self.earlier is not None and not self.earlier_files():
+        if self.earlier is not None and not self.list_earlier_files():
             msg = f"`earlier` must name files, as in days/*/{FILE}; {self.earlier} names none."
             raise InputError(msg)
-        counts = [shard for shard in shards if name_of(shard).endswith(ENDING)]
-        of_rows = [shard for shard in shards if shard not in counts]
-        if not counts:
+        count_files = [shard for shard in shards if get_shard_name(shard).endswith(ENDING)]
+        row_shards = [shard for shard in shards if shard not in count_files]
+        if not count_files:
             self._refuse_other_names(shards)
-        with ThreadPoolExecutor(_AT_ONCE) as pool:  # a store may take long to answer
-            for _ in pool.map(self._require_columns, of_rows):
+        with ThreadPoolExecutor(_N_THREADS) as pool:  # a store may take long to answer
+            for _ in pool.map(self._require_columns, row_shards):
                 pass
-            for _ in pool.map(self._require_own, counts):
+            for _ in pool.map(self._require_same_settings, count_files):
                 pass
 
     def _require_columns(self, shard: str) -> None:
-        with here(shard, columns_alone=True) as path:
+        with open_shard(shard, only_columns=True) as path:
             require_columns(path, self._list_columns(), self)
 
-    def _require_own(self, shard: str) -> None:
-        """Refuse counts that another count file would have made: they are of other numbers."""
-        with here(shard) as path:
-            found = read_counted(path)
-        own = found.counts[CANDIDATE]
-        names = set(own.names), own.bits, found.record.key, found.counts.keys()
-        if names != (set(self.list_identity_names()), self.bits, self.key, self.models.keys()):
+    def _require_same_settings(self, shard: str) -> None:
+        """Refuse counts that were made with other settings, since their numbers differ."""
+        with open_shard(shard) as path:
+            counted = read_counted(path)
+        counts = counted.counts[CANDIDATE]
+        actual = set(counts.names), counts.bits, counted.record.key, counted.counts.keys()
+        if actual != (set(self.list_identity_names()), self.bits, self.key, self.models.keys()):
             msg = (
                 f"counts must be made with the settings of this count file; those in "
                 f"{quote_name(shard)} were made with another `name`, other columns, models, "
@@ -155,71 +154,73 @@ class CountFile(FileSource):
 
     @property
     def key(self) -> str:
-        """A digest of everything that decides the counts of a shard."""
-        kept = self.model_dump(mode="json", exclude=_DECIDES_LATER)
-        models = {role: one.score for role, one in self.models.items()}
-        return json_digest({**kept, **models, "conversion": self.conversion})
+        """A digest of all settings that determine the counts of a shard."""
+        options = self.model_dump(mode="json", exclude=_NOT_IN_KEY)
+        models = {role: model.score for role, model in self.models.items()}
+        return json_digest({**options, **models, "conversion": self.conversion})
 
-    def of_shard(self, path: Path) -> CountFile:
-        """Return the source of one shard's rows."""
+    def select_shard(self, path: Path) -> CountFile:
+        """Return these settings with a single shard as source."""
         return self.model_copy(update={"path": path})
 
     def provenance(self) -> dict[str, JsonValue]:
-        """Return the options that decide the rows; shards are known by their own digests."""
+        """Return the options that determine the rows; shards have their own digests."""
         return {"source": self.source, "key": self.key}
 
-    def expected(self) -> dict[str, str] | None:
-        """Return the name of each shard that the manifest names, by its digest."""
+    def read_manifest(self) -> dict[str, str] | None:
+        """Return the names of the shards in the manifest by digest; None without a manifest."""
         if self.manifest is None:
             return None
-        found: dict[str, str] = {}
+        names_by_digest: dict[str, str] = {}
         try:
-            with here(self.manifest) as path:
+            with open_shard(self.manifest) as path:
                 lines = path.read_text("utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             msg = f"`manifest` must be a readable file; {self.manifest}: {type(error).__name__}."
             raise InputError(msg) from error
         for number, line in enumerate(lines):
             match = re.fullmatch(r"([0-9a-f]{64}) [ *](.+)", line)
-            if match is None or match[1] in found:
+            if match is None or match[1] in names_by_digest:
                 msg = (
                     f"`manifest` must have a line for each shard, as `sha256sum` writes them, and "
                     f"each content once (file {self.manifest}, row {number})."
                 )
                 raise InputError(msg)
-            found[match[1]] = Path(match[2]).name
-        return found
+            names_by_digest[match[1]] = Path(match[2]).name
+        return names_by_digest
 
     def refuse_other_shards(self, shards: list[Shard]) -> None:
-        """Refuse shards whose content is not that of the manifest's, whatever their names."""
-        expected = self.expected()
+        """Refuse shards whose digests differ from those of the manifest, regardless of names."""
+        expected = self.read_manifest()
         if expected is None:
             return
-        known = {shard.sha256: shard.name for shard in shards}
+        counted = {shard.sha256: shard.name for shard in shards}
         for digest, name in sorted(expected.items(), key=itemgetter(1)):
-            if digest not in known:
+            if digest not in counted:
                 msg = (
                     f"shard {quote_name(name)} must have the content that `manifest` names, "
                     f"{digest[:12]}…; no shard has it."
                 )
                 raise InputError(msg)
-        for digest, name in sorted(known.items(), key=itemgetter(1)):
+        for digest, name in sorted(counted.items(), key=itemgetter(1)):
             if digest not in expected:
                 msg = f"shard {quote_name(name)} ({digest[:12]}…) must be in `manifest`; it is not."
                 raise InputError(msg)
 
     def _refuse_other_names(self, shards: list[str]) -> None:
-        """Refuse more or fewer shards of a name than the manifest has; folders do not count."""
-        expected = self.expected()
+        """Refuse more or fewer shards of a name than in the manifest; folders are ignored."""
+        expected = self.read_manifest()
         if expected is None:
             return
-        known, listed = Counter(map(name_of, shards)), Counter(expected.values())
-        for name in sorted(listed - known):
+        n_counted, n_listed = Counter(map(get_shard_name, shards)), Counter(expected.values())
+        for name in sorted(n_listed - n_counted):
             msg = f"shard {quote_name(name)} of `manifest` must be counted; it is missing."
             raise InputError(msg)
-        for name in sorted(known - listed):
-            told = "it is not" if not listed[name] else f"{known[name]} shards have this name"
-            msg = f"shard {quote_name(name)} must be in `manifest`; {told}."
+        for name in sorted(n_counted - n_listed):
+            reason = (
+                "it is not" if not n_listed[name] else f"{n_counted[name]} shards have this name"
+            )
+            msg = f"shard {quote_name(name)} must be in `manifest`; {reason}."
             raise InputError(msg)
 
     def _list_columns(self) -> list[str]:
@@ -227,28 +228,30 @@ class CountFile(FileSource):
 
     def _convert_chunk(self, chunk: Chunk) -> pa.Table:
         rows = super()._convert_chunk(chunk)
-        for role, one in self.models.items():
-            scores = reading.convert_scores(chunk, one.score, rows["id"], missing_hint=_IF_NONE)
+        for role, model in self.models.items():
+            scores = reading.convert_scores(
+                chunk, model.score, rows["id"], missing_hint=_MISSING_SCORE_HINT
+            )
             rows = rows.append_column(SCORE + role, scores)
         return rows
 
 
 def read_count_file(path: Path) -> tuple[CountFile, Policy]:
-    """Read a count file and its policy, and check everything that can be checked now."""
+    """Read a count file and its policy, and check both before any shard is counted."""
     path = path.resolve()
-    found = read_settings(path, CountFile)
-    policy = read_policy(found.policy, path.parent)
-    _refuse_rules(policy, found)
-    refuse_unknown_names(policy, found.list_identity_names(), [])
-    found.expected()
-    found.check()
-    return found, policy
+    settings = read_settings(path, CountFile)
+    policy = read_policy(settings.policy, path.parent)
+    _refuse_rules(policy, settings)
+    refuse_unknown_names(policy, settings.list_identity_names(), [])
+    settings.read_manifest()
+    settings.check()
+    return settings, policy
 
 
 def _refuse_rules(policy: Policy, settings: CountFile) -> None:
-    """Refuse a policy that needs what counts do not have."""
-    for what, why in _lacking(policy, settings):
-        msg = f"policy {policy.name!r} must not have {what} if it judges counts: {why}."
+    """Refuse a policy that needs information that counts lack."""
+    for feature, reason in _list_unsupported(policy, settings):
+        msg = f"policy {policy.name!r} must not have {feature} if it judges counts: {reason}."
         raise InputError(msg)
     for role in list_needed_thresholds(policy.decision_rules()).get(GIVEN, ()):
         model = settings.models.get(role)
@@ -256,8 +259,8 @@ def _refuse_rules(policy: Policy, settings: CountFile) -> None:
             raise InputError(missing_threshold(role, model.name))
 
 
-def _lacking(policy: Policy, settings: CountFile) -> Iterator[tuple[str, str]]:
-    """Yield what counts cannot be judged by, and why."""
+def _list_unsupported(policy: Policy, settings: CountFile) -> Iterator[tuple[str, str]]:
+    """Yield each feature of the policy that counts do not support, with the reason."""
     if policy.max_missing is not None:
         yield "`max_missing`", "a row without a score is refused when it is counted"
     if policy.max_truncated is not None:

@@ -1,7 +1,7 @@
-"""Shards on this machine or in an object store, by pyarrow: listed, and copied here one at a time.
+"""Lists and local copies of shards, on this machine or in an object store that pyarrow opens.
 
-A copy is in a folder of its own, which is removed when the shard is counted, so the readers and
-digests of files serve for objects, too. Errors of a store are told by their code alone.
+An object is copied into its own temporary folder while it is counted. Readers and digests of files
+therefore also work for objects. Errors of a store are reported by their code only.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from pydantic import BeforeValidator, ValidationInfo
 
 from biasgate.tasks.common.errors import InputError, SourceError
 from biasgate.tasks.common.own_folders import own_folder
-from biasgate.tasks.common.secrets import masked
-from biasgate.tasks.common.settings import relative_to_configuration
+from biasgate.tasks.common.secrets import mask_secrets
+from biasgate.tasks.common.settings import resolve_config_path
 from biasgate.tasks.data.formats import is_json_lines, is_parquet
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^?]*)(\?.*)?", re.DOTALL)
-_STORES = ("s3", "gs")
-_PATTERN = re.compile(r"[*[]")
-_PLAIN = "/%=+,:@"  # not quoted in the path of a URL
+_SCHEMES = ("s3", "gs")
+_WILDCARD = re.compile(r"[*[]")
+_UNQUOTED = "/%=+,:@"  # characters that stay unquoted in the path of a URL
 _BLOCK, _HEAD = 8 * 2**20, 2**20
 _CODE = re.compile(r"AWS Error ([A-Z_]+)|Status\(([A-Z_]+)")
 _NO_BUCKET = re.compile(r"NO_SUCH_BUCKET|NOT_FOUND|Bucket '[^']*' not found")
@@ -41,15 +41,15 @@ _DENIED = re.compile(
 )
 
 
-def _located(value: Any, info: ValidationInfo) -> Any:
+def _parse_location(value: Any, info: ValidationInfo) -> Any:
     """Return a path on this machine, or the URL of a store."""
     match = _URL.fullmatch(value) if isinstance(value, str) else None
     if match is None:
-        return relative_to_configuration(value, info)
+        return resolve_config_path(value, info)
     scheme, path, _ = match.groups()
     if scheme == "file" and path.startswith("/"):
         return Path(unquote(path))
-    if scheme not in _STORES:
+    if scheme not in _SCHEMES:
         msg = "a URL must start with s3://bucket/…, gs://bucket/… or file:///…"
         raise ValueError(msg)
     bucket, _, key = path.partition("/")
@@ -59,83 +59,83 @@ def _located(value: Any, info: ValidationInfo) -> Any:
             "AWS_SECRET_ACCESS_KEY, or the variables that the store's own tools read"
         )
         raise ValueError(msg)
-    if not bucket or not key or _PATTERN.search(bucket):
+    if not bucket or not key or _WILDCARD.search(bucket):
         msg = "a URL must name a bucket and objects in it, as in s3://bucket/day/*.parquet"
         raise ValueError(msg)
     return value
 
 
-Location = Annotated[Path | str, BeforeValidator(_located)]
+Location = Annotated[Path | str, BeforeValidator(_parse_location)]
 """A path, from the folder of the configuration file, or a URL `s3://…`, `gs://…` or `file:///…`."""
 
 
-def named(pattern: Path | str) -> list[str]:
-    """Return the files that a pattern names, or the URLs of the objects, in order."""
+def list_files(pattern: Path | str) -> list[str]:
+    """Return the paths of the files, or the URLs of the objects, that match a pattern, in order."""
     match = _URL.fullmatch(pattern) if isinstance(pattern, str) else None
     if match is None:
         return sorted(glob(str(pattern)))  # noqa: PTH207 - absolute
     scheme, path, query = match.groups("")
     parts = path.split("/")
-    fixed = next((at for at, part in enumerate(parts) if _PATTERN.search(part)), len(parts))
-    with _told(str(pattern)):
-        system, root = _opened(f"{scheme}://{'/'.join(parts[:fixed])}{query}")
-        deep = fixed + 1 < len(parts)
-        folder = FileSelector(root, recursive=deep)
+    n_fixed = next((i for i, part in enumerate(parts) if _WILDCARD.search(part)), len(parts))
+    with _translate_errors(str(pattern)):
+        system, root = _open_store(f"{scheme}://{'/'.join(parts[:n_fixed])}{query}")
+        is_recursive = n_fixed + 1 < len(parts)
+        folder = FileSelector(root, recursive=is_recursive)
         try:
-            found: list[FileInfo] = system.get_file_info(folder if parts[fixed:] else [root])
+            infos: list[FileInfo] = system.get_file_info(folder if parts[n_fixed:] else [root])
         except FileNotFoundError:
             return []
-    wanted = [unquote(part) for part in parts[fixed:]]
+    patterns = [unquote(part) for part in parts[n_fixed:]]
     names = sorted(
-        one.path
-        for one in found
-        if one.is_file and _is_like(one.path[len(root) :].strip("/").split("/"), wanted)
+        info.path
+        for info in infos
+        if info.is_file and _is_matching(info.path[len(root) :].strip("/").split("/"), patterns)
     )
     return [f"{scheme}://{quote(name, safe='/=+,:')}{query}" for name in names]
 
 
-def _is_like(parts: list[str], wanted: list[str]) -> bool:
-    """Say whether names are like patterns, as `glob` does: a hidden one needs its point."""
-    if not wanted:
+def _is_matching(parts: list[str], patterns: list[str]) -> bool:
+    """Return True if names match patterns. As in `glob`, `*` does not match hidden files."""
+    if not patterns:
         return True
-    return len(parts) == len(wanted) and all(
-        fnmatchcase(part, like) and part.startswith(".") <= like.startswith(".")
-        for part, like in zip(parts, wanted, strict=True)
+    return len(parts) == len(patterns) and all(
+        fnmatchcase(part, pattern) and part.startswith(".") <= pattern.startswith(".")
+        for part, pattern in zip(parts, patterns, strict=True)
     )
 
 
 def is_in_store(place: str | Path) -> bool:
-    """Say whether something is in an object store."""
+    """Return True for the URL of an object store."""
     return isinstance(place, str) and _URL.fullmatch(place) is not None
 
 
-def name_of(shard: str) -> str:
+def get_shard_name(shard: str) -> str:
     """Return the name of a shard, without its folders."""
     match = _URL.fullmatch(shard)
     return Path(shard).name if match is None else unquote(match[2].rpartition("/")[2])
 
 
 @contextmanager
-def here(shard: str | Path, *, columns_alone: bool = False) -> Iterator[Path]:
-    """Yield a file on this machine: the shard, or a copy of the object, which is then removed.
+def open_shard(shard: str | Path, *, only_columns: bool = False) -> Iterator[Path]:
+    """Yield a local file: the shard, or a temporary copy of the object.
 
-    With `columns_alone` the copy has the names of the columns, and not all rows.
+    With `only_columns` the copy has the names of the columns, but may lack rows.
 
     Raises
     ------
     InputError
-        If the store has no such object or does not let us read it; and what the body raises, with
-        the URL in place of the copy's name.
+        If the object does not exist or access is denied. An InputError of the body is raised with
+        the URL in place of the path of the copy.
     SourceError
-        If the store fails, or the object changes meanwhile: to be tried again.
+        If the store fails, or the object changes during the copy; a retry may succeed.
     """
     if isinstance(shard, Path) or not is_in_store(shard):
         yield Path(shard)
         return
     with own_folder(Path(tempfile.gettempdir()), "biasgate-shard-") as folder:
-        copy = folder / "copy" / name_of(shard)
+        copy = folder / "copy" / get_shard_name(shard)
         copy.parent.mkdir()
-        if not columns_alone or not _copied_columns(shard, copy):
+        if not only_columns or not _copy_columns(shard, copy):
             _copy(shard, copy)
         try:
             yield copy
@@ -144,60 +144,60 @@ def here(shard: str | Path, *, columns_alone: bool = False) -> Iterator[Path]:
             raise
 
 
-def _copied_columns(shard: str, to: Path) -> bool:
-    """Copy what has the columns of an object: of Parquet the schema, of CSV the first lines.
+def _copy_columns(shard: str, target: Path) -> bool:
+    """Copy the part of an object with its columns: the schema of Parquet, the first lines of CSV.
 
-    Says whether it could: what is packed, and JSON lines, must be whole.
+    Returns False for compressed files and JSON lines, which are only readable as a whole.
     """
-    if is_json_lines(to) or to.suffix == ".gz":
+    if is_json_lines(target) or target.suffix == ".gz":
         return False
-    with _told(shard):
-        system, path = _opened(shard)
-        if not is_parquet(to):
+    with _translate_errors(shard):
+        system, path = _open_store(shard)
+        if not is_parquet(target):
             with system.open_input_stream(path, compression=None) as stream:
                 head = stream.read(_HEAD)
-            to.write_bytes(head if len(head) < _HEAD else head[: head.rfind(b"\n") + 1] or head)
+            target.write_bytes(head if len(head) < _HEAD else head[: head.rfind(b"\n") + 1] or head)
             return True
         with system.open_input_file(path) as file:
             try:
                 schema = pq.read_schema(file)
             except pa.ArrowInvalid:
                 return False
-    pq.write_table(schema.empty_table(), to)
+    pq.write_table(schema.empty_table(), target)
     return True
 
 
-def _copy(shard: str, to: Path) -> None:
-    with _told(shard):
-        system, path = _opened(shard)
-        before = system.get_file_info(path)
+def _copy(shard: str, target: Path) -> None:
+    with _translate_errors(shard):
+        system, path = _open_store(shard)
+        info_before = system.get_file_info(path)
         stream = system.open_input_stream(path, compression=None)
-    with stream, to.open("wb") as file:
+    with stream, target.open("wb") as file:
         while True:
-            with _told(shard):
+            with _translate_errors(shard):
                 block = stream.read(_BLOCK)
             if not block:
                 break
             file.write(block)
-    with _told(shard):
-        after = system.get_file_info(path)
-    known = [(one.size, one.mtime_ns) for one in (before, after)]
-    if known[0] != known[1] or before.size != to.stat().st_size:
-        msg = f"{masked(shard)} must not change while it is read; it did."
+    with _translate_errors(shard):
+        info_after = system.get_file_info(path)
+    versions = [(info.size, info.mtime_ns) for info in (info_before, info_after)]
+    if versions[0] != versions[1] or info_before.size != target.stat().st_size:
+        msg = f"{mask_secrets(shard)} must not change while it is read; it did."
         raise SourceError(msg)
 
 
-def _opened(url: str) -> tuple[FileSystem, str]:
-    """Return the store and the place in it; it reads credentials as its own tools do."""
+def _open_store(url: str) -> tuple[FileSystem, str]:
+    """Return the file system of a URL, with credentials from the environment, and its path."""
     scheme, _, rest = url.partition("://")
     path, mark, query = rest.partition("?")
-    system, root = FileSystem.from_uri(f"{scheme}://{quote(path, safe=_PLAIN)}{mark}{query}")
+    system, root = FileSystem.from_uri(f"{scheme}://{quote(path, safe=_UNQUOTED)}{mark}{query}")
     return system, root
 
 
 @contextmanager
-def _told(url: str) -> Iterator[None]:
-    """Tell errors of a store in our own words, since its own may quote what is secret."""
+def _translate_errors(url: str) -> Iterator[None]:
+    """Replace the messages of a store's errors, since they may quote secrets."""
     try:
         yield
     except FileNotFoundError:
@@ -219,6 +219,9 @@ def _told(url: str) -> Iterator[None]:
             )
             raise InputError(msg) from None
         code = _CODE.search(text)
-        what = type(error).__name__ if code is None else code[1] or code[2]
-        msg = f"the store of {masked(url)} must answer; it failed ({what}). Run again to continue."
+        name = type(error).__name__ if code is None else code[1] or code[2]
+        msg = (
+            f"the store of {mask_secrets(url)} must answer; it failed ({name}). Run again to "
+            "continue."
+        )
         raise SourceError(msg) from None

@@ -24,9 +24,9 @@ from pydantic import AfterValidator, StringConstraints
 
 from bias_metrics.parts import format_count
 from bias_metrics.suggestion import did_you_mean
-from biasgate.tasks.common.errors import InputError, shown_names
-from biasgate.tasks.common.files import found_instead
-from biasgate.tasks.common.progress import progress
+from biasgate.tasks.common.errors import InputError, format_column_names
+from biasgate.tasks.common.files import suggest_path
+from biasgate.tasks.common.progress import show_progress
 from biasgate.tasks.common.settings import Settings
 from biasgate.tasks.data.formats import (
     FormatError,
@@ -158,7 +158,7 @@ def require_columns(
                 f'`separator: "{option}"`'
             )
         elif is_parquet(path) or set(wanted) & set(present):
-            got = f"it has {shown_names(present, is_header=True)}"
+            got = f"it has {format_column_names(present, is_header=True)}"
         else:  # Do not quote the first line: without a header it may be a comment.
             got = "its first line is not a header, or has other names"
         plural = "s" * (len(missing) > 1)
@@ -188,7 +188,7 @@ def read_chunks(
         tables = read_json_tables(path, wanted, size)
     else:
         tables = _read_csv(path, wanted, size, text_format)
-    with _translate_errors(path, text_format), progress(f"reading {path.name}") as advance:
+    with _translate_errors(path, text_format), show_progress(f"reading {path.name}") as advance:
         for table, share in tables:
             yield Chunk(path, first_row, table, decimal=text_format.decimal or ".")
             first_row += table.num_rows
@@ -337,7 +337,7 @@ def _locate_undecodable_line(path: Path, encoding: str) -> str:
 def _describe_error(error: Exception, path: Path, encoding: str) -> str | None:  # noqa: C901, PLR0911, PLR0912 - one line per cause
     match error:
         case FileNotFoundError():
-            return f"does not exist.{found_instead(path)}"
+            return f"does not exist.{suggest_path(path)}"
         case IsADirectoryError():
             return "must be a file; it is a folder."
         case PermissionError():

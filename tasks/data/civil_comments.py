@@ -32,7 +32,7 @@ from pydantic import (
     model_validator,
 )
 
-from biasgate.tasks.common.errors import InputError, place
+from biasgate.tasks.common.errors import InputError, format_place
 from biasgate.tasks.common.files import refuse_full_disk, require_space, whole_file
 from biasgate.tasks.common.settings import ConfigPath
 from biasgate.tasks.data import reading
@@ -347,7 +347,7 @@ class CivilCommentsSource(SourceSettings):
         empty_splits = [split for split in splits if not seen[split]]
         if _has_split_column(layout) and empty_splits:
             counts = ", ".join(f"{split or '(empty)'} ({n} rows)" for split, n in seen.items())
-            location = place(file=self.files()[0], column="split")
+            location = format_place(file=self.files()[0], column="split")
             msg = (
                 f"split {', '.join(empty_splits)} must have rows; the file has {counts} {location}."
             )

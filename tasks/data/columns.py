@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 
 from bias_metrics.parts import MAX_WEIGHT, format_count
 from bias_metrics.suggestion import did_you_mean
-from biasgate.tasks.common.errors import InputError, place
+from biasgate.tasks.common.errors import InputError, format_place
 from biasgate.tasks.data.evaluation_set import CLUSTER, IDENTITY, SLICE, TERMS, WEIGHT
 from biasgate.tasks.data.identity_names import check_identity_names
 from biasgate.tasks.data.plain_columns import convert_to_float64, is_string_type
@@ -71,7 +71,7 @@ def _conform_column(chunk: pa.Table, column: str, source: str) -> pa.ChunkedArra
         outside = pc.invert(pc.and_(pc.greater_equal(values, 0.0), pc.less_equal(values, maximum)))
         if pc.any(outside).as_py():
             row = pc.index(outside, True).as_py()
-            location = place(column=column, id=chunk["id"][row])
+            location = format_place(column=column, id=chunk["id"][row])
             msg = f"{source} must yield {column!r} {rule}; got {values[row]} {location}."
             raise InputError(msg)
     return values

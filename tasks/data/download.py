@@ -24,14 +24,14 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import (
     FULL_DISK,
     file_digest,
-    locked,
+    format_size,
+    hold_lock,
     refuse_full_disk,
     require_space,
-    shown_size,
     write_json,
 )
-from biasgate.tasks.common.prefect_task import say
-from biasgate.tasks.common.progress import progress
+from biasgate.tasks.common.prefect_task import log_message
+from biasgate.tasks.common.progress import show_progress
 
 Sha256 = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$", to_lower=True)]
 MAX_TRIES = 5
@@ -82,7 +82,7 @@ def download_file(
     InputError
         If the file does not fit on the disk, cannot be downloaded, or has another size or digest.
     """
-    with refuse_full_disk(path.parent, f"to download {path.name}"), locked(path):
+    with refuse_full_disk(path.parent, f"to download {path.name}"), hold_lock(path):
         record_file = path.with_name(f"{path.name}.json")
         if path.exists():
             record = _read_json(record_file)
@@ -256,20 +256,20 @@ class _PartialFile:
         """Print size and host before the first byte; refuse a file that the disk cannot hold."""
         name, host = self.path.stem, urlsplit(redact_url(self.url)).netloc
         if total is None:
-            say(f"downloading {name} from {host}, which does not report its size")
+            log_message(f"downloading {name} from {host}, which does not report its size")
             return
         n_bytes, is_unpacked = self.expansion * total, self.expansion > 1
         purpose = f"to download {name}" + " and to unpack and freeze it" * is_unpacked
         require_space(self.path.parent, n_bytes - start, purpose, self.alternative)
-        received = f", {shown_size(start)} already here" * (start > 0)
-        needed = f"; about {shown_size(n_bytes)} of disk in all" * is_unpacked
-        say(f"downloading {name} ({shown_size(total)}{received}) from {host}{needed}")
+        received = f", {format_size(start)} already here" * (start > 0)
+        needed = f"; about {format_size(n_bytes)} of disk in all" * is_unpacked
+        log_message(f"downloading {name} ({format_size(total)}{received}) from {host}{needed}")
 
     def _append_body(self, response: httpx.Response, start: int, total: int | None) -> None:
         blocks = response.iter_bytes() if _is_encoded(response) else response.iter_raw()
         with (
             self.path.open("ab") as stream,
-            progress(f"downloading {self.path.stem}", total=total, unit="bytes") as advance,
+            show_progress(f"downloading {self.path.stem}", total=total, unit="bytes") as advance,
         ):
             advance(start)
             for block in blocks:

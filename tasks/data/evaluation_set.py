@@ -34,8 +34,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import JsonValue
 
-from biasgate.tasks.common.arrow_arrays import as_arrow, as_numpy
-from biasgate.tasks.common.errors import InputError, place, shown_id
+from biasgate.tasks.common.arrow_arrays import convert_column, make_int_array
+from biasgate.tasks.common.errors import InputError, format_id, format_place
 from biasgate.tasks.common.files import file_digest, whole_folder, write_json
 
 ROWS, RECORD = "rows.parquet", "record.json"
@@ -202,7 +202,7 @@ def freeze_rows(
         if n_rows == 0:
             files = source.get("files")
             listed = ", ".join(map(str, files)) if isinstance(files, dict | list) else ""
-            location = place(file=listed or None)
+            location = format_place(file=listed or None)
             msg = f"evaluation set {name!r} must have rows; its source has none {location}."
             raise InputError(msg)
         order = _sort_by_id(temporary / ROWS, name)
@@ -235,16 +235,16 @@ def digest_rows(rows: Path, split: str, order: np.ndarray) -> str:
             # Combine chunks first: `take` on many chunks would combine all of them on every call.
             column = file.read(columns=[name]).column(0).combine_chunks()
             for start in range(0, len(order), _STEP_ROWS):
-                part = column.take(as_arrow(order[start : start + _STEP_ROWS]))
-                digest.update(np.packbits(as_numpy(part.is_valid())).tobytes())
+                part = column.take(make_int_array(order[start : start + _STEP_ROWS]))
+                digest.update(np.packbits(convert_column(part.is_valid())).tobytes())
                 if part.null_count:
                     fill = {"text": "", "bool": False}.get(type_name, 0)
                     part = pc.fill_null(part, fill)
                 if type_name == "text":
-                    digest.update(as_numpy(pc.binary_length(part)).astype("<i8").tobytes())
+                    digest.update(convert_column(pc.binary_length(part)).astype("<i8").tobytes())
                     digest.update("".join(part.to_pylist()).encode())
                 else:
-                    values = as_numpy(part.cast(pa.float64())) + 0.0
+                    values = convert_column(part.cast(pa.float64())) + 0.0
                     digest.update(values.astype("<f8").tobytes())
     return digest.hexdigest()
 
@@ -273,14 +273,14 @@ def _sort_by_id(rows: Path, name: str) -> np.ndarray:
     """Return the row numbers in the order of the ids; refuse repeated ids."""
     with pq.ParquetFile(rows) as file:  # `pq.read_table` imports pandas
         ids = file.read(columns=["id"]).column(0)
-    order = as_numpy(pc.sort_indices(ids))
-    sorted_ids = ids.take(as_arrow(order)).combine_chunks()
-    repeats = as_numpy(pc.equal(sorted_ids[1:], sorted_ids[:-1]))
+    order = convert_column(pc.sort_indices(ids))
+    sorted_ids = ids.take(make_int_array(order)).combine_chunks()
+    repeats = convert_column(pc.equal(sorted_ids[1:], sorted_ids[:-1]))
     if repeats.any():
         index = int(np.flatnonzero(repeats)[0])
         first, second = sorted((int(order[index]), int(order[index + 1])))
         msg = (
-            f"ids of evaluation set {name!r} must be unique; id {shown_id(sorted_ids[index])} is "
+            f"ids of evaluation set {name!r} must be unique; id {format_id(sorted_ids[index])} is "
             f"in rows {first} and {second} ({int(repeats.sum())} repeated in all)."
         )
         raise InputError(msg)

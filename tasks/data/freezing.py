@@ -11,10 +11,10 @@ import pyarrow as pa
 from pydantic import BeforeValidator, JsonValue, SerializeAsAny, TypeAdapter
 
 from biasgate.tasks.common.catalogue import Catalogue
-from biasgate.tasks.common.errors import Result, SourceError, without_quotes
-from biasgate.tasks.common.files import json_digest, locked
+from biasgate.tasks.common.errors import Result, SourceError, withhold_message
+from biasgate.tasks.common.files import hold_lock, json_digest
 from biasgate.tasks.common.folders import Folder
-from biasgate.tasks.common.prefect_task import say, task
+from biasgate.tasks.common.prefect_task import log_message, task
 from biasgate.tasks.data.columns import conform_rows
 from biasgate.tasks.data.evaluation_set import SAMPLED_FROM, EvaluationSet, freeze_rows
 from biasgate.tasks.data.hashed_parts import draw_sample
@@ -57,7 +57,7 @@ def freeze_source(source: SourceSettings, store: Path) -> EvaluationSet:
     provenance = _call_source(source, source.provenance)
     key = json_digest([source.name, provenance, source.split_name()])[:16]
     folder = store / "sets" / f"{source.name}-{key}"
-    with locked(folder):
+    with hold_lock(folder):
         if folder.exists():
             Folder(str(folder)).touch()
             return EvaluationSet.load(folder)
@@ -93,15 +93,15 @@ def _yield_chunks(source: SourceSettings) -> Iterator[pa.Table]:
 def _call_source(source: SourceSettings, method: Callable[[], Result]) -> Result:
     """Call a method of a source; withhold the message of an exception that may quote a comment."""
     subject = f"source {source.source!r} of evaluation set {source.name!r}"
-    return without_quotes(method, subject, SourceError)
+    return withhold_message(method, subject, SourceError)
 
 
 @task(name="freeze evaluation set", task_run_name="freeze {source.name}")
 def freeze_evaluation_set(source: SourceSettings, workplace: Workplace) -> str:
     """Read a source, write the frozen set and return its folder. Safe to retry."""
-    say(f"freezing {source.name}")
+    log_message(f"freezing {source.name}")
     frozen = freeze_source(source, workplace.store)
     total = "" if frozen.sampled_from is None else f" of {frozen.sampled_from:,}"
     counts = f"{frozen.n_rows:,}{total} rows, identities: {len(frozen.identities)}"
-    say(f"frozen {frozen.name}: {counts}, digest: {frozen.digest[:12]}")
+    log_message(f"frozen {frozen.name}: {counts}, digest: {frozen.digest[:12]}")
     return str(frozen.folder)

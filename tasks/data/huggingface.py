@@ -25,16 +25,16 @@ from pydantic import (
 )
 
 from bias_metrics.suggestion import did_you_mean
-from biasgate.tasks.common.errors import InputError, shown_names, to_install
+from biasgate.tasks.common.errors import InputError, format_column_names, format_install_hint
 from biasgate.tasks.common.files import (
     file_digest,
     folder_digest,
+    hold_lock,
     json_digest,
-    locked,
     whole_file,
     write_json,
 )
-from biasgate.tasks.common.progress import progress
+from biasgate.tasks.common.progress import show_progress
 from biasgate.tasks.common.settings import ConfigPath, Settings
 from biasgate.tasks.data.chunks import Chunk, read_chunks, require_columns
 from biasgate.tasks.data.download import Sha256, download_file, locate_download
@@ -149,7 +149,7 @@ class HuggingFaceSource(MappedSource):
         if find_spec("datasets") is None:
             msg = (
                 "`source: huggingface` with `dataset` or `folder` needs the library `datasets`: "
-                f"{to_install('huggingface')}. `parquet:` reads Parquet files without it."
+                f"{format_install_hint('huggingface')}. `parquet:` reads Parquet files without it."
             )
             raise InputError(msg)
         if self.folder is not None and not self.folder.is_dir():
@@ -231,7 +231,7 @@ def _export_parquet(source: HuggingFaceSource, columns: Sequence[str], cache: Pa
     key = json_digest([origin, sorted(set(columns)), _CONVERSION])[:16]
     path = cache / "huggingface" / f"{key}.parquet"
     record = path.with_suffix(".json")
-    with locked(path):
+    with hold_lock(path):
         if path.exists() and record.exists() and file_digest(path) in record.read_text("utf-8"):
             return path
         with _load_split(source, path.parent) as rows:
@@ -239,7 +239,7 @@ def _export_parquet(source: HuggingFaceSource, columns: Sequence[str], cache: Pa
             if missing := [name for name in columns if name not in present]:
                 msg = (
                     f"data set {source.repository} must have the column {missing[0]!r}; it has "
-                    f"{shown_names(present)}.{did_you_mean(missing[0], present)}"
+                    f"{format_column_names(present)}.{did_you_mean(missing[0], present)}"
                 )
                 raise InputError(msg)
             _write_parquet(rows.select_columns(list(dict.fromkeys(columns))), path, source)
@@ -336,7 +336,7 @@ def _write_parquet(rows: Any, path: Path, source: HuggingFaceSource) -> None:
         column: getattr(feature, "feature", feature) for column, feature in rows.features.items()
     }
     purpose = f"reading {source.repository}"
-    with whole_file(path) as temporary, progress(purpose, total=len(rows)) as advance:
+    with whole_file(path) as temporary, show_progress(purpose, total=len(rows)) as advance:
         writer: pq.ParquetWriter | None = None
         for chunk in rows.with_format("arrow").iter(batch_size=_STEP_ROWS):
             columns = {column: chunk[column] for column in chunk.column_names}

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, StringConstraints, field_validator
 
 from bias_metrics.metrics import SUBGROUP_METRICS, list_changed_metrics
-from biasgate.tasks.common.printable import without_invisible
+from biasgate.tasks.common.printable import remove_invisible
 from biasgate.tasks.common.settings import Settings
 
 _MAX_KEY_LENGTH = 250
@@ -32,7 +32,7 @@ def check_identity_names(names: Iterable[str]) -> None:
     names_by_key: dict[str, str] = {}
     names_by_look: dict[str, str] = {}
     for name in names:
-        visible = " ".join(without_invisible(unicodedata.normalize("NFKC", name)).split())
+        visible = " ".join(remove_invisible(unicodedata.normalize("NFKC", name)).split())
         if (first_name := names_by_look.setdefault(visible, name)) != name:
             msg = (
                 f"names of identities must look different; {first_name!a} and {name!a} are "

@@ -19,9 +19,9 @@ from pydantic import (
     model_validator,
 )
 
-from biasgate.tasks.common.errors import InputError, place
-from biasgate.tasks.common.plain import plain
-from biasgate.tasks.common.settings import SliceName, slice_name
+from biasgate.tasks.common.errors import InputError, format_place
+from biasgate.tasks.common.plain import convert_to_plain
+from biasgate.tasks.common.settings import SliceName, make_slice_name
 from biasgate.tasks.data import reading
 from biasgate.tasks.data.chunks import Chunk
 from biasgate.tasks.data.evaluation_set import (
@@ -196,7 +196,7 @@ class MappedSource(SourceSettings):
                 n_in_slices = sum(pc.sum(part[name]).as_py() or 0 for name in names.values())
                 self._unsliced_rows[column] += part.num_rows - n_in_slices
             has_weight = has_weight or bool(pc.any(pc.greater(part["weight"], 0.0)).as_py())
-            location = place(file=chunk.path, column=self.weight)
+            location = format_place(file=chunk.path, column=self.weight)
             yield part
         if not has_weight:
             msg = f"at least one weight must be above 0; all are 0 {location}."
@@ -222,7 +222,7 @@ class MappedSource(SourceSettings):
             unmatched = (matcher.list_unmatched().items() for matcher in matchers)
             notes = {"unmatched_terms": dict(chain(*unmatched)), "near_terms": {}}
         if self._matcher is not None:
-            notes["near_terms"] = plain(self._matcher.summarize_near_words())
+            notes["near_terms"] = convert_to_plain(self._matcher.summarize_near_words())
             notes[TERMS] = self._matcher.list_coded_terms()
         if counts := {column: n for column, n in self._unsliced_rows.items() if n}:
             notes["in_no_slice"] = counts
@@ -243,14 +243,14 @@ class MappedSource(SourceSettings):
             distinct.update(filter(None, pc.unique(texts).to_pylist()))
             is_long = any(len(value) > _MAX_VALUE_LENGTH for value in distinct)
             if is_long or len(distinct) > _MAX_SLICES:
-                location = place(file=chunk.path, column=column)
+                location = format_place(file=chunk.path, column=column)
                 msg = (
                     f"a column of names must have at most {_MAX_SLICES} different values, each "
                     f"of at most {_MAX_VALUE_LENGTH} characters {location}."
                 )
                 raise InputError(msg)
         values = sorted(distinct)
-        names = [slice_name(f"{column}.{value}") for value in values]
+        names = [make_slice_name(f"{column}.{value}") for value in values]
         if repeated := next((name for name in names if names.count(name) > 1), None):
             msg = (
                 f"values in `slices_in` must differ in letters, digits or `_. -`; two in column "

@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from pydantic import Field, JsonValue
 
 from bias_metrics.parts import MAX_WEIGHT
-from biasgate.tasks.common.arrow_arrays import as_numpy
-from biasgate.tasks.common.errors import InputError, place
+from biasgate.tasks.common.arrow_arrays import convert_column
+from biasgate.tasks.common.errors import InputError, format_place
 from biasgate.tasks.data import reading
 from biasgate.tasks.data.chunks import Chunk
 from biasgate.tasks.data.identity_names import NamedIdentities, normalize_name
@@ -101,11 +101,11 @@ class NameMatcher:
         Refuse values that are neither names nor lists of names. Without a separator, also refuse
         texts that look like several names.
         """
-        self._place = place(file=chunk.path, column=self._column)
+        self._place = format_place(file=chunk.path, column=self._column)
         array = chunk.table.column(self._column).combine_chunks()
         is_list = any(is_kind(array.type) for is_kind in _LIST_TYPES)
         if is_list:
-            rows, values = as_numpy(pc.list_parent_indices(array)), pc.list_flatten(array)
+            rows, values = convert_column(pc.list_parent_indices(array)), pc.list_flatten(array)
             values = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
         else:
             rows, values = np.arange(len(array)), read_plain_column(chunk, self._column)
@@ -120,12 +120,12 @@ class NameMatcher:
             )
             raise InputError(msg)
         encoded = pc.fill_null(values, "").dictionary_encode()
-        cells, codes = encoded.dictionary.to_pylist(), as_numpy(encoded.indices)
+        cells, codes = encoded.dictionary.to_pylist(), convert_column(encoded.indices)
         if is_list:
-            is_unrated, names = as_numpy(array.is_null()), [[cell] for cell in cells]
+            is_unrated, names = convert_column(array.is_null()), [[cell] for cell in cells]
         else:
             is_blank = pc.equal(pc.utf8_trim_whitespace(values), "")
-            is_unrated = as_numpy(pc.fill_null(is_blank, fill_value=True))
+            is_unrated = convert_column(pc.fill_null(is_blank, fill_value=True))
             self._refuse_joined_names(chunk, cells, codes, ids)
             names = [split_names(cell, self._separator) for cell in cells]
         mentions = np.zeros((len(array), len(self._names)), dtype=np.bool_)

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bias_metrics.parts import widen_floats
-from biasgate.tasks.common.errors import InputError, place, shown_id
-from biasgate.tasks.common.printable import without_invisible
+from biasgate.tasks.common.errors import InputError, format_id, format_place
+from biasgate.tasks.common.printable import remove_invisible
 from biasgate.tasks.data.chunks import Chunk
 
 _TEXT_OR_BYTES = (
@@ -33,7 +33,7 @@ def read_plain_column(chunk: Chunk, column: str) -> pa.Array:
     Refuse nested values, and text that is not UTF-8.
     """
     array = chunk.table.column(column).combine_chunks()
-    location = place(file=chunk.path, column=column)
+    location = format_place(file=chunk.path, column=column)
     if pa.types.is_nested(array.type):
         # The full name of the type quotes the names of its fields, which may hold a comment.
         kind = str(array.type).partition("<")[0]
@@ -115,14 +115,14 @@ def suggest_id_form(wanted: Iterable[str], present: Iterable[str]) -> str:
                 "number loses its leading zeros, and its last digits if it is large."
             )
         return (
-            f" Some ids differ only in their form, as {shown_id(present_id)} does from "
-            f"{shown_id(wanted_id)}. {remedy}"
+            f" Some ids differ only in their form, as {format_id(present_id)} does from "
+            f"{format_id(wanted_id)}. {remedy}"
         )
     return ""
 
 
 def _normalize_id(text: str) -> str:
-    visible = without_invisible(unicodedata.normalize("NFKC", text)).strip(_ID_MARGINS)
+    visible = remove_invisible(unicodedata.normalize("NFKC", text)).strip(_ID_MARGINS)
     return normalize_value(visible).casefold()
 
 
@@ -148,7 +148,7 @@ def refuse_lists(chunk: Chunk, column: str) -> None:
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         msg = (
             f"a column in `identities` must hold fractions, or 0 and 1; got lists "
-            f"{place(file=chunk.path, column=column)}.{suggest_names_option(column)}"
+            f"{format_place(file=chunk.path, column=column)}.{suggest_names_option(column)}"
         )
         raise InputError(msg)
 

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from biasgate.tasks.common.arrow_arrays import as_numpy
-from biasgate.tasks.common.errors import InputError, MisreadError, place
+from biasgate.tasks.common.arrow_arrays import convert_column
+from biasgate.tasks.common.errors import InputError, MisreadError, format_place
 from biasgate.tasks.data.chunks import Chunk
 from biasgate.tasks.data.plain_columns import MAX_WORDS, list_words, normalize_value
 from biasgate.tasks.data.reading import refuse_values
@@ -42,18 +42,18 @@ class PredictedLabels:
         self._has_positive = self._has_positive or bool(is_positive.any())
         others = pc.unique(labels.filter(pa.array(~is_positive)).drop_null()).to_pylist()
         self._others |= {normalize_value(other): other for other in others if other}
-        return pa.array(np.where(is_positive, as_numpy(scores), 1 - as_numpy(scores)))
+        return pa.array(np.where(is_positive, convert_column(scores), 1 - convert_column(scores)))
 
     def find_positive_labels(self, labels: pa.Array) -> np.ndarray:
         """Return the mask of the positive label; numbers are compared in their normal form."""
         encoded = pc.fill_null(labels, "").dictionary_encode()
         positive, words = normalize_value(self._positive), encoded.dictionary.to_pylist()
         is_positive = np.array([normalize_value(word) == positive for word in words], bool)
-        return np.asarray(is_positive[as_numpy(encoded.indices)])
+        return np.asarray(is_positive[convert_column(encoded.indices)])
 
     def check_labels(self, column: str) -> None:
         """Raise an error if the positive label never occurs, or if several other labels occur."""
-        location = place(file=self._path, column=column)
+        location = format_place(file=self._path, column=column)
         others = list_words(pa.array([*self._others.values()] * 2, pa.string()))
         shown = " and ".join(map(repr, sorted(others))) or "others"
         if not self._has_positive:
@@ -134,11 +134,11 @@ def extract_label_scores(chunk: Chunk, column: str) -> tuple[np.ndarray, pa.Arra
     array = chunk.table.column(column).combine_chunks()
     rows = np.arange(len(array))
     while not pa.types.is_struct(array.type):
-        rows = rows[as_numpy(pc.list_parent_indices(array))]
+        rows = rows[convert_column(pc.list_parent_indices(array))]
         array = pc.list_flatten(array)
     is_valid = array.is_valid()
     labels, scores = (pc.struct_field(array.filter(is_valid), name) for name in ("label", "score"))
-    return rows[as_numpy(is_valid)], labels.cast(pa.string()), scores
+    return rows[convert_column(is_valid)], labels.cast(pa.string()), scores
 
 
 def select_label_scores(

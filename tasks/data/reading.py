@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bias_metrics.parts import LARGEST_WHOLE
-from biasgate.tasks.common.errors import InputError, place
+from biasgate.tasks.common.errors import InputError, format_place
 from biasgate.tasks.data.chunks import Chunk
 from biasgate.tasks.data.plain_columns import (
     convert_to_float64,
@@ -73,7 +73,7 @@ def convert_ids(chunk: Chunk, column: str) -> pa.Array:
     if pa.types.is_floating(raw.type):
         msg = (
             f"ids must be whole numbers or text; got {raw.type} "
-            f"{place(file=chunk.path, column=column)}."
+            f"{format_place(file=chunk.path, column=column)}."
         )
         raise InputError(msg)
     ids = raw.cast(pa.string())
@@ -89,7 +89,9 @@ def convert_texts(chunk: Chunk, column: str, ids: pa.Array) -> pa.Array:
     """Return the texts; keep empty texts and refuse missing texts."""
     raw = read_plain_column(chunk, column)
     if not is_string_type(raw.type):
-        msg = f"texts must be strings; got {raw.type} {place(file=chunk.path, column=column)}."
+        msg = (
+            f"texts must be strings; got {raw.type} {format_place(file=chunk.path, column=column)}."
+        )
         raise InputError(msg)
     refuse_values(chunk, column, pc.is_null(raw), "a text must not be missing", ids)
     return raw.cast(pa.large_string())
@@ -162,7 +164,10 @@ def convert_numbers(
         refuse_values(chunk, column, is_wrong, rule, ids, raw if words else None, hint)
         return pa.array(values, pa.float64()).take(encoded.indices)
     if not any(is_kind(raw.type) for is_kind in _NUMERIC_TYPES):
-        msg = f"values must be numbers; got {raw.type} {place(file=chunk.path, column=column)}."
+        msg = (
+            f"values must be numbers; got {raw.type} "
+            f"{format_place(file=chunk.path, column=column)}."
+        )
         raise InputError(msg)
     numbers = convert_to_float64(raw)
     # Replace NaN only if present: for thousands of columns this takes longer than reading them.
@@ -242,7 +247,8 @@ def refuse_word_labels(chunk: Chunk, column: str) -> None:
     if words and not are_numbers:
         msg = (
             f"a label must be a fraction, 0 or 1, or true or false; got words such as "
-            f"{', '.join(map(repr, words[:4]))} {place(file=chunk.path, column=column)}. Map each "
+            f"{', '.join(map(repr, words[:4]))} {format_place(file=chunk.path, column=column)}. "
+            "Map each "
             "word to a label, as in `label_values: {toxic: 1, nontoxic: 0}`."
         )
         raise InputError(msg)
@@ -326,7 +332,9 @@ def refuse_values(
     if rows.size:
         first = int(rows[0])
         row_id = None if ids is None else ids[first].as_py()
-        location = place(file=chunk.path, column=column, row=chunk.first_row + first, id=row_id)
+        location = format_place(
+            file=chunk.path, column=column, row=chunk.first_row + first, id=row_id
+        )
         value = None if values is None else values[first].as_py()
         shown = "" if values is None else f"; got {'nothing' if value is None else value}"
         n_rows = chunk.table.num_rows

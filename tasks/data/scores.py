@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import BeforeValidator, Field, model_validator
 
-from biasgate.tasks.common.arrow_arrays import as_numpy
-from biasgate.tasks.common.errors import InputError, place, shown_id
+from biasgate.tasks.common.arrow_arrays import convert_column
+from biasgate.tasks.common.errors import InputError, format_id, format_place
 from biasgate.tasks.data import reading
 from biasgate.tasks.data.chunks import Chunk, TextFormat, read_chunks, read_column_names
 from biasgate.tasks.data.plain_columns import list_words, read_plain_column, stringify_scalar
@@ -82,7 +82,7 @@ class ScoreColumns(TextFormat):
         for chunk in read_chunks(path, self.required_columns, text_format=self):
             ids.append(reading.convert_ids(chunk, self.id))
             numbers = self._convert_scores(chunk, ids[-1], predicted, allow_missing=allow_missing)
-            scores.append(as_numpy(numbers))
+            scores.append(convert_column(numbers))
         if not sum(map(len, ids)):
             msg = f"file {path} must have rows; it has none."
             raise InputError(msg)
@@ -90,11 +90,11 @@ class ScoreColumns(TextFormat):
         repeated = np.flatnonzero(series.index.duplicated())
         if repeated.size:
             row = int(repeated[0])
-            location = place(file=path, row=row, id=series.index[row])
-            msg = f"ids must be unique; got a second {shown_id(series.index[row])} {location}."
+            location = format_place(file=path, row=row, id=series.index[row])
+            msg = f"ids must be unique; got a second {format_id(series.index[row])} {location}."
             raise InputError(msg)
         if predicted is None:
-            columns, location = self._read_unused_columns(path), place(file=path)
+            columns, location = self._read_unused_columns(path), format_place(file=path)
             refuse_predicted_scores(
                 series.to_numpy(), columns, self.score, location, _PREDICTED_REMEDIES
             )
@@ -111,7 +111,7 @@ class ScoreColumns(TextFormat):
         allow_missing: bool,
     ) -> pa.Array:
         """Return a chunk's scores of the toxic class."""
-        labels, location = None, place(file=chunk.path, column=self.score)
+        labels, location = None, format_place(file=chunk.path, column=self.score)
         if is_label_type(chunk.table.column(self.score).type):
             if predicted is None:
                 words = sorted(list_words(extract_label_scores(chunk, self.score)[1]))

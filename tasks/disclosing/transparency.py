@@ -15,10 +15,10 @@ from pydantic import JsonValue
 from bias_metrics import MetricValue
 from bias_metrics.parts import wilson_interval
 from bias_metrics.thresholds import GroupIndicators
-from biasgate.tasks.common.csv_files import csv_of
+from biasgate.tasks.common.csv_files import format_csv
 from biasgate.tasks.common.files import whole_file, write_json
-from biasgate.tasks.common.markdown import as_text, table_row
-from biasgate.tasks.common.printable import printable
+from biasgate.tasks.common.markdown import escape_markdown, format_table_row
+from biasgate.tasks.common.printable import escape_invisible
 from biasgate.tasks.disclosing.classifiers import (
     CONFIDENCE,
     Classifier,
@@ -115,7 +115,7 @@ def write_transparency(results: Results, filing: Filing, output: Path) -> Transp
         (output / old).unlink(missing_ok=True)
     for name, text in (
         # RFC 4180 ends lines so.
-        (filed, csv_of(COLUMNS, (row.values() for row in part_8(found, filing)), "\r\n")),
+        (filed, format_csv(COLUMNS, (row.values() for row in part_8(found, filing)), "\r\n")),
         (PART_11, part_11(found, filing, others)),
     ):
         with whole_file(output / name) as temporary:
@@ -150,7 +150,7 @@ def part_8(found: Sequence[Classifier], filing: Filing) -> list[dict[str, str]]:
                     dict(
                         zip(
                             COLUMNS,
-                            (printable(" ".join(one.split())) for one in values),
+                            (escape_invisible(" ".join(one.split())) for one in values),
                             strict=True,
                         )
                     )
@@ -230,13 +230,20 @@ def _allowed(classifier: Classifier) -> Iterator[str]:
 def part_11(found: Sequence[Classifier], filing: Filing, others: Sequence[str] = ()) -> str:
     """Return the text about accuracy and error of automated means, and how they vary."""
     lines = [
-        f"# Automated means of {as_text(filing.service)}: accuracy, error and control groups",
+        (
+            f"# Automated means of {escape_markdown(filing.service)}: accuracy, error and control "
+            "groups"
+        ),
         "",
         f"Reporting period {filing.period.text}.",
         "",
-        as_text(NO_ADVICE),
+        escape_markdown(NO_ADVICE),
         "",
-        *([f"**{as_text(_CONSTRUCTED)}**", ""] if filing.sampling.kind == "constructed" else []),
+        *(
+            [f"**{escape_markdown(_CONSTRUCTED)}**", ""]
+            if filing.sampling.kind == "constructed"
+            else []
+        ),
         *_method(filing),
     ]
     for classifier in found:
@@ -248,7 +255,7 @@ def part_11(found: Sequence[Classifier], filing: Filing, others: Sequence[str] =
 def _method(filing: Filing) -> Iterator[str]:
     yield "## Method"
     yield ""
-    yield from (f"- {as_text(line)}" for line in _sample(filing.sampling))
+    yield from (f"- {escape_markdown(line)}" for line in _sample(filing.sampling))
     yield (
         "- A comment is toxic here if its labellers found it toxic. A classifier flags a comment "
         "if its score is at least its threshold. Only these labels are used as ground truth, not "
@@ -266,16 +273,17 @@ def _method(filing: Filing) -> Iterator[str]:
 
 def _of_classifier(classifier: Classifier, filing: Filing) -> Iterator[str]:
     overall, verdict = classifier.indicators.overall, classifier.published.verdict
-    yield f"## {as_text(classifier.name)}"
+    yield f"## {escape_markdown(classifier.name)}"
     yield ""
     if classifier.purpose is not None:
-        yield f"{as_text(classifier.purpose)}"
+        yield f"{escape_markdown(classifier.purpose)}"
         yield ""
     yield (
-        f"This classifier ({as_text(classifier.version)}) flags a comment if its score is at least "
+        f"This classifier ({escape_markdown(classifier.version)}) flags a comment if its score "
+        "is at least "
         f"{classifier.indicators.threshold:g}. Of {overall.n:,} labelled comments "
         f"{overall.n_positive:,} are toxic; it flags {overall.n_flagged:,}. "
-        f"{as_text(' '.join(_allowed(classifier)))}"
+        f"{escape_markdown(' '.join(_allowed(classifier)))}"
     ).rstrip()
     yield ""
     groups = {"all comments": overall, **classifier.indicators.subgroups}
@@ -297,31 +305,34 @@ def _of_classifier(classifier: Classifier, filing: Filing) -> Iterator[str]:
     word = get_verdict_words(verdict)
     yield (
         "The verdict of the deployment gate on this classifier, by policy "
-        f"{as_text(verdict.policy.name)} on {verdict.decided_on}: {as_text(word.text)}."
+        f"{escape_markdown(verdict.policy.name)} on {verdict.decided_on}: "
+        f"{escape_markdown(word.text)}."
     )
     for check in classifier.published.story.unmet:
-        yield f"- {as_text(check.word)}: {as_text(check.sentence)}"
+        yield f"- {escape_markdown(check.word)}: {escape_markdown(check.sentence)}"
     for line in list_exception_lines([verdict]):
-        yield f"- {as_text(line)}"
+        yield f"- {escape_markdown(line)}"
     told = overstatement(classifier)
     if told is not None:
         yield ""
-        yield f"Why appeals are not used as ground truth. {as_text(told)}"
+        yield f"Why appeals are not used as ground truth. {escape_markdown(told)}"
 
 
 def _table(
     what: str, groups: Mapping[str, GroupIndicators], columns: Mapping[str, str]
 ) -> Iterator[str]:
-    yield table_row([what, "n", "toxic", *columns])
-    yield table_row(["---", "--:", "--:", *["--:"] * len(columns)])
+    yield format_table_row([what, "n", "toxic", *columns])
+    yield format_table_row(["---", "--:", "--:", *["--:"] * len(columns)])
     for name, group in groups.items():
         cells = [_percents(group.shares[column]) for column in columns.values()]
-        yield table_row([as_text(name), f"{group.n:,}", f"{group.n_positive:,}", *cells])
+        yield format_table_row(
+            [escape_markdown(name), f"{group.n:,}", f"{group.n_positive:,}", *cells]
+        )
 
 
 def _percents(share: MetricValue) -> str:
     if share.value is None:
-        return f"undefined ({as_text(share.reason or '')})"
+        return f"undefined ({escape_markdown(share.reason or '')})"
     value = f"{100 * share.value:.1f}"
     if share.low is None or share.high is None:
         return f"{value} (no interval)"
@@ -372,7 +383,7 @@ def _shown(group: str, name: str, own: MetricValue, gap: MetricValue) -> str:
     assert gap.high is not None  # noqa: S101
     wrong, others = 1 - own.value, 1 - own.value + gap.value
     more, share = ("more", "larger") if gap.value < 0 else ("less", "smaller")
-    text = _APART[name].format(group=as_text(group), side=f"{more} often", share=share)
+    text = _APART[name].format(group=escape_markdown(group), side=f"{more} often", share=share)
     low, high = sorted((abs(gap.low), abs(gap.high)))
     return (
         f"{text[0].upper()}{text[1:]}: {percent(wrong)} against {percent(others)}, "
@@ -384,21 +395,22 @@ def _others(names: Sequence[str]) -> Iterator[str]:
     if names:
         yield (
             f"Classifiers of the same evaluation that are left out of this filing: "
-            f"{', '.join(map(printable, names))}."
+            f"{', '.join(map(escape_invisible, names))}."
         )
 
 
 def _unmeasured(found: Sequence[Classifier], filing: Filing, left: Sequence[str]) -> Iterator[str]:
     yield "## What was not measured"
     yield ""
-    yield from (f"- {as_text(line)}" for line in _others(left))
+    yield from (f"- {escape_markdown(line)}" for line in _others(left))
     for said in filing.not_measured:
-        yield f"- {as_text(said)}"
+        yield f"- {escape_markdown(said)}"
     languages = [*filing.languages.values(), *filter(None, [filing.language])]
     others = [language for language in languages if language not in OFFICIAL_LANGUAGES]
     if others:
         yield (
-            f"- {as_text(', '.join(others))}: not among the official languages of the Union; "
+            f"- {escape_markdown(', '.join(others))}: not among the official languages of the "
+            "Union; "
             "measured here, without rows in Part 8."
         )
     if languages:
@@ -409,7 +421,8 @@ def _unmeasured(found: Sequence[Classifier], filing: Filing, left: Sequence[str]
     for classifier in found[:1]:
         names = classifier.published.report.bias.subgroups
         yield (
-            f"- Any identity except {as_text(', '.join(names)) or 'none'}; and the authors of the "
+            f"- Any identity except {escape_markdown(', '.join(names)) or 'none'}; and the "
+            "authors of the "
             "comments: a control group here is the comments that mention an identity."
         )
         for name, recall in filing.recall_of_terms.items():
@@ -429,7 +442,7 @@ def _unmeasured(found: Sequence[Classifier], filing: Filing, left: Sequence[str]
 def _recall(name: str, recall: Recall) -> str:
     low, high = wilson_interval(recall.found / recall.of, recall.of, _Z)
     return (
-        f"Mentions of {as_text(name)} without any of its terms: people found {recall.of:,} "
+        f"Mentions of {escape_markdown(name)} without any of its terms: people found {recall.of:,} "
         f"comments that mention it, and the terms find {recall.found:,} "
         f"({percent(recall.found / recall.of)} [{percent(low)}, {percent(high)}])."
     )
@@ -442,10 +455,13 @@ def _evidence(found: Sequence[Classifier]) -> Iterator[str]:
     yield ""
     for classifier in found:
         verdict = classifier.published.verdict
-        yield f"- {as_text(classifier.name)}: evidence `{classifier.evidence_digest}`"
-        yield f"- {as_text(classifier.name)}: verdict `{classifier.verdict_digest}`"
-        yield f"- {as_text(classifier.name)}: labelled comments `{verdict.evaluation_set.digest}`"
-        yield f"- {as_text(classifier.name)}: policy `{verdict.policy.digest}`"
+        yield f"- {escape_markdown(classifier.name)}: evidence `{classifier.evidence_digest}`"
+        yield f"- {escape_markdown(classifier.name)}: verdict `{classifier.verdict_digest}`"
+        yield (
+            f"- {escape_markdown(classifier.name)}: labelled comments "
+            f"`{verdict.evaluation_set.digest}`"
+        )
+        yield f"- {escape_markdown(classifier.name)}: policy `{verdict.policy.digest}`"
 
 
 # ---- All numbers

@@ -43,9 +43,9 @@ from bias_metrics.parts import LARGEST_WHOLE
 from bias_metrics.rows import Background
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest
-from biasgate.tasks.common.plain import plain
-from biasgate.tasks.common.printable import printable
-from biasgate.tasks.common.untrusted import check, parse_json, read_bytes
+from biasgate.tasks.common.plain import convert_to_plain
+from biasgate.tasks.common.printable import escape_invisible
+from biasgate.tasks.common.untrusted import check_document, parse_json, read_bytes
 from biasgate.tasks.evidence.file import EvidenceRecord
 from biasgate.tasks.evidence.rows import CANDIDATE
 from biasgate.tasks.records import CountBasis
@@ -163,7 +163,7 @@ class Counted:
     def to_bytes(self) -> bytes:
         """Serialize the counts as an archive; equal counts give equal bytes."""
         file = io.BytesIO()
-        record = json.dumps(plain(self.record), sort_keys=True).encode()
+        record = json.dumps(convert_to_plain(self.record), sort_keys=True).encode()
         parts = {_RECORD: record}
         parts |= {role + _NPZ: counts.to_bytes() for role, counts in self.counts.items()}
         parts |= {role + _PAIRS: counts.to_bytes() for role, counts in self.pairs.items()}
@@ -186,7 +186,7 @@ class Counted:
                 members = {member.filename: member for member in archive.infolist()}
                 _require_members(members, len(archive.infolist()), source)
                 content = parse_json(archive.read(members[_RECORD]), source)
-                record = check(content, CountedRecord, source)
+                record = check_document(content, CountedRecord, source)
                 counts, pairs = (
                     {
                         role: ScoreCounts.from_bytes(archive.read(members[role + ending]))
@@ -201,7 +201,7 @@ class Counted:
             raise
         except Exception as error:
             # A malformed archive can make zipfile and numpy raise any exception.
-            reason = printable(str(error) or type(error).__name__)[:_SHOWN]
+            reason = escape_invisible(str(error) or type(error).__name__)[:_SHOWN]
             msg = f"{source} must be counts of scores as biasgate writes them; {reason}"
             raise InputError(msg) from error
         return counted
@@ -265,7 +265,7 @@ def read_counted(path: Path) -> Counted:
 
 def quote_name(name: str) -> str:
     """Quote the name of a shard for a message."""
-    return repr(printable(name))
+    return repr(escape_invisible(name))
 
 
 @dataclass(frozen=True)

@@ -29,10 +29,10 @@ from bias_metrics.parts import DominantUnits, PackedMasks, find_dominant_units
 from bias_metrics.report import Measurement
 from bias_metrics.rows import Background
 from bias_metrics.thresholds import ChangedDecisions, MarkedRows
-from biasgate.tasks.common.arrow_arrays import as_numpy, give_back_memory
+from biasgate.tasks.common.arrow_arrays import convert_column, release_memory
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest
-from biasgate.tasks.common.untrusted import check, parse_json
+from biasgate.tasks.common.untrusted import check_document, parse_json
 from biasgate.tasks.data.evaluation_set import CLUSTER, IDENTITY, SLICE
 from biasgate.tasks.evidence.bounds import require_short_names, require_size
 from biasgate.tasks.evidence.categories import add_categories
@@ -89,7 +89,7 @@ class EvidenceFile:
         with _READING:
             for name in vars(self).keys() - {"path", "with_unrated"}:
                 del self.__dict__[name]
-        give_back_memory()
+        release_memory()
 
     @property
     def folder(self) -> Path:
@@ -109,7 +109,7 @@ class EvidenceFile:
             msg = f"evidence must name its origin in its metadata; {self.path.name} does not."
             raise InputError(msg)
         source = f"the origin of the evidence in {self.path.name}"
-        return check(parse_json(metadata[RECORD], source), EvidenceRecord, source)
+        return check_document(parse_json(metadata[RECORD], source), EvidenceRecord, source)
 
     def require_size(self, n_rows: int | None = None) -> None:
         """Refuse evidence that is too large, or has another number of rows, before reading it."""
@@ -128,30 +128,30 @@ class EvidenceFile:
         """Mask of the rows with a score of the candidate; None if all rows have a score."""
         if _CANDIDATE_SCORE not in self._all_rows.column_names:
             return None
-        missing = np.isnan(as_numpy(self._all_rows[_CANDIDATE_SCORE]))
+        missing = np.isnan(convert_column(self._all_rows[_CANDIDATE_SCORE]))
         return ~missing if missing.any() else None
 
     def measure_missing(self, confidence: float) -> MarkedRows:
         """Measure the shares of rows without a score of the candidate."""
         return self._measure_marked(
-            np.isnan(as_numpy(self._all_rows[_CANDIDATE_SCORE])), confidence
+            np.isnan(convert_column(self._all_rows[_CANDIDATE_SCORE])), confidence
         )
 
     def measure_truncated(self, confidence: float) -> MarkedRows | None:
         """Measure the shares of rows with a truncated text; None if they are unknown."""
         if TRUNCATED not in self._all_rows.column_names:
             return None
-        return self._measure_marked(as_numpy(self._all_rows[TRUNCATED]), confidence)
+        return self._measure_marked(convert_column(self._all_rows[TRUNCATED]), confidence)
 
     def _measure_marked(self, marked: npt.NDArray[np.bool_], confidence: float) -> MarkedRows:
         rows = self._all_rows
         names = [name for name in rows.column_names if name.startswith(IDENTITY)]
-        masks = ((name.removeprefix(IDENTITY), as_numpy(rows[name])) for name in names)
+        masks = ((name.removeprefix(IDENTITY), convert_column(rows[name])) for name in names)
         return marked_rows(
             marked,
             PackedMasks.from_masks(masks, rows.num_rows),
             confidence=confidence,
-            clusters=as_numpy(rows[CLUSTER]) if CLUSTER in rows.column_names else None,
+            clusters=convert_column(rows[CLUSTER]) if CLUSTER in rows.column_names else None,
             background=self.background,
         )
 
@@ -185,7 +185,7 @@ class EvidenceFile:
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """Return one column, except for the ids."""
-        return as_numpy(self._table[name])
+        return convert_column(self._table[name])
 
     def columns(self, prefix: str) -> dict[str, npt.NDArray[Any]]:
         """Return the columns with a prefix, by the rest of their names."""

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bias_metrics.parts import PackedMasks, reaches_cut
-from biasgate.tasks.common.arrow_arrays import give_back_memory
+from biasgate.tasks.common.arrow_arrays import release_memory
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import whole_file
 from biasgate.tasks.common.prefect_task import task
@@ -205,5 +205,5 @@ def gather_evidence(
         return existing
     evaluation_set = EvaluationSet.load(Path(set_folder))
     evidence = write_evidence(evaluation_set, scored, scored_rivals, source, existing.path)
-    give_back_memory()  # also frees the memory of scoring
+    release_memory()  # also frees the memory of scoring
     return evidence

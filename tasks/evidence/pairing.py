@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics.parts import format_count
-from biasgate.tasks.common.arrow_arrays import as_numpy
+from biasgate.tasks.common.arrow_arrays import convert_column
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.evidence.measure import RowMeasurer
 from biasgate.tasks.evidence.rows import CANDIDATE
@@ -31,7 +31,9 @@ def pair_candidates(first: EvidenceFile, second: EvidenceFile) -> RowMeasurer:
         If rows, labels or identities differ.
     """
     rows, other_rows = first.rows, second.rows
-    order = _match_ids(*(as_numpy(evidence.ids()).astype(np.str_) for evidence in (first, second)))
+    order = _match_ids(
+        *(convert_column(evidence.ids()).astype(np.str_) for evidence in (first, second))
+    )
     n_different = int((rows.labels != other_rows.labels[order]).sum())
     if n_different:
         have = "has" if n_different == 1 else "have"

@@ -1,4 +1,4 @@
-"""What a plan rests on, what it says, and how it is told."""
+"""Assumptions and results of a plan for a policy, and their description."""
 
 from __future__ import annotations
 
@@ -10,73 +10,73 @@ from bias_metrics.gate import PlanAssumptions
 
 @dataclass(frozen=True)
 class Mentions:
-    """Comments that mention one identity, or any of a category."""
+    """Comments that mention an identity, or any identity of a category."""
 
     toxic: float
     harmless: float
-    """Share of all comments that mention it and are toxic, or harmless."""
+    """With `toxic`, shares of all comments: those that mention the group in each class."""
     guess: PlanAssumptions
-    """What is assumed of its numbers."""
+    """Assumptions about the metrics of the group."""
     have: tuple[int, int] = (0, 0)
-    """Toxic and harmless comments that are labelled already."""
+    """Numbers of toxic and harmless comments that are already labelled."""
 
 
 @dataclass(frozen=True)
 class Comments:
-    """What is known or assumed of the comments."""
+    """Known or assumed composition of the comments."""
 
     toxic: float
     """Share of all comments that are toxic."""
     identities: Mapping[str, Mentions]
     categories: Mapping[str, Mentions]
-    """By name."""
+    """Mentions of each category, by name."""
     guess: PlanAssumptions
-    """What is assumed of the overall AUC."""
+    """Assumptions about the overall AUC."""
     have: tuple[int, int] = (0, 0)
-    """Toxic and harmless comments that are labelled already."""
+    """Numbers of toxic and harmless comments that are already labelled."""
 
 
 @dataclass(frozen=True)
 class Need:
-    """What one identity needs to be judged alone."""
+    """Comments needed to judge an identity by its own comments."""
 
     identity: str
-    """Its name."""
+    """Name of the identity."""
     judged: str | None
-    """Where it is judged with the comments there are: `alone`, a category, or None."""
+    """The group that currently decides: `alone` (the identity itself), a category, or None."""
     toxic: int | None
     harmless: int | None
-    """Comments of each class that are needed in all; None if no number is enough."""
+    """With `toxic`, total comments needed in each class; None if no number is sufficient."""
     label: int | None
-    """Further comments that mention it to label, drawn at random among them."""
+    """Additional comments to label, drawn at random from those that mention the identity."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How many comments a policy needs."""
+    """Number of comments that a policy needs."""
 
     policy: str
-    """Its name."""
+    """Name of the policy."""
     power: float
-    """The wanted chance that a model passes everything that is planned for."""
+    """The desired probability that a model passes all planned rules."""
     chance: float | None
-    """That chance with the comments there are; None if there are none."""
+    """The probability to pass with the current comments; None without labelled comments."""
     comments: int | None
-    """Comments to label in all, drawn at random; None if no number is enough."""
+    """Total comments to label, drawn at random; None if no number is sufficient."""
     nights: int | None
-    """Nights that take, if the number of comments a night is known."""
+    """Nights until then, if the number of comments per night is known."""
     needs: tuple[Need, ...]
-    """By identity, the cheapest first."""
+    """Needs of the identities, the fewest additional comments first."""
     not_planned: tuple[str, ...]
-    """Rules that no plan covers."""
+    """Names of the rules that the plan does not cover."""
 
 
-def told(plan: Plan, limit: int = 40) -> Iterator[str]:
-    """Yield a plan in words, line by line."""
-    now = "" if plan.chance is None else f" with a probability of {plan.chance:.0%} today"
+def describe_plan(plan: Plan, limit: int = 40) -> Iterator[str]:
+    """Yield the description of a plan line by line, with at most `limit` identities."""
+    chance_today = "" if plan.chance is None else f" with a probability of {plan.chance:.0%} today"
     yield (
         f"Policy {plan.policy}: a model as good as assumed, and as its champion, passes"
-        f"{now or ' with enough comments'}."
+        f"{chance_today or ' with enough comments'}."
     )
     if plan.comments is None:
         yield f"No number of random comments gives a probability of {plan.power:.0%}."
@@ -91,23 +91,23 @@ def told(plan: Plan, limit: int = 40) -> Iterator[str]:
     if missing:
         yield "To judge each identity by itself with that probability, the cheapest first:"
     for need in missing[:limit]:
-        where = f"; judged in {need.judged} now"
+        status = f"; judged in {need.judged} now"
         if need.judged in {None, "alone"}:
-            where = "; judged by itself already, with a lower probability" if need.judged else ""
+            status = "; judged by itself already, with a lower probability" if need.judged else ""
         yield (
             f"  label {need.label:,} {more} that mention {need.identity} "
-            f"({need.toxic:,} toxic and {need.harmless:,} harmless in all{where})"
+            f"({need.toxic:,} toxic and {need.harmless:,} harmless in all{status})"
         )
     if len(missing) > limit:
         yield f"  ... and {len(missing) - limit:,} more identities: see them with `--json`"
-    enough = [need.identity for need in plan.needs if need.label == 0]
-    if enough:
-        yield f"Enough comments: {', '.join(enough)}."
-    never = [need.identity for need in plan.needs if need.label is None]
-    if never:
+    sufficient = [need.identity for need in plan.needs if need.label == 0]
+    if sufficient:
+        yield f"Enough comments: {', '.join(sufficient)}."
+    impossible = [need.identity for need in plan.needs if need.label is None]
+    if impossible:
         yield (
-            f"No number of comments suffices for {', '.join(never)}: the assumed numbers miss a "
-            "limit, or are too close to it."
+            f"No number of comments suffices for {', '.join(impossible)}: the assumed numbers miss "
+            "a limit, or are too close to it."
         )
     if plan.not_planned:
         yield f"Not planned for: {', '.join(plan.not_planned)}."

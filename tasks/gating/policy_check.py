@@ -1,4 +1,4 @@
-"""Whether a policy can judge a set, before anything is trained or scored."""
+"""Checks that a policy can judge a set, before training and scoring."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from biasgate.tasks.data.evaluation_set import SLICE, EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.evidence.choose import choose_rows
 from biasgate.tasks.gating.policy import Policy
-from biasgate.tasks.gating.policy_rules import EACH_SLICE, over_slices
+from biasgate.tasks.gating.policy_rules import EACH_SLICE, expand_slices
 
 
 @task(name="check policy", task_run_name="check policy for {source.name}")
 def check_policy(policy: Policy, source: SourceSettings, set_folder: str) -> None:
-    """Refuse a set that cannot be measured or judged, before anything is trained or scored.
+    """Refuse a set that cannot be measured or judged, before training and scoring.
 
-    Only reads.
+    Reads the frozen set and writes no files. Safe to retry.
     """
     frozen = EvaluationSet.load(Path(set_folder))
     _, _, choices = choose_rows(frozen, source)
     if choices.weights == "probability":
         refuse_thresholds(policy, source.name)
-    refuse_unknown_names(policy, *_names(source, frozen))
+    refuse_unknown_names(policy, *_list_names(source, frozen))
 
 
-def _names(source: SourceSettings, frozen: EvaluationSet) -> tuple[list[str], list[str]]:
-    """Return the identities and slices of a set."""
+def _list_names(source: SourceSettings, frozen: EvaluationSet) -> tuple[list[str], list[str]]:
+    """Return the measured identities and the slices of a set."""
     slices = [column.removeprefix(SLICE) for column in frozen.columns if column.startswith(SLICE)]
     return source.measured_identities(frozen.identities), slices
 
@@ -48,18 +48,18 @@ def refuse_thresholds(policy: Policy, name: str) -> None:
 def refuse_unknown_names(policy: Policy, identities: list[str], slices: list[str]) -> None:
     """Refuse a policy whose rules name subgroups or slices that a set lacks."""
     columns = {name.rpartition(".")[0] + EACH_SLICE for name in slices if "." in name}
-    of_slices = [*slices, *sorted(columns)]
-    for rule in over_slices(policy.decision_rules(), slices):
+    known_slices = [*slices, *sorted(columns)]
+    for rule in expand_slices(policy.decision_rules(), slices):
         groups = rule.named_groups
-        for what, names, known in (
+        for key, names, known_names in (
             ("scope", groups, identities),
-            ("slice", (rule.slice,) if rule.slice else (), of_slices),
+            ("slice", (rule.slice,) if rule.slice else (), known_slices),
         ):
-            unknown = [name for name in names if name not in known]
+            unknown = [name for name in names if name not in known_names]
             if unknown:
                 msg = (
-                    f"policy {policy.name!r}: `{what}` of rule {rule.name} must be known to the "
-                    f"evaluation set; got {unknown[0]!r} (known: {', '.join(known) or 'none'})."
-                    f"{did_you_mean(unknown[0], known)}"
+                    f"policy {policy.name!r}: `{key}` of rule {rule.name} must be known to the "
+                    f"evaluation set; got {unknown[0]!r} (known: "
+                    f"{', '.join(known_names) or 'none'}).{did_you_mean(unknown[0], known_names)}"
                 )
                 raise InputError(msg)

@@ -1,4 +1,4 @@
-"""How many comments a policy needs, before anything is labelled or after an evaluation."""
+"""Plans of the number of comments that a policy needs, before labelling or after an evaluation."""
 
 from __future__ import annotations
 
@@ -36,23 +36,24 @@ from biasgate.tasks.gating.policy import Policy
 
 POWER = 0.8
 MANY = 1e6
-_DRAWS, _SEED = 12, 11
+_N_DRAWS, _SEED = 12, 11
 
 
 def plan_policy(
     policy: Policy, comments: Comments, *, power: float = POWER, per_night: int | None = None
 ) -> Plan:
-    """Plan how many comments a policy needs.
+    """Compute the number of comments that a policy needs.
 
     Parameters
     ----------
+    policy : Policy
+        The policy. Rules that cannot be planned are listed in the result.
     comments : Comments
-        What is known or assumed of the comments.
+        Known or assumed composition of the comments.
     power : float, default=0.8
-        The wanted chance to pass, of a model with the assumed numbers that is as good as its
-        champion.
+        The desired probability to pass, for a model that is as good as assumed and as its champion.
     per_night : int, optional
-        Comments that are labelled in a night.
+        Number of comments that are labelled per night.
 
     Returns
     -------
@@ -60,13 +61,13 @@ def plan_policy(
         By the normal approximation. Groups are treated as independent.
     """
     planner = _Planner(policy, comments)
-    total = find_least_rows(planner.chance_at, power, least=100.0)
+    total = find_least_rows(planner.estimate_chance, power, least=100.0)
     wanted = power ** (1 / max(len(comments.identities), 1))
-    needs = [planner.need(name, wanted) for name in comments.identities]
+    needs = [planner.estimate_need(name, wanted) for name in comments.identities]
     return Plan(
         policy=policy.name,
         power=power,
-        chance=planner.chance_now() if sum(comments.have) else None,
+        chance=planner.estimate_current_chance() if sum(comments.have) else None,
         comments=None if total is None else round(total),
         nights=None if total is None or per_night is None else -(-round(total) // per_night),
         needs=tuple(sorted(needs, key=lambda need: (need.label is None, need.label or 0))),
@@ -75,151 +76,166 @@ def plan_policy(
 
 
 class _Planner:
-    """The rules of a policy, and the comments that they are about."""
+    """Probabilities to pass the rules of a policy for given numbers of comments."""
 
     def __init__(self, policy: Policy, comments: Comments) -> None:
         rules = policy.decision_rules()
-        known = [rule for rule in rules if is_planned(rule) or rule.scope == OVERALL]
-        self._rules = [rule for rule in known if rule.scope != OVERALL and rule.slice is None]
-        self._overall = [rule for rule in known if rule.scope == OVERALL and rule.slice is None]
-        kept = {rule.name for rule in (*self._rules, *self._overall)}
-        self.not_planned = tuple(rule.name for rule in rules if rule.name not in kept)
+        plannable = [rule for rule in rules if is_planned(rule) or rule.scope == OVERALL]
+        self._rules = [rule for rule in plannable if rule.scope != OVERALL and rule.slice is None]
+        self._overall = [rule for rule in plannable if rule.scope == OVERALL and rule.slice is None]
+        planned_names = {rule.name for rule in (*self._rules, *self._overall)}
+        self.not_planned = tuple(rule.name for rule in rules if rule.name not in planned_names)
         self._comments = comments
         self._hierarchy = policy.hierarchy or Hierarchy({})
-        # An identity that no category covers may then pass by its own comments.
+        # With `blind`, all ancestors of an identity may decide for it, even the top category.
         self._has_blind = policy.blind is not None
 
-    def chance_at(self, n: float) -> float:
-        """Return the chance to pass with `n` comments drawn at random."""
-        return float(np.mean([self._drawn(n, at) for at in range(_DRAWS)]))
+    def estimate_chance(self, n: float) -> float:
+        """Return the probability to pass with `n` comments drawn at random."""
+        return float(np.mean([self._simulate_chance(n, draw) for draw in range(_N_DRAWS)]))
 
-    def _drawn(self, n: float, at: int) -> float:
-        comments, rng = self._comments, np.random.default_rng((_SEED, at))
+    def _simulate_chance(self, n: float, draw: int) -> float:
+        comments, rng = self._comments, np.random.default_rng((_SEED, draw))
 
-        def around(share: float) -> float:
+        def draw_count(share: float) -> float:
             expected = n * share
             return max(expected + float(np.sqrt(expected)) * float(rng.standard_normal()), 0.0)
 
         counts = {
-            name: (around(one.toxic), around(one.harmless))
-            for name, one in comments.identities.items()
+            name: (draw_count(mentions.toxic), draw_count(mentions.harmless))
+            for name, mentions in comments.identities.items()
         }
-        joined = self._hierarchy.group_identities(list(counts))
-        for name, one in comments.categories.items():
-            members = [counts[member] for member in joined.get(name, ())]
-            share = _share(one, [comments.identities[member] for member in joined.get(name, ())])
-            counts[name] = (
-                share * sum(positive for positive, _ in members),
-                share * sum(negative for _, negative in members),
+        members_of = self._hierarchy.group_identities(list(counts))
+        for name, mentions in comments.categories.items():
+            members = [counts[member] for member in members_of.get(name, ())]
+            per_mention = _count_per_mention(
+                mentions, [comments.identities[member] for member in members_of.get(name, ())]
             )
-        return self._chance(counts, (n * comments.toxic, n * (1 - comments.toxic)))
+            counts[name] = (
+                per_mention * sum(positive for positive, _ in members),
+                per_mention * sum(negative for _, negative in members),
+            )
+        return self._compute_chance(counts, (n * comments.toxic, n * (1 - comments.toxic)))
 
-    def chance_now(self) -> float:
-        """Return the chance to pass with the comments there are."""
+    def estimate_current_chance(self) -> float:
+        """Return the probability to pass with the comments that are already labelled."""
         comments = self._comments
-        both = {**comments.identities, **comments.categories}
-        return self._chance({name: one.have for name, one in both.items()}, comments.have)
+        groups = {**comments.identities, **comments.categories}
+        return self._compute_chance(
+            {name: mentions.have for name, mentions in groups.items()}, comments.have
+        )
 
-    def _chance(
-        self, have: Mapping[str, tuple[float, float]], everyone: tuple[float, float]
+    def _compute_chance(
+        self, counts: Mapping[str, tuple[float, float]], overall_counts: tuple[float, float]
     ) -> float:
         comments = self._comments
         chance = 1.0
         for rule in self._overall:
-            chance *= estimate_auc_chance(rule, comments.guess.auc, comments.guess, *everyone)
-        rules_of: dict[str, list[Rule]] = {}
+            chance *= estimate_auc_chance(rule, comments.guess.auc, comments.guess, *overall_counts)
+        rules_by_place: dict[str, list[Rule]] = {}
         for name in comments.identities:
-            for rule in self._of(name):
-                place = self._place(rule, name, have, everyone)
+            for rule in self._select_rules(name):
+                place = self._find_place(rule, name, counts, overall_counts)
                 if place is None:
                     return 0.0
-                known = rules_of.setdefault(place, [])
-                known += [rule] if rule not in known else []
-        for place, rules in rules_of.items():
+                place_rules = rules_by_place.setdefault(place, [])
+                place_rules += [rule] if rule not in place_rules else []
+        for place, rules in rules_by_place.items():
             guess = {**comments.identities, **comments.categories}[place].guess
-            chance *= estimate_group_chance(rules, guess, _counts(have[place], everyone))
+            chance *= estimate_group_chance(
+                rules, guess, _make_counts(counts[place], overall_counts)
+            )
         return chance
 
-    def _of(self, name: str) -> list[Rule]:
-        """Return the rules about one identity."""
+    def _select_rules(self, name: str) -> list[Rule]:
+        """Return the rules that apply to an identity."""
         return [
             rule for rule in self._rules if rule.scope in {EACH, WORST} or name in rule.named_groups
         ]
 
-    def _place(
+    def _find_place(
         self,
         rule: Rule,
         name: str,
-        have: Mapping[str, tuple[float, float]],
-        everyone: tuple[float, float],
+        counts: Mapping[str, tuple[float, float]],
+        overall_counts: tuple[float, float],
     ) -> str | None:
-        """Return where an identity is judged by a rule; None if nowhere."""
-        above = (
+        """Return the identity or category whose comments a rule uses; None if all are too small."""
+        list_places = (
             self._hierarchy.list_ancestors if self._has_blind else self._hierarchy.list_substitutes
         )
-        for place in (name, *above(name)):
-            if place in have and not lacks_support(rule, _counts(have[place], everyone)):
+        for place in (name, *list_places(name)):
+            if place in counts and not lacks_support(
+                rule, _make_counts(counts[place], overall_counts)
+            ):
                 return place
         return None
 
-    def need(self, name: str, wanted: float) -> Need:
-        """Return what one identity needs to pass alone with a chance of `wanted`."""
+    def estimate_need(self, name: str, wanted: float) -> Need:
+        """Return the comments an identity needs to pass by itself with probability `wanted`."""
         comments = self._comments
-        one, rules = comments.identities[name], self._of(name)
-        share = one.toxic / (one.toxic + one.harmless) if one.toxic + one.harmless else 0.5
+        mentions, rules = comments.identities[name], self._select_rules(name)
+        mention_share = mentions.toxic + mentions.harmless
+        share = mentions.toxic / mention_share if mention_share else 0.5
         outside = [
-            max(total - own, 0.0) for total, own in zip(comments.have, one.have, strict=True)
+            max(total - own, 0.0) for total, own in zip(comments.have, mentions.have, strict=True)
         ]
 
-        def after(more: float) -> PlannedCounts:
-            own = one.have[0] + share * more, one.have[1] + (1 - share) * more
-            # Without labelled comments, those outside are labelled with these.
-            beside = outside
+        def add_comments(more: float) -> PlannedCounts:
+            own = mentions.have[0] + share * more, mentions.have[1] + (1 - share) * more
+            # Without labelled comments, the other comments are labelled along with these.
+            other_counts = outside
             if not sum(comments.have):
-                n = sum(own) / (one.toxic + one.harmless) if one.toxic + one.harmless else MANY
-                beside = [
+                n = sum(own) / mention_share if mention_share else MANY
+                other_counts = [
                     max(n * comments.toxic - own[0], 0.0),
                     max(n * (1 - comments.toxic) - own[1], 0.0),
                 ]
-            return PlannedCounts(*own, *beside)
+            return PlannedCounts(*own, *other_counts)
 
-        def chance(more: float) -> float:
-            counts = after(more)
-            return estimate_group_chance(rules, one.guess, counts) if rules else 1.0
+        def estimate_group(more: float) -> float:
+            counts = add_comments(more)
+            return estimate_group_chance(rules, mentions.guess, counts) if rules else 1.0
 
         more: float | None = 0.0
-        if chance(0.0) < wanted:
-            more = find_least_rows(chance, wanted)
-        found = None if more is None else after(more)
+        if estimate_group(0.0) < wanted:
+            more = find_least_rows(estimate_group, wanted)
+        needed = None if more is None else add_comments(more)
         return Need(
             identity=name,
-            judged=self._judged(name),
-            toxic=None if found is None else round(found.positive),
-            harmless=None if found is None else round(found.negative),
+            judged=self._find_current_place(name),
+            toxic=None if needed is None else round(needed.positive),
+            harmless=None if needed is None else round(needed.negative),
             label=None if more is None else round(more),
         )
 
-    def _judged(self, name: str) -> str | None:
-        """Return where an identity is judged now by the rule that needs most."""
+    def _find_current_place(self, name: str) -> str | None:
+        """Return the highest category that currently decides for an identity by any rule.
+
+        `alone` if its own comments suffice for all rules; None if a rule cannot be judged.
+        """
         comments = self._comments
-        both = {**comments.identities, **comments.categories}
-        have = {key: one.have for key, one in both.items()}
-        upwards, highest = [name, *self._hierarchy.list_ancestors(name)], name
-        for rule in self._of(name):
-            place = self._place(rule, name, have, comments.have)
+        groups = {**comments.identities, **comments.categories}
+        counts = {key: mentions.have for key, mentions in groups.items()}
+        ancestors, highest = [name, *self._hierarchy.list_ancestors(name)], name
+        for rule in self._select_rules(name):
+            place = self._find_place(rule, name, counts, comments.have)
             if place is None:
                 return None
-            highest = max(highest, place, key=upwards.index)
+            highest = max(highest, place, key=ancestors.index)
         return "alone" if highest == name else highest
 
 
-def _counts(own: tuple[float, float], everyone: tuple[float, float]) -> PlannedCounts:
-    outside = (max(total - one, 0.0) for total, one in zip(everyone, own, strict=True))
+def _make_counts(own: tuple[float, float], overall: tuple[float, float]) -> PlannedCounts:
+    outside = (max(total - part, 0.0) for total, part in zip(overall, own, strict=True))
     return PlannedCounts(*own, *outside)
 
 
-def _share(category: Mentions, members: Sequence[Mentions]) -> float:
-    """Return how many comments a category has for each mention of its identities."""
+def _count_per_mention(category: Mentions, members: Sequence[Mentions]) -> float:
+    """Return the number of comments of a category per mention of its identities.
+
+    Below 1 if comments mention several identities of the category.
+    """
     total = sum(member.toxic + member.harmless for member in members)
     return (category.toxic + category.harmless) / total if total else 0.0
 
@@ -230,42 +246,44 @@ _CONFIDENCE = 0.9
 
 
 class MentionShares(Settings):
-    """One identity of a file of shares."""
+    """Frequency of an identity in a file of shares."""
 
     share: Share
-    """Share of all comments that mention it."""
+    """Share of all comments that mention the identity."""
     toxic: Share
-    """Share of those that are toxic."""
+    """Share of these comments that are toxic."""
     auc: Annotated[float, Field(gt=0.5, lt=1)] | None = None
-    """Its assumed AUCs. Default: the one for all."""
+    """Assumed AUCs of the identity. Default: the value for all identities."""
 
 
 class Shares(Settings):
-    """A file of shares: how common identities and toxic comments are."""
+    """A file with the frequencies of identities and toxic comments."""
 
     toxic: Share
     """Share of all comments that are toxic."""
     identities: Annotated[dict[Name, MentionShares], Field(min_length=1)]
-    """By name."""
+    """Frequencies of the identities, by name."""
 
 
-def comments_of_shares(
+def read_comment_shares(
     file: str | Path, policy: Policy, *, auc: float, correlation: float, design_effect: float
 ) -> Comments:
-    """Return what a plan needs from stated shares.
+    """Return the composition of the comments from assumed shares.
 
     Parameters
     ----------
     file : str or Path
-        A YAML file of `Shares`, or `civil_comments` for the shares of Civil Comments. A file of
-        that name is `./civil_comments`.
+        A YAML file of `Shares`, or `civil_comments` for the shares of Civil Comments. A file with
+        that name must be given as `./civil_comments`.
+    policy : Policy
+        The policy, for its categories.
     auc, correlation, design_effect : float
-        What is assumed of every identity: see `PlanAssumptions`.
+        Assumptions about every identity; see `PlanAssumptions`.
 
     Returns
     -------
     Comments
-        Nothing is labelled. The identities of a category are taken as not overlapping.
+        Without labelled comments. The identities of a category are assumed not to overlap.
 
     Raises
     ------
@@ -278,11 +296,13 @@ def comments_of_shares(
         raise InputError(msg)
     shares = read_settings(path, Shares)
     identities = {}
-    for name, one in shares.identities.items():
+    for name, entry in shares.identities.items():
         guess = PlanAssumptions(
-            auc=one.auc or auc, correlation=correlation, inflation=design_effect
+            auc=entry.auc or auc, correlation=correlation, inflation=design_effect
         )
-        identities[name] = Mentions(one.share * one.toxic, one.share * (1 - one.toxic), guess)
+        identities[name] = Mentions(
+            entry.share * entry.toxic, entry.share * (1 - entry.toxic), guess
+        )
     guess = PlanAssumptions(auc=auc, correlation=correlation, inflation=design_effect)
     categories = {
         name: Mentions(
@@ -290,85 +310,89 @@ def comments_of_shares(
             sum(identities[member].harmless for member in members),
             guess,
         )
-        for name, members in _joined(policy.hierarchy, list(identities)).items()
+        for name, members in _group_names(policy.hierarchy, list(identities)).items()
     }
     return Comments(shares.toxic, identities, categories, guess)
 
 
-def comments_of_evidence(path: Path, policy: Policy, *, correlation: float, auc: float) -> Comments:
-    """Return what a plan needs from an evaluation: counts, values, errors, and how models agree.
+def measure_comments(path: Path, policy: Policy, *, correlation: float, auc: float) -> Comments:
+    """Return the composition of the comments of an evaluation.
+
+    Values, standard errors and the correlation with the champion are those measured.
 
     Parameters
     ----------
     path : Path
         An `evidence.parquet`, or the folder of results that holds it.
+    policy : Policy
+        The policy, for its categories.
     correlation : float
-        Of the two models' estimates, if there was no champion.
+        Assumed correlation of the two models' estimates, for evaluations without a champion.
     auc : float
-        What is assumed of identities that have no numbers yet.
+        Assumed AUC of identities without measured values.
 
     Returns
     -------
     Comments
-        Errors are those measured, so they allow for clusters if the set has any.
+        Measured standard errors account for clusters if the set has clusters.
 
     Raises
     ------
     InputError
-        If there is no such file.
+        If the file does not exist.
     """
     evidence = open_evidence(path)
     identities = evidence.identities
-    joined = _joined(policy.hierarchy, identities)
-    table = evidence.measure_with(_CONFIDENCE, joined).table
+    categories = _group_names(policy.hierarchy, identities)
+    table = evidence.measure_with(_CONFIDENCE, categories).table
     rows = table.counts[None]
-    everyone, n = (rows.n_positive, rows.n_negative), rows.n_positive + rows.n_negative
-    groups = {name: one for name, one in table.counts.items() if name is not None}
-    agreed = list(_correlations(table))
-    factors = {name: list(_inflations(table, name, everyone)) for name in groups}
-    every = [one for of_group in factors.values() for one in of_group]
+    overall, n = (rows.n_positive, rows.n_negative), rows.n_positive + rows.n_negative
+    groups = {name: counts for name, counts in table.counts.items() if name is not None}
+    correlations = list(_estimate_correlations(table))
+    factors = {name: list(_estimate_inflations(table, name, overall)) for name in groups}
+    all_factors = [counts for group_factors in factors.values() for counts in group_factors]
 
-    def mentions(name: str) -> Mentions:
+    def measure_mentions(name: str) -> Mentions:
         own = groups[name].n_positive, groups[name].n_negative
-        found = {metric: table[metric, name].value for metric in SUBGROUP_METRICS}
-        values = {metric: value for metric, value in found.items() if value is not None}
+        cells = {metric: table[metric, name].value for metric in SUBGROUP_METRICS}
+        values = {metric: value for metric, value in cells.items() if value is not None}
         guess = PlanAssumptions(
             values=values,
             auc=auc,
-            correlation=median(agreed) if agreed else correlation,
-            inflation=median(factors[name] or every or [1.0]),
+            correlation=median(correlations) if correlations else correlation,
+            inflation=median(factors[name] or all_factors or [1.0]),
         )
         return Mentions(own[0] / n, own[1] / n, guess, own)
 
     return Comments(
-        everyone[0] / n,
-        {name: mentions(name) for name in identities},
-        {name: mentions(name) for name in joined},
+        overall[0] / n,
+        {name: measure_mentions(name) for name in identities},
+        {name: measure_mentions(name) for name in categories},
         PlanAssumptions(
             auc=table.overall.auc.value or auc,
-            correlation=median(agreed) if agreed else correlation,
+            correlation=median(correlations) if correlations else correlation,
         ),
-        everyone,
+        overall,
     )
 
 
-def _joined(hierarchy: Hierarchy | None, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+def _group_names(hierarchy: Hierarchy | None, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
     return {} if hierarchy is None else hierarchy.group_identities(names)
 
 
-def _correlations(table: BiasTable) -> Iterator[float]:
-    """Yield how closely two models' estimates agree, in cells with errors of their own."""
+def _estimate_correlations(table: BiasTable) -> Iterator[float]:
+    """Yield the correlation of the estimates of two models, for each AUC with a standard error."""
     for key, change in table.items():
         if key.group is not None and key.against == "champion" and key.metric in AUCS:
-            error, apart = table[key._replace(against=None)].std_error, change.std_error
-            if error and apart is not None:
-                yield min(max(1 - (apart / error) ** 2 / 2, 0.0), 0.999)
+            error, difference_error = table[key._replace(against=None)].std_error, change.std_error
+            if error and difference_error is not None:
+                yield min(max(1 - (difference_error / error) ** 2 / 2, 0.0), 0.999)
 
 
-def _inflations(table: BiasTable, name: str, everyone: tuple[int, int]) -> Iterator[float]:
-    """Yield how many times larger variances are than those of normal, independent rows."""
+def _estimate_inflations(table: BiasTable, name: str, overall: tuple[int, int]) -> Iterator[float]:
+    """Yield ratios of measured variances to those predicted for normal, independent rows."""
     own = table.counts[name].n_positive, table.counts[name].n_negative
-    outside = everyone[0] - own[0], everyone[1] - own[1]
+    outside = overall[0] - own[0], overall[1] - own[1]
     if min(*own, *outside) < 2:
         return
     for metric in AUCS:

@@ -1,4 +1,4 @@
-"""The rules of policy files."""
+"""Sections of policy files that define rules and limits."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pydantic import Field, field_validator, model_validator
 
 from bias_metrics.gate import Action, HarmLimit, Mode, Rule, ShareLimits
 from bias_metrics.parts import MIN_CLUSTERS
-from biasgate.tasks.common.settings import Name, Settings, checked_slice
+from biasgate.tasks.common.settings import Name, Settings, check_slice_name
 
-# Ends the name of a column of slices, of which each is meant.
+# Suffix that makes a rule apply to each slice of a column.
 EACH_SLICE = ".*"
 Limit = Annotated[float, Field(gt=0, le=1)]
 Confidence = Annotated[float, Field(gt=0.5, lt=1)]
@@ -23,51 +23,51 @@ ThresholdName = Literal["given", "equal_errors"]
 
 
 class RuleSettings(Settings):
-    """One rule of a policy: a limit, a margin, or both."""
+    """A rule of a policy: a limit, a margin, or both."""
 
     metric: str
-    """The number to judge. Overall: `auc`. Of identities: `subgroup_auc`, `bpsn_auc`, `bnsp_auc`,
-    `positive_aeg`, `negative_aeg`; at a `threshold` `fpr_gap`, `fnr_gap`; of probabilities
-    `calibration_gap`. With `aggregate`: `final_score`, or the power mean
-    of an AUC."""
+    """The metric to judge. Overall: `auc`. Per identity: `subgroup_auc`, `bpsn_auc`, `bnsp_auc`,
+    `positive_aeg`, `negative_aeg`; at a `threshold` `fpr_gap`, `fnr_gap`; for probabilities
+    `calibration_gap`. With `aggregate`: `final_score`, or the power mean of an AUC."""
     scope: str | list[str]
     """`overall`, `each` identity, the `worst`, `aggregate`, or names of identities."""
     floor: Limit | None = None
-    """The least value of an AUC that passes; one exactly at the limit does."""
+    """The smallest value of an AUC that passes; a value equal to the limit passes."""
     ceiling: Limit | None = None
-    """The largest size of a gap that passes, whatever its sign."""
+    """The largest absolute value of a gap that passes."""
     margin: Limit | None = None
-    """How much worse than the champion's the number may be: it must be shown to be worse by less.
-    Of a gap the size counts; a smaller one never blocks."""
+    """Non-inferiority margin against the champion: the metric must be worse by less than this. For
+    a gap its absolute value counts, and a smaller gap never blocks."""
     reference_margin: Limit | None = None
-    """The same against the reference."""
+    """Non-inferiority margin against the reference."""
     threshold: ThresholdName | None = None
-    """For `fpr_gap` and `fnr_gap`, each model at its own: `given` in the evaluation file, or the
-    one of `equal_errors`, where both error rates are closest."""
+    """The threshold of each model for `fpr_gap` and `fnr_gap`: `given` in the evaluation file, or
+    `equal_errors`, at which both error rates are closest."""
     slice: str | None = None
-    """The rule is about one slice of the set, as `short` or `language.german`, or about each slice
-    of a column, as `language.*`. Default: all rows."""
+    """Restrict the rule to a slice of the set, such as `short` or `language.german`. `language.*`
+    applies it to each slice of a column. Default: all rows."""
     mode: Mode = "proven"
     """`proven`: passes if the confidence bound is on the good side of the limit, fails if the other
-    bound is on the bad side, else the evidence is insufficient. `estimate`: the value decides."""
+    bound is on the bad side. Otherwise the evidence is insufficient. `estimate`: the point estimate
+    decides."""
     confidence: Confidence | None = None
     """One-sided confidence of the bound. Default: the policy's."""
     min_positives: Support = 2
-    """Fewest toxic rows of each compared group, where the metric compares toxic rows; with fewer
-    the result is insufficient. Aggregates need them in every identity that they cover. Weighted
-    rows count as their effective number."""
+    """Smallest number of toxic rows in each compared group, if the metric compares toxic rows. With
+    fewer the result is insufficient. Aggregates need them in every included identity. Weighted rows
+    count as their effective sample size."""
     min_negatives: Support = 2
-    """The same for harmless rows."""
+    """Smallest number of harmless rows in each compared group."""
     min_clusters: Support = MIN_CLUSTERS
-    """Fewest clusters that hold rows of a compared class, in the class with fewer."""
+    """Smallest number of clusters with rows of a compared class, in the class with fewer."""
     action: Action = "block"
-    """Whether the rule affects the verdict."""
+    """`block`: the verdict depends on the rule. `warn`: a failure is only reported."""
     id: Name | None = None
     """Name in verdicts. Default: `metric/scope`, with `/threshold` and `/slice`."""
 
     @field_validator("scope")
     @classmethod
-    def _names_something(cls, value: str | list[str]) -> str | list[str]:
+    def _require_scope(cls, value: str | list[str]) -> str | list[str]:
         if not value:
             msg = "must name `overall`, `each`, `worst`, `aggregate` or subgroups"
             raise ValueError(msg)
@@ -75,114 +75,118 @@ class RuleSettings(Settings):
 
     @field_validator("slice")
     @classmethod
-    def _names_slices(cls, value: str | None) -> str | None:
+    def _check_slice(cls, value: str | None) -> str | None:
         if value is None or not value.endswith(EACH_SLICE):
-            return None if value is None else checked_slice(value)
-        return checked_slice(value.removesuffix(EACH_SLICE)) + EACH_SLICE
+            return None if value is None else check_slice_name(value)
+        return check_slice_name(value.removesuffix(EACH_SLICE)) + EACH_SLICE
 
     @model_validator(mode="after")
-    def _is_a_rule(self) -> Self:
-        self.rule(0.95)
+    def _check_rule(self) -> Self:
+        self.make_rule(0.95)
         return self
 
-    def rule(self, confidence: float) -> Rule:
-        """Return the rule in the gate's form; `confidence` is the default."""
+    def make_rule(self, confidence: float) -> Rule:
+        """Return the rule for the gate; `confidence` applies if the rule has none of its own."""
         options = self.model_dump(exclude={"scope", "confidence"})
         scope = tuple(self.scope) if isinstance(self.scope, list) else self.scope
         return Rule(scope=scope, confidence=self.confidence or confidence, **options)
 
 
 class HarmSettings(Settings):
-    """The rule that no identity may be shown to be worse than with the champion or reference."""
+    """Limit of significant losses of an identity against the champion or the reference."""
 
     tolerance: Annotated[float, Field(ge=0, lt=0.5)] = 0.0
-    """The largest shown loss in an AUC that passes; of the size of a gap, twice as much. 0: any
-    loss that is shown blocks."""
+    """The largest significant loss of an AUC that passes; for the absolute value of a gap, twice
+    as much. 0: any significant loss blocks."""
     action: Action = "block"
-    """Whether the results affect the verdict."""
+    """`block`: the verdict depends on the limit. `warn`: a failure is only reported."""
 
-    def limit(self, confidence: float) -> HarmLimit:
-        """Return the limit in the gate's form."""
+    def make_limit(self, confidence: float) -> HarmLimit:
+        """Return the limit for the gate."""
         return HarmLimit(self.tolerance, self.action, confidence)
 
 
 class BlindSettings(Settings):
-    """Which loss may stay open of an identity with too few rows for a rule."""
+    """Largest loss that may remain possible for an identity with too few rows for a rule."""
 
     margin: Annotated[float, Field(gt=0, lt=0.5)]
-    """The largest loss in an AUC against a rival that its own bound may leave open."""
+    """The largest loss of an AUC against a rival that its confidence bound may include."""
     gap_margin: Annotated[float, Field(gt=0, le=1)] | None = None
-    """The same in the size of a gap. Default: twice `margin`."""
+    """The largest growth of the absolute value of a gap. Default: twice `margin`."""
 
     @property
     def margins(self) -> tuple[float, float]:
-        """The margin of AUCs, and that of gaps."""
+        """The margins of AUCs and of gaps."""
         return self.margin, 2 * self.margin if self.gap_margin is None else self.gap_margin
 
 
 class NotMeasuredSettings(Settings):
-    """An identity that the evaluation sets are known not to measure, until a date."""
+    """Exemption of an identity that the evaluation sets cannot measure, until a date."""
 
     identity: Text
-    """The identity."""
+    """Name of the identity."""
     reason: Text
-    """Why, as in "no toxic comments yet"; it is written into every verdict."""
+    """Reason, such as "no toxic comments yet", which is written into every verdict."""
     expires: date
-    """The last day, as in 2026-12-31."""
+    """Last day of the exemption, as in 2026-12-31."""
 
 
 Share = Annotated[float, Field(gt=0, lt=1)]
 
 
 class ShareSettings(Settings):
-    """How many comments may have no score, or be truncated; a number is `overall` and `each`."""
+    """Limits of missing or truncated comments; a bare number is `overall` and `each`."""
 
     overall: Share | None = None
     """Largest share of all comments. A bare number is `overall` and `each`."""
     each: Share | None = None
     """Largest share of the comments of each identity. An identity without any such comment passes,
-    however few it has."""
+    regardless of its size."""
     gap: Share | None = None
-    """By how much the share of an identity may exceed that of other comments."""
+    """Largest difference between the share of an identity and that of other comments."""
     mode: Mode = "proven"
     """`proven` compares the upper bound with a limit, `estimate` the share itself."""
     action: Action = "block"
-    """Whether the results affect the verdict."""
+    """`block`: the verdict depends on the limits. `warn`: a failure is only reported."""
 
     @model_validator(mode="before")
     @classmethod
-    def _one_number(cls, value: Any) -> Any:
+    def _expand_number(cls, value: Any) -> Any:
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         return {"overall": value, "each": value} if is_number else value
 
     @model_validator(mode="after")
-    def _limits_something(self) -> Self:
-        self.limits(0.95)
+    def _check_limits(self) -> Self:
+        self.make_limits(0.95)
         return self
 
-    def limits(self, confidence: float) -> ShareLimits:
-        """Return the limits in the gate's form."""
+    def make_limits(self, confidence: float) -> ShareLimits:
+        """Return the limits for the gate."""
         return ShareLimits(**self.model_dump(), confidence=confidence)
 
 
-def over_slices(rules: Sequence[Rule], slices: Sequence[str]) -> list[Rule]:
-    """Return the rules, with one for each slice where a rule is about each of a column.
+def expand_slices(rules: Sequence[Rule], slices: Sequence[str]) -> list[Rule]:
+    """Expand each rule on all slices of a column into a rule per slice.
 
-    A rule of the same name about one of them stands instead. Where a set has no such slice the
-    rule stays, and is refused when it is judged.
+    An explicit rule with the same name takes precedence. If the set has no slice of the column, the
+    rule is kept unchanged, and is refused later.
     """
     names = {rule.name for rule in rules}
-    found: list[Rule] = []
+    expanded: list[Rule] = []
     for rule in rules:
-        meant = [_on_slice(rule, name) for name in slices if is_meant(rule.slice, name)]
-        found += [one for one in meant if one.name not in names] if meant else [rule]
-    return found
+        variants = [
+            _copy_to_slice(rule, name) for name in slices if is_matching_slice(rule.slice, name)
+        ]
+        expanded += (
+            [variant for variant in variants if variant.name not in names] if variants else [rule]
+        )
+    return expanded
 
 
-def _on_slice(rule: Rule, name: str) -> Rule:
+def _copy_to_slice(rule: Rule, name: str) -> Rule:
     return replace(rule, slice=name, id=None if rule.id is None else f"{rule.id}/{name}")
 
 
-def is_meant(pattern: str | None, name: str) -> bool:
-    """Return whether a rule about each slice of a column is about this one."""
+def is_matching_slice(pattern: str | None, name: str) -> bool:
+    """Return True if a pattern for each slice of a column includes this slice."""
     return pattern is not None and pattern.endswith(EACH_SLICE) and name.startswith(pattern[:-1])

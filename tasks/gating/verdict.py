@@ -1,4 +1,4 @@
-"""The verdict on one candidate and set: a pure function of policy and evidence."""
+"""The verdict on a candidate and a set, a pure function of policy and evidence."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ from bias_metrics.thresholds import CountedShare
 from biasgate.tasks.common.code import code_digest
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest, write_json
-from biasgate.tasks.common.prefect_task import say, task
+from biasgate.tasks.common.prefect_task import log_message, task
 from biasgate.tasks.data.evaluation_set import SLICE
 from biasgate.tasks.evidence.answers import AnyEvidence, MeasurementPlan, Measurements, measure_plan
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.gating.policy import Policy
-from biasgate.tasks.gating.policy_rules import over_slices
+from biasgate.tasks.gating.policy_rules import expand_slices
 from biasgate.tasks.measuring.cautions import list_reservations
 from biasgate.tasks.measuring.identities import Measured
 from biasgate.tasks.records import (
@@ -75,43 +75,51 @@ def build_verdict(
     required: bool = True,
     context: Context | None = None,
 ) -> Verdict:
-    """Judge one candidate on one set, and record everything that the verdict is based on.
+    """Judge a candidate on a set, and record all inputs of the verdict.
 
     Parameters
     ----------
+    report : Report
+        The report of the candidate, whose numbers must match the evidence.
+    policy : Policy
+        The rules.
+    evidence : EvidenceFile or CountedEvidence
+        The scores and labels, or their counts.
     rivals : mapping of str to Compared
-        `champion` and `reference`, if there are any.
+        The champion and the reference, if given, by role.
     n_candidates : int
-        Candidates that are evaluated together on the set.
+        Number of candidates that are evaluated together on the set.
+    today : date
+        The date of the decision, for exemptions that expire.
     required : bool, default=True
-        Whether a pass on this set is needed for promotion.
+        True if promotion requires a pass on this set.
     context : Context, optional
-        The required sets of the evaluation, and what the model's ledger said at that time.
+        The required sets of the evaluation, and the state of the model's ledger.
 
     Raises
     ------
     InputError
         If a rule names a subgroup or slice that the set lacks.
     RuntimeError
-        If the evidence gives other numbers than the report.
+        If the numbers of the evidence differ from those of the report.
     """
-    file = evidence if isinstance(evidence, EvidenceFile) else None
-    slices = [] if file is None else list(file.columns(SLICE))
-    sharing = policy.n_sharing_alpha(n_candidates)
-    limits = policy.share_limits(sharing)
-    levels = {rule: one.level for rule, one in limits.items()}
+    evidence_file = evidence if isinstance(evidence, EvidenceFile) else None
+    slices = [] if evidence_file is None else list(evidence_file.columns(SLICE))
+    sharing = policy.count_sharing_candidates(n_candidates)
+    limits = policy.list_share_limits(sharing)
+    levels = {rule: share_limits.level for rule, share_limits in limits.items()}
     plan = MeasurementPlan(
-        rules=over_slices(policy.decision_rules(sharing), slices),
+        rules=expand_slices(policy.decision_rules(sharing), slices),
         sharing=sharing,
-        objective=policy.objective_confidence(sharing),
-        small=policy.small_groups(today, evidence.identities),
-        thresholds=_given(report, rivals),
+        objective=policy.get_objective_confidence(sharing),
+        small=policy.make_small_groups(today, evidence.identities),
+        thresholds=_collect_thresholds(report, rivals),
         alpha=1 - policy.confidence,
         missing=levels.get(MISSING),
         truncated=levels.get(TRUNCATED),
     )
     try:
-        findings = _find(evidence, report, policy, plan, limits)
+        findings = _make_findings(evidence, report, policy, plan, limits)
     except ValueError as error:
         msg = f"policy {policy.name!r}: {error}"
         raise InputError(msg) from error
@@ -130,8 +138,8 @@ def build_verdict(
             sample=evaluation_set.choices.sample,
         ),
         candidate=report.candidate,
-        champion=_identified(rivals.get("champion"), evidence, "champion"),
-        reference=_identified(rivals.get("reference"), evidence, "reference"),
+        champion=_make_rival(rivals.get("champion"), evidence, "champion"),
+        reference=_make_rival(rivals.get("reference"), evidence, "reference"),
         n_candidates=n_candidates,
         report_digest=json_digest(report),
         evidence_digest=evidence.digest,
@@ -144,23 +152,23 @@ def build_verdict(
     )
 
 
-def _find(
+def _make_findings(
     evidence: AnyEvidence,
     report: Report,
     policy: Policy,
     plan: MeasurementPlan,
     limits: Mapping[str, ShareLimits],
 ) -> Findings:
-    """Judge by all rules; say for whom the result holds, until when, and what it does not cover.
+    """Judge by all checks, and find the identities, period and exceptions of the result.
 
     Raises
     ------
     ValueError
-        As `measure_plan`.
+        From `measure_plan`.
     """
-    harm_limit = policy.harm_limit(sum(role in evidence.record.scores for role in RIVALS))
+    harm_limit = policy.make_harm_limit(sum(role in evidence.record.scores for role in RIVALS))
     judge = partial(
-        _judge,
+        _judge_checks,
         evidence,
         report,
         harm_limit=harm_limit,
@@ -168,17 +176,18 @@ def _find(
         allow_first=policy.allow_first,
     )
     judged = judge(plan)
-    last_day = _last_day(judged, policy, plan, judge)
+    last_day = _find_last_day(judged, policy, plan, judge)
     losses, results = judged.answers.losses, judged.results
     extent = find_pass_extent(results, evidence.identities)
-    unruled = list_unblocked_harm(losses, harm_limit)
-    worse = {entry.group for entry in unruled}
+    unblocked_harm = list_unblocked_harm(losses, harm_limit)
+    worse_groups = {entry.group for entry in unblocked_harm}
     return Findings(
         outcome=judged.outcome,
         holds_for=HoldsFor(
-            identities=[name for name in extent.groups if name not in worse], of=extent.n_groups
+            identities=[name for name in extent.groups if name not in worse_groups],
+            of=extent.n_groups,
         ),
-        exceptions=[*unruled, *extent.exceptions],
+        exceptions=[*unblocked_harm, *extent.exceptions],
         reservations=list_reservations(report, evidence.dominant),
         bounds=count_bounds(
             results,
@@ -190,42 +199,53 @@ def _find(
         results=results,
         objective=measure_objective(policy.objective, judged.answers.compared, plan.objective),
         worsened=list(losses["champion"].cells) if "champion" in losses else [],
-        changed=_changed(evidence, plan.thresholds),
+        changed=_count_changed_decisions(evidence, plan.thresholds),
         holds_until=None if last_day is None else last_day.isoformat(),
     )
 
 
-def _changed(
+def _count_changed_decisions(
     evidence: AnyEvidence, given: Mapping[str, float | None]
 ) -> dict[str, dict[str, CountedShare]] | None:
-    """Count the decisions that differ from the champion's, where both have a threshold."""
-    at = {role: given[role] for role in ("candidate", "champion") if given.get(role) is not None}
-    if len(at) < 2 or "champion" not in evidence.roles:
+    """Count the decisions that differ from the champion's, if both models have a threshold."""
+    thresholds = {
+        role: given[role] for role in ("candidate", "champion") if given.get(role) is not None
+    }
+    if len(thresholds) < 2 or "champion" not in evidence.roles:
         return None
-    found = evidence.count_changes("champion", {role: number or 0.0 for role, number in at.items()})
-    return None if found is None else found.subgroups
+    changes = evidence.count_changes(
+        "champion", {role: threshold or 0.0 for role, threshold in thresholds.items()}
+    )
+    return None if changes is None else changes.subgroups
 
 
-def _last_day(
-    judged: _Judged,
+def _find_last_day(
+    judged: _Judgement,
     policy: Policy,
     plan: MeasurementPlan,
-    judge: Callable[[MeasurementPlan], _Judged],
+    judge: Callable[[MeasurementPlan], _Judgement],
 ) -> date | None:
-    """Return the last day of a pass; None if no entry of `not_measured` that ends is needed."""
+    """Return the last day of a pass; None if it does not depend on `not_measured`."""
     if judged.outcome != "pass":
         return None
     used = {result.group for result in judged.results if result.not_measured is not None}
-    ends = {one.identity: one.expires for one in policy.not_measured if one.identity in used}
-    known = plan.small.not_measured
+    ends = {
+        entry.identity: entry.expires for entry in policy.not_measured if entry.identity in used
+    }
+    exemptions = plan.small.not_measured
     for end in sorted(set(ends.values())):
-        left = {name: text for name, text in known.items() if ends.get(name, date.max) > end}
-        if judge(replace(plan, small=replace(plan.small, not_measured=left))).outcome != "pass":
+        remaining = {
+            name: text for name, text in exemptions.items() if ends.get(name, date.max) > end
+        }
+        if (
+            judge(replace(plan, small=replace(plan.small, not_measured=remaining))).outcome
+            != "pass"
+        ):
             return end
     return None
 
 
-def _judge(
+def _judge_checks(
     evidence: AnyEvidence,
     report: Report,
     plan: MeasurementPlan,
@@ -233,8 +253,8 @@ def _judge(
     limits: Mapping[str, ShareLimits],
     *,
     allow_first: bool,
-) -> _Judged:
-    """Judge by all checks; the report must have the numbers of the evidence."""
+) -> _Judgement:
+    """Run all checks; the numbers of the report must match the evidence."""
     answers = measure_plan(evidence, plan, report)
     decision = judge_rules(answers.measured, plan.rules, allow_first=allow_first)
     harm = judge_harm(answers.losses, harm_limit, answers.everyone)
@@ -249,53 +269,55 @@ def _judge(
     )
     useless = judge_usefulness(
         answers.everyone.table,
-        _flagged(report),
+        _compute_flag_rates(report),
         confidence=plan.rules[0].confidence,
         is_sample=evidence.is_sample,
     )
-    ruled = withdraw_dominated_passes(decision.results, evidence.dominant)
-    results = [*useless, *harm, *ruled, *unscored, *truncated]
-    others = [
+    rule_results = withdraw_dominated_passes(decision.results, evidence.dominant)
+    results = [*useless, *harm, *rule_results, *unscored, *truncated]
+    outcomes = [
         result.outcome for result in results if result.is_counted and result.outcome != "skipped"
     ]
-    return _Judged(answers, results, find_worst_outcome([decision.outcome, *others]))
+    return _Judgement(answers, results, find_worst_outcome([decision.outcome, *outcomes]))
 
 
-def _flagged(report: Report) -> FlagRates | None:
-    """Return the share of each class that the candidate flags at the threshold in use."""
-    if (at := report.thresholds.get(GIVEN)) is None:
+def _compute_flag_rates(report: Report) -> FlagRates | None:
+    """Return the share of each class that the candidate flags at its threshold."""
+    if (errors := report.thresholds.get(GIVEN)) is None:
         return None
-    rates = list_error_rates(at.overall)
+    rates = list_error_rates(errors.overall)
     missed = rates["false_negative_rate"].value
     return FlagRates(
-        at.threshold,
+        errors.threshold,
         negative=rates["false_positive_rate"].value,
         positive=None if missed is None else 1 - missed,
     )
 
 
 @dataclass(frozen=True)
-class _Judged:
-    """What evidence answers, the results of all checks, and the outcome."""
+class _Judgement:
+    """The measured numbers, the results of all checks, and the outcome."""
 
     answers: Measurements
     results: list[RuleResult]
     outcome: Outcome
 
 
-def _identified(rival: Compared | None, evidence: AnyEvidence, role: str) -> Rival | None:
-    """Return a rival's name, kind, version, own threshold, and the digest of its scores' origin."""
+def _make_rival(rival: Compared | None, evidence: AnyEvidence, role: str) -> Rival | None:
+    """Return the record of a rival, with the digest and origin of its scores."""
     if rival is None:
         return None
     record = evidence.record
     return Rival(**vars(rival) | {"digest": record.scores[role], "bound": record.bound[role]})
 
 
-def _given(report: Report, rivals: Mapping[str, Compared]) -> dict[str, float | None]:
-    """Return the thresholds that candidate and rivals are used with."""
-    at = report.thresholds
-    own = at[GIVEN].threshold if GIVEN in at else None
-    return {"candidate": own} | {role: one.threshold for role, one in rivals.items() if one}
+def _collect_thresholds(report: Report, rivals: Mapping[str, Compared]) -> dict[str, float | None]:
+    """Return the configured thresholds of the candidate and its rivals, by role."""
+    errors = report.thresholds
+    candidate_threshold = errors[GIVEN].threshold if GIVEN in errors else None
+    return {"candidate": candidate_threshold} | {
+        role: rival.threshold for role, rival in rivals.items() if rival
+    }
 
 
 @task(name="decide", task_run_name="decide {measured.folder!m}")
@@ -307,7 +329,7 @@ def decide_candidate(
     n_candidates: int,
     context: Context,
 ) -> Verdict:
-    """Judge the report, write verdict, policy and attestation, return the verdict.
+    """Judge the report. Write verdict, policy and attestation, and return the verdict.
 
     The attestation is signed if this machine has a private key. Safe to retry.
     """
@@ -315,14 +337,14 @@ def decide_candidate(
         measured.report,
         policy,
         evidence,
-        {role: _compared(one) for role, one in rivals.items()},
+        {role: _describe_rival(rival) for role, rival in rivals.items()},
         n_candidates=n_candidates,
         today=datetime.now(UTC).date(),
         required=measured.source.required,
-        context=with_scores(context, measured),
+        context=add_registration_order(context, measured),
     )
-    of = f"{measured.candidate.name} on {measured.source.name}"
-    say(f"decided {of}: {verdict.outcome} by policy {policy.name}")
+    subject = f"{measured.candidate.name} on {measured.source.name}"
+    log_message(f"decided {subject}: {verdict.outcome} by policy {policy.name}")
     folder = Path(measured.folder)
     write_json(folder / "policy.json", policy.model_dump(mode="json"))
     write_json(folder / "verdict.json", verdict)
@@ -330,24 +352,24 @@ def decide_candidate(
     return verdict
 
 
-def _compared(rival: CandidateSettings) -> Compared:
-    """Return a rival's name, kind, model and own threshold."""
+def _describe_rival(rival: CandidateSettings) -> Compared:
+    """Return the name, kind, model and threshold of a rival."""
     return Compared(
         name=rival.name, kind=rival.kind, model=rival.uri or None, threshold=rival.threshold
     )
 
 
-def with_scores(context: Context, measured: Measured) -> Context:
-    """Return the context, which says whether the policy was registered before the scores were made.
+def add_registration_order(context: Context, measured: Measured) -> Context:
+    """Return the context with the order in time of policy registration and scoring.
 
-    It is unknown for a file of scores, which was made elsewhere, and within one second: times are
-    no finer.
+    The order is unknown for a file of scores, which was made elsewhere, and for times in the same
+    second, the resolution of both times.
     """
     registered = context.registered_policy
     if registered is None or measured.candidate.kind == "scores":
         return context
-    made = ScoredSet.open(measured.scores).record.made
-    if made == registered.at:
+    scored_at = ScoredSet.open(measured.scores).record.made
+    if scored_at == registered.at:
         return context
-    known = replace(registered, before_scores=registered.at < made)
-    return replace(context, registered_policy=known)
+    registration = replace(registered, before_scores=registered.at < scored_at)
+    return replace(context, registered_policy=registration)

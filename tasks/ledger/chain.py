@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Literal, NamedTuple
 
 from biasgate.tasks.common.files import json_digest
-from biasgate.tasks.common.printable import printable
+from biasgate.tasks.common.printable import escape_invisible
 from biasgate.tasks.ledger.entry import (
     MOVE_ACTIONS,
     CopySource,
@@ -196,7 +196,7 @@ class Chain:
         """
         content = entry.content
         if (content.model, content.number) != (model, entry.number):
-            written = f"entry {content.number} of {printable(str(content.model))}"
+            written = f"entry {content.number} of {escape_invisible(str(content.model))}"
             return f"entry {entry.number} was written as {written}, and copied"
         head = None if before is None else Head(number=before.number, digest=before.digest)
         predecessor = content.predecessor

@@ -18,9 +18,9 @@ from pydantic import AfterValidator, JsonValue, StringConstraints
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
-from biasgate.tasks.common.plain import plain
-from biasgate.tasks.common.processes import has_ended, this_process
-from biasgate.tasks.common.untrusted import check, parse_json
+from biasgate.tasks.common.plain import convert_to_plain
+from biasgate.tasks.common.processes import describe_this_process, has_ended
+from biasgate.tasks.common.untrusted import check_document, parse_json
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.records import Head
 from biasgate.tasks.records.record import Record
@@ -50,7 +50,7 @@ Version = Annotated[str, StringConstraints(pattern="^[0-9]{1,18}$")]
 VersionUri = Annotated[str, StringConstraints(pattern="^models:/[^/:]+/[1-9][0-9]{0,17}$")]
 VersionOrNone = Annotated[str, StringConstraints(pattern="^[0-9]{0,18}$")]
 Time = Annotated[str, AfterValidator(_require_time_zone)]
-# The name of a process from `this_process`, then a random suffix.
+# The name of a process from `describe_this_process`, then a random suffix.
 _PROCESS_PATTERN = r"^[^ ].* [0-9]{1,9} -?[0-9]{1,12}(\.[0-9]{1,9})? [^ ]+$"
 Owner = Annotated[str, StringConstraints(pattern=_PROCESS_PATTERN)]
 # The actions that set or remove `champion`.
@@ -146,7 +146,7 @@ class EntryContent(Move):
         """Return plain values; the predecessor of a chain's first entry is null."""
         values = super().to_dict()
         has_place = any(getattr(self, key) is not None for key in _PLACE_KEYS)
-        return values | {"predecessor": plain(self.predecessor)} if has_place else values
+        return values | {"predecessor": convert_to_plain(self.predecessor)} if has_place else values
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,7 +217,7 @@ class Entry:
             return True
         process = self.content.owner.rpartition(" ")[0]
         return has_ended(process) or (
-            process == this_process() and self.content.owner not in active_owners
+            process == describe_this_process() and self.content.owner not in active_owners
         )
 
     def to_listed(self, signed: str) -> ListedEntry:
@@ -235,7 +235,7 @@ def read_entry(record: ModelVersion) -> Entry:
     if TAG not in record.tags:
         msg = f"{subject} must have the tag {TAG}; it does not."
         raise InputError(msg)
-    tag = check(parse_json(record.tags[TAG], subject), _EntryTag, subject)
+    tag = check_document(parse_json(record.tags[TAG], subject), _EntryTag, subject)
     content = tag.payload
     is_move = content.action in {"promotion", "rollback"} or content.passed_over is not None
     place = _PLACE_KEYS if content.state in {"open", "done"} else ()

@@ -19,8 +19,8 @@ from datetime import UTC, datetime
 
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.prefect_task import say
-from biasgate.tasks.common.processes import this_process
+from biasgate.tasks.common.prefect_task import log_message
+from biasgate.tasks.common.processes import describe_this_process
 from biasgate.tasks.ledger.chain import Chain
 from biasgate.tasks.ledger.entry import (
     LEASE,
@@ -82,7 +82,7 @@ class Ledger:
         response is lost, the entry that the server may have created is abandoned.
         """
         opened_at = datetime.now(UTC)
-        owner = f"{this_process()} {uuid.uuid4().hex[:8]}"
+        owner = f"{describe_this_process()} {uuid.uuid4().hex[:8]}"
         expires = (opened_at + LEASE).isoformat()
         opened = opened_at.isoformat()
         content = EntryContent(**vars(move), owner=owner, opened=opened, expires=expires)
@@ -167,7 +167,7 @@ class Ledger:
             if not is_reported and time.monotonic() - since > _NOTICE_SECONDS:
                 is_reported = True
                 owner = remaining[0].content.owner.rpartition(" ")[0]
-                say(
+                log_message(
                     f"waiting for entry {remaining[0].number} of {self.name}, which {owner} is "
                     f"working on, for {LEASE.total_seconds() / 60:g} minutes at most"
                 )

@@ -20,8 +20,8 @@ from urllib.parse import unquote, urlsplit
 from pydantic import JsonValue
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.files import locked, write_json
-from biasgate.tasks.common.printable import printable
+from biasgate.tasks.common.files import hold_lock, write_json
+from biasgate.tasks.common.printable import escape_invisible
 from biasgate.tasks.ledger.chain import Chain
 from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.mlflow_server.local_store import database_file
@@ -100,7 +100,7 @@ def find_missing_heads(ledger: Ledger, chain: Chain) -> list[str]:
                 match = _HEAD_PATTERN.fullmatch(value)
                 head: Head = Head(number=int(match[1]) if match else 0, digest=value[-64:])
                 if not chain.has_head(head):
-                    shown = match[1] if match else repr(printable(value[:_MAX_SHOWN]))
+                    shown = match[1] if match else repr(escape_invisible(value[:_MAX_SHOWN]))
                     missing.add(f"entry {shown}, which {subject} names")
     return sorted(missing)
 
@@ -126,7 +126,7 @@ def remember_head(ledger: Ledger, chain: Chain) -> None:
         return
     path = get_trust_folder() / SEEN_FILE
     heads = dict.fromkeys(_list_names(ledger, chain), head.to_dict())
-    with contextlib.suppress(OSError), locked(path):
+    with contextlib.suppress(OSError), hold_lock(path):
         seen = _read_seen_file()
         if seen | heads != seen:
             write_json(path, seen | heads)

@@ -17,7 +17,7 @@ from bias_metrics import BiasTable
 from bias_metrics.families import bonferroni_level
 from bias_metrics.report import MeasuredSubgroup, ReportOptions
 from bias_metrics.thresholds import MarkedRows
-from biasgate.tasks.common.prefect_task import say, task
+from biasgate.tasks.common.prefect_task import log_message, task
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.records import MarkedComments, Report
@@ -120,7 +120,7 @@ def summarise_identities(
         for name, value in (("AUC", auc), ("final score", final_score))
     )
     place = f"{evidence.folder.name} on {evidence.folder.parent.name}"
-    say(f"measured {place}: {numbers}; identities: {len(table.subgroups)}")
+    log_message(f"measured {place}: {numbers}; identities: {len(table.subgroups)}")
     return table
 
 

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from bias_metrics import Rows
 from bias_metrics.metrics import EQUAL_ERRORS, GIVEN
 from bias_metrics.thresholds import ErrorsByTerm, errors_by_term
-from biasgate.tasks.common.arrow_arrays import as_numpy
+from biasgate.tasks.common.arrow_arrays import convert_column
 from biasgate.tasks.data.evaluation_set import TERMS, EvaluationSet
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.evidence.join import find_positions
@@ -34,7 +34,10 @@ def count_terms(
         return None
     positions = find_positions(evidence.ids(), frozen.column("id"))
     terms = frozen.column(TERMS).take(pa.array(positions)).combine_chunks()
-    codes, row_numbers = as_numpy(terms.flatten()), as_numpy(pc.list_parent_indices(terms))
+    codes, row_numbers = (
+        convert_column(terms.flatten()),
+        convert_column(pc.list_parent_indices(terms)),
+    )
     order = np.argsort(codes, kind="stable")
     ends = np.searchsorted(codes[order], np.arange(len(frozen.terms) + 1))
     rows = evidence.rows

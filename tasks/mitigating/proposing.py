@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.prefect_task import say, task
+from biasgate.tasks.common.prefect_task import log_message, task
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.mitigating.methods.method import MethodUndoneError
 from biasgate.tasks.mitigating.sets import SetFolder, load_rows
@@ -66,7 +66,7 @@ def propose_candidates(
             method.require(rows)
         except MethodUndoneError as error:
             reasons.append(f"{method.called}: {error}")
-            say(reasons[-1])
+            log_message(reasons[-1])
             continue
         source = MitigatedSource(
             name=f"{base.name} {method.called}",

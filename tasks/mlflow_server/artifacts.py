@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.files import json_digest, locked, whole_folder, write_json
+from biasgate.tasks.common.files import hold_lock, json_digest, whole_folder, write_json
 from biasgate.tasks.common.own_folders import own_folder
 from biasgate.tasks.mlflow_server.artifact_hosts import require_own_host, without_password
 from biasgate.tasks.records import FileRecord
@@ -196,7 +196,7 @@ def kept_files(place: str, tracking_uri: str, version: str, store: Path) -> Iter
     `version`: what the version is called, and when the registry created it.
     """
     folder = store / FOLDER / json_digest([tracking_uri, version, place])[:_DIGITS]
-    with locked(folder):  # tasks at the same time wait for one download
+    with hold_lock(folder):  # tasks at the same time wait for one download
         if not _is_whole(folder, listed_at(place, tracking_uri)):
             with whole_folder(folder, durable=False) as temporary:
                 download = temporary / "download"

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.files import locked, whole_file
-from biasgate.tasks.common.prefect_task import say
+from biasgate.tasks.common.files import hold_lock, whole_file
+from biasgate.tasks.common.prefect_task import log_message
 
 DATABASE, ARTIFACTS = "mlflow.db", "mlartifacts"
 LOCAL = "sqlite:///"
@@ -94,7 +94,7 @@ def follow_move(store: Path) -> list[str]:
         if moved:
             _rewrite(connection, moved, here, database)
     for root in moved:
-        say(f"updating paths of the store, which was moved from {root}")
+        log_message(f"updating paths of the store, which was moved from {root}")
     return moved
 
 
@@ -150,14 +150,14 @@ def make_database(store: Path) -> None:
     database = store / DATABASE
     if _is_finished(database):
         return
-    with locked(database):
+    with hold_lock(database):
         while database.exists() and not _is_finished(database):
             if _untouched_for(database) > UNTOUCHED_S:
                 database.unlink()
             else:
                 time.sleep(_POLL_S)
         if not database.exists():
-            say("creating the store's MLflow database, which takes up to half a minute")
+            log_message("creating the store's MLflow database, which takes up to half a minute")
             for ending in _BESIDE:
                 database.with_name(f"{DATABASE}{ending}").unlink(missing_ok=True)
             with whole_file(database) as temporary:

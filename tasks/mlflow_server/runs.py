@@ -19,7 +19,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.processes import this_process
+from biasgate.tasks.common.processes import describe_this_process
 from biasgate.tasks.mlflow_server.local_store import (
     ARTIFACTS,
     DATABASE,
@@ -177,10 +177,10 @@ class Gateway(LoggedModels):
         """
         found = self.find_run(experiment_id, key)
         if found is not None:
-            self.client.set_tag(found, OWNER, this_process())
+            self.client.set_tag(found, OWNER, describe_this_process())
             return found
         request = uuid.uuid4().hex
-        known = {**(tags or {}), KEY: key, OWNER: this_process(), _REQUEST: request}
+        known = {**(tags or {}), KEY: key, OWNER: describe_this_process(), _REQUEST: request}
         known |= {PARENT: parent} if parent else {}
         made = self.client.create_run(experiment_id, tags=known, run_name=name).info.run_id
         # MLflow's client asks again if an answer is lost, and the server then makes a second run.
@@ -276,7 +276,7 @@ class Gateway(LoggedModels):
     def end_own_runs(self, status: str) -> None:
         """End the runs of this process, FAILED or KILLED, when it must end at once."""
         experiments = [experiment.experiment_id for experiment in self.client.search_experiments()]
-        running = f"attributes.status = 'RUNNING' and tags.`{OWNER}` = '{this_process()}'"
+        running = f"attributes.status = 'RUNNING' and tags.`{OWNER}` = '{describe_this_process()}'"
         for run in self.client.search_runs(experiments, running):
             self.finish(run.info.run_id, status)
 

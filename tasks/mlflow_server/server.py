@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from biasgate.tasks.common.errors import InputError, ServerError
-from biasgate.tasks.common.prefect_task import say
+from biasgate.tasks.common.prefect_task import log_message
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -128,7 +128,7 @@ def answered(call: Callable[[], Result], server: str) -> Result:
                 )
                 raise ServerError(msg) from error
             if waited > _SAID_AFTER_S and not said:
-                say(f"MLflow at {server} {problem}: retrying for up to {limit:.0f} s.")
+                log_message(f"MLflow at {server} {problem}: retrying for up to {limit:.0f} s.")
                 said = True
         else:
             _has_answered(server)

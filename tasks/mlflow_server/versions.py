@@ -15,7 +15,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from biasgate.tasks.common.command_lines import command_line, store_option
+from biasgate.tasks.common.command_lines import format_command, format_store_option
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.mlflow_server.artifacts import (
     fetch,
@@ -83,7 +83,9 @@ class Registry:
 
     def command(self, *words: str) -> str:
         """Return a command on this registry as it is typed in the current folder."""
-        return command_line(*words, *store_option("" if self.work is None else self.work.parent))
+        return format_command(
+            *words, *format_store_option("" if self.work is None else self.work.parent)
+        )
 
     @property
     def registry_uri(self) -> str:

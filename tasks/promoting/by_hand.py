@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
-from biasgate.tasks.common.printable import printable
+from biasgate.tasks.common.printable import escape_invisible
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.ledger.chain import Chain
 from biasgate.tasks.ledger.entry import ListedEntry, Move, VerdictReference
@@ -186,7 +186,7 @@ def roll_back(model: str, reason: str, gateway: Gateway, to: str | None = None) 
     if rollback is not None and to is None:
         msg = (
             f"`--to {version}` must be given to restore version {version} of {model}: entry "
-            f"{rollback.number} rolled back from it ({printable(rollback.content.reason)})."
+            f"{rollback.number} rolled back from it ({escape_invisible(rollback.content.reason)})."
         )
         raise InputError(msg)
     target = gateway.resolve(f"models:/{model}/{version}")
@@ -198,9 +198,8 @@ def roll_back(model: str, reason: str, gateway: Gateway, to: str | None = None) 
         return _find_rollback(ledger, ledger.chain, to) or decision
     if rollback is None:
         return decision
-    note = (
-        f"Entry {rollback.number} had rolled back from it ({printable(rollback.content.reason)})."
-    )
+    rollback_reason = escape_invisible(rollback.content.reason)
+    note = f"Entry {rollback.number} had rolled back from it ({rollback_reason})."
     return replace(decision, sentence=f"{decision.sentence} {note}")
 
 
@@ -216,7 +215,7 @@ def _find_rollback(ledger: Ledger, chain: Chain, to: str | None) -> Decision | N
     sentence = f"{champion.uri} is {CHAMPION} already by entry {last.number} of {ledger.name}"
     if last.content.action == "rollback":
         sentence += f", which rolled back from version {last.content.replaces}"
-    sentence = f"{sentence} ({printable(last.content.reason)})."
+    sentence = f"{sentence} ({escape_invisible(last.content.reason)})."
     if to is None:
         sentence += " To go back further, name a version: --to VERSION."
     return make_decision("pass", sentence)

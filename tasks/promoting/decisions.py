@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from bias_metrics.gate import find_worst_outcome
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.prefect_task import say, task
+from biasgate.tasks.common.prefect_task import log_message, task
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.ledger.chain import Chain
 from biasgate.tasks.ledger.entry import Entry, Move
@@ -300,7 +300,7 @@ def promote_best(
     succession = build_succession(policy, withheld, is_first_look=is_first_look)
     decisions = promote_candidates(judged, registered_model, gateway, succession)
     for result in decisions:
-        say(f"{result.candidate}: {result.sentence}", aside=True)
+        log_message(f"{result.candidate}: {result.sentence}", aside=True)
     return decisions
 
 

@@ -9,7 +9,7 @@ from pydantic import JsonValue, ValidationError
 from bias_metrics.gate import find_worst_outcome, list_needed_thresholds
 from bias_metrics.metrics import GIVEN
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.prefect_task import say, task
+from biasgate.tasks.common.prefect_task import log_message, task
 from biasgate.tasks.evidence.answers import missing_threshold
 from biasgate.tasks.evidence.file import RIVALS
 from biasgate.tasks.gating.policy import Policy
@@ -160,7 +160,7 @@ def _refuse_options(options: Mapping[str, JsonValue], version: ModelVersion) -> 
     """Raise an error for options of a verdict that could run code of the model."""
     kind = str(options.get("kind"))
     try:
-        allowed = KINDS.named(kind).opened_with if kind in KINDS.names() else None
+        allowed = KINDS.find_class(kind).opened_with if kind in KINDS.list_names() else None
     except ValueError as error:  # a package that cannot be imported
         raise InputError(_describe_refusal(version, str(error), f"kind: {kind}")) from error
     if allowed is None:
@@ -202,7 +202,7 @@ def pin_rivals(
         settle_stale_entries(ledger)
         warning = find_alias_mismatch(ledger)
         if warning is not None:
-            say(warning)
+            log_message(warning)
         refuse_other_policy(registered_model, policy, gateway)
     rivals = {
         role: rival for role, rival in zip(RIVALS, (champion, reference), strict=True) if rival

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from pydantic import JsonValue
 
-from biasgate.tasks.common.plain import plain, read_plain
+from biasgate.tasks.common.plain import convert_to_plain, read_plain
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +21,7 @@ class Record:
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the record as JSON values."""
         return {
-            self.key_of(field.name): plain(value)
+            self.key_of(field.name): convert_to_plain(value)
             for field in fields(self)
             if (value := getattr(self, field.name)) is not None or field.default is not None
         }
@@ -40,7 +40,7 @@ class Record:
         ValueError
             If the values have another form.
         """
-        return cls.read(json.dumps(plain(content)))
+        return cls.read(json.dumps(convert_to_plain(content)))
 
     @classmethod
     def read(cls, text: str | bytes) -> Self:

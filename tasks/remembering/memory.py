@@ -13,8 +13,8 @@ from pathlib import Path
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
-from biasgate.tasks.common.markdown import as_text
-from biasgate.tasks.common.plain import plain
+from biasgate.tasks.common.markdown import escape_markdown
+from biasgate.tasks.common.plain import convert_to_plain
 from biasgate.tasks.common.untrusted import read_record
 from biasgate.tasks.data.identity_names import sanitize_name
 from biasgate.tasks.mlflow_server.runs import NOTE, Gateway
@@ -65,7 +65,7 @@ class Memory:
         experiment_id = self.gateway.experiment(self.evaluation)
         parent = self.gateway.run(experiment_id, _KEY, f"nights of {self.evaluation}")
         with tempfile.TemporaryDirectory() as folder:
-            content = json.dumps(plain(night))
+            content = json.dumps(convert_to_plain(night))
             (Path(folder) / _name_file(night.number)).write_text(content, "utf-8")
             self.gateway.log_folder(parent, Path(folder), FOLDER)
         for model in night.models:
@@ -86,7 +86,11 @@ class Memory:
             if value is not None:
                 metric, _, group = key.partition("/")
                 metrics[f"{metric}/{sanitize_name(group)}" if group else metric] = value
-        tags = {NOTE: f"{_NOTE} The last: {as_text(remembered.candidate)}, {remembered.outcome}."}
+        tags = {
+            NOTE: (
+                f"{_NOTE} The last: {escape_markdown(remembered.candidate)}, {remembered.outcome}."
+            )
+        }
         self.gateway.log(run_id, metrics=metrics, tags=tags, step=number)
         self.gateway.finish(run_id)
 

@@ -12,8 +12,8 @@ from typing import Literal
 
 from bias_metrics.metrics import FINAL_SCORE_PARTS, SUBGROUP_METRICS
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.files import json_digest, locked, write_json
-from biasgate.tasks.common.prefect_task import say, task
+from biasgate.tasks.common.files import hold_lock, json_digest, write_json
+from biasgate.tasks.common.prefect_task import log_message, task
 from biasgate.tasks.evidence.file import FILE as EVIDENCE
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.measuring.identities import Measured
@@ -144,7 +144,7 @@ def remember_night(
             tonight = replace(tonight, news=describe_news(tonight, before, changed, moved))
             memory.add(tonight)
     except InputError as error:
-        say(f"this night could not be compared with earlier nights: {error}")
+        log_message(f"this night could not be compared with earlier nights: {error}")
         return None
     trend = Trend(
         schema_version=SCHEMA_VERSION,
@@ -156,7 +156,7 @@ def remember_night(
     )
     write_json(Path(output) / FILE, trend)
     for sentence in tonight.news:
-        say(f"night {number}: {sentence}")
+        log_message(f"night {number}: {sentence}")
     return trend
 
 
@@ -179,7 +179,7 @@ def remember_failure(evaluation: str, run_id: str, kind: str, workplace: Workpla
 
 
 def _lock_nights(workplace: Workplace, evaluation: str) -> AbstractContextManager[None]:
-    return locked(workplace.store / f"nights-{json_digest(evaluation)[:16]}")
+    return hold_lock(workplace.store / f"nights-{json_digest(evaluation)[:16]}")
 
 
 def _find_number(run_id: str, nights: Sequence[Night]) -> int:

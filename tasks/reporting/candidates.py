@@ -11,7 +11,7 @@ from bias_metrics.gate import LEAST_ROWS, RIVALS, USEFULNESS_RULE, RuleResult
 from bias_metrics.gate.marked import MISSING, TRUNCATED
 from bias_metrics.metrics import METRICS
 from bias_metrics.parts import format_count
-from biasgate.tasks.common.command_lines import store_option
+from biasgate.tasks.common.command_lines import format_store_option
 from biasgate.tasks.outcomes import WORDS, Word, get_outcome_words
 from biasgate.tasks.records import CandidateDecision
 from biasgate.tasks.reporting.story import (
@@ -154,7 +154,7 @@ class CandidateStory:
         model = worst.verdict.candidate.model
         if worst.unmet or model is None:
             return ["show", folder, "--all"]
-        return ["verify", *model.removeprefix("models:/").split("/"), *store_option(store)]
+        return ["verify", *model.removeprefix("models:/").split("/"), *format_store_option(store)]
 
     @property
     def told(self) -> list[str]:

@@ -20,7 +20,7 @@ from xml.etree import ElementTree as ET
 from bias_metrics.parts import format_count
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import whole_file
-from biasgate.tasks.common.printable import printable
+from biasgate.tasks.common.printable import escape_invisible
 from biasgate.tasks.outcomes import get_outcome_words
 from biasgate.tasks.records import Summary, Verdict
 from biasgate.tasks.reporting.markdown import candidates_markdown
@@ -144,7 +144,7 @@ def inert(text: str) -> str:
     >>> inert("@octocat")
     '&#64;<!-- -->octocat'
     """
-    shown = printable(text)
+    shown = escape_invisible(text)
     if len(shown) > _LONGEST:
         shown = f"{shown[:_LONGEST]}..."
     return _SIGN.sub(_as_reference, shown)

@@ -11,7 +11,7 @@ from bias_metrics.gate import ALPHA, Loss
 from bias_metrics.metrics import GIVEN, SUBGROUP_METRICS
 from bias_metrics.table import Estimate
 from bias_metrics.thresholds import CountedShare
-from biasgate.tasks.common.command_lines import command_line, store_option
+from biasgate.tasks.common.command_lines import format_command, format_store_option
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.evidence.measure import RowMeasurer
 from biasgate.tasks.evidence.pairing import RIVAL, NotSameRowsError, pair_candidates
@@ -123,7 +123,7 @@ def no_candidate(
     if version is None:
         return f"{text} Their champion is not a candidate there; report.html compares them with it."
     own = one.verdict.candidate.model or str(one.folder)
-    command = command_line("compare", own, version, *store_option(store))
+    command = format_command("compare", own, version, *format_store_option(store))
     return f"{text} The champion of that evaluation was {version}: `{command}` compares with it."
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from bias_metrics import MetricValue
 from bias_metrics.thresholds import CountedShare, ErrorsByTerm
-from biasgate.tasks.common.csv_files import csv_of
+from biasgate.tasks.common.csv_files import format_csv
 from biasgate.tasks.records import Report, Verdict
 from biasgate.tasks.reporting.tables import (
     NOTHING,
@@ -50,7 +50,7 @@ def terms_csv(found: ErrorsByTerm) -> str:
         ]
         for one in found.terms
     ]
-    return csv_of([*columns, "shown_worse"], rows)
+    return format_csv([*columns, "shown_worse"], rows)
 
 
 def changed_csv(changed: Mapping[str, Mapping[str, CountedShare]]) -> str:
@@ -58,7 +58,7 @@ def changed_csv(changed: Mapping[str, Mapping[str, CountedShare]]) -> str:
     columns = ["subgroup", *_columns("newly_flagged", "newly_flagged", "negative")]
     columns += _columns("newly_missed", "newly_missed", "positive")
     rows = ([name, *_numbers(of[metric] for metric in _CHANGES)] for name, of in changed.items())
-    return csv_of(columns, rows)
+    return format_csv(columns, rows)
 
 
 def _columns(event: str, rate: str, label: str) -> list[str]:

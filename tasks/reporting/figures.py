@@ -14,8 +14,8 @@ from matplotlib.ticker import PercentFormatter
 from bias_metrics import BiasTable, MetricValue, plot
 from bias_metrics.metrics import AUCS
 from bias_metrics.report import sort_worst_first
-from biasgate.tasks.common.prefect_task import say, task
-from biasgate.tasks.common.printable import printable
+from biasgate.tasks.common.prefect_task import log_message, task
+from biasgate.tasks.common.printable import escape_invisible
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.records import Details, Report, Verdict
 from biasgate.tasks.reporting.harm import harm_panels
@@ -73,7 +73,7 @@ def draw_figures(report: Report, evidence: EvidenceFile) -> None:
 
     Safe to retry.
     """
-    say(f"drawing {_title(report)}", aside=True)
+    log_message(f"drawing {_title(report)}", aside=True)
     folder = evidence.folder
     with quiet_about_glyphs():
         _write(metric_heatmap(report), folder / "heatmap.png", dpi=120)
@@ -181,5 +181,5 @@ def _title(report: Report) -> str:
 
 def _fitting(name: str) -> str:
     """Return a name that leaves room for a drawing, and in which no character works."""
-    text = printable(name)
+    text = escape_invisible(name)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from biasgate.tasks.common.markdown import as_text
+from biasgate.tasks.common.markdown import escape_markdown
 from biasgate.tasks.reporting.candidates import CandidateStory
 from biasgate.tasks.reporting.results import Results
 
 
 def candidates_markdown(
     lines: Sequence[CandidateStory],
-    name: Callable[[str], str] = as_text,
-    words: Callable[[str], str] = as_text,
+    name: Callable[[str], str] = escape_markdown,
+    words: Callable[[str], str] = escape_markdown,
 ) -> Iterator[str]:
     """Yield the lines of Markdown on each candidate, with names and words escaped in this way."""
     for line in lines:
@@ -27,5 +27,5 @@ def results_markdown(results: Results) -> str:
     remarks = []
     if (summary := results.summary) is not None:
         spent = (use.sentence for use in summary.sets if use.spent_by is not None)
-        remarks = [f"- {as_text(sentence)}" for sentence in (*summary.moved, *spent)]
+        remarks = [f"- {escape_markdown(sentence)}" for sentence in (*summary.moved, *spent)]
     return "\n".join([*candidates_markdown(results.lines), *remarks]).strip()

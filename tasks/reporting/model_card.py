@@ -13,7 +13,7 @@ from bias_metrics import BiasTable
 from bias_metrics.metrics import SUBGROUP_METRICS
 from biasgate.tasks.check_messages import describe_exception
 from biasgate.tasks.common.files import whole_file
-from biasgate.tasks.common.markdown import as_text, without_html
+from biasgate.tasks.common.markdown import escape_html_tags, escape_markdown
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.common.settings import Settings
 from biasgate.tasks.measuring.identities import Measured
@@ -85,7 +85,7 @@ def model_card(report: Report, verdict: Verdict, about: About, promote: str = "n
 
 
 def _item(sentence: str) -> str:
-    return f"- {as_text(sentence)}"
+    return f"- {escape_markdown(sentence)}"
 
 
 def _caveats(report: Report) -> list[str]:
@@ -105,12 +105,15 @@ def _details(candidate: ModelRecord, about: About) -> list[str]:
 def _said(about: About, key: str) -> str:
     """Return what the owner says, in Markdown without HTML."""
     found: str | None = getattr(about, key)
-    return MISSING.format(key) if found is None else without_html(found)
+    return MISSING.format(key) if found is None else escape_html_tags(found)
 
 
 def _verdict(story: Story, verdict: Verdict, promote: str) -> Iterator[str]:
-    word, policy = as_text(story.word.text), _code(story.policy)
-    yield f"**{word}** by policy `{policy}`, on {verdict.decided_on}. {as_text(story.headline)}"
+    word, policy = escape_markdown(story.word.text), _code(story.policy)
+    yield (
+        f"**{word}** by policy `{policy}`, on {verdict.decided_on}. "
+        f"{escape_markdown(story.headline)}"
+    )
     if story.champion is not None:
         yield f"Compared with `{_code(story.champion)}`."
     yield from story.basis
@@ -122,12 +125,12 @@ def _verdict(story: Story, verdict: Verdict, promote: str) -> Iterator[str]:
     if not unmet and not exceptions:
         yield "All checks passed, of every identity on its own comments."
     yield ""
-    yield as_text(story.counts)
+    yield escape_markdown(story.counts)
     if holds_for := CandidateStory.of(story).holds_for:
-        yield as_text(f"{HOLDS}: {holds_for}.")
+        yield escape_markdown(f"{HOLDS}: {holds_for}.")
     yield f"Promotion rule: `promote: {promote}`."
     beside = "" if story.champion is None else ", compared with the champion's"
-    yield f"Objective{beside}: {as_text(story.objective)}."
+    yield f"Objective{beside}: {escape_markdown(story.objective)}."
 
 
 def _shortened(lines: Sequence[str]) -> Iterator[str]:
@@ -138,7 +141,7 @@ def _shortened(lines: Sequence[str]) -> Iterator[str]:
 
 def _factors(bias: BiasTable) -> Iterator[str]:
     known = list(bias.subgroups)
-    names = ", ".join(as_text(name) for name in known[:_LINES]) or "none"
+    names = ", ".join(escape_markdown(name) for name in known[:_LINES]) or "none"
     more = f" and {len(known) - _LINES:,} more" if len(known) > _LINES else ""
     yield f"Identities that comments mention: {names}{more}."
     others = "mention none of them" if bias.background == "no_identity" else "do not mention it"
@@ -161,7 +164,9 @@ def _metrics(bias: BiasTable) -> Iterator[str]:
         for name in shown
     ]
     columns = numeric("n", "toxic", *SUBGROUP_METRICS)
-    yield from Table("Metrics", {"identity": "name", **columns}, rows).markdown(as_text, as_text)
+    yield from Table("Metrics", {"identity": "name", **columns}, rows).markdown(
+        escape_markdown, escape_markdown
+    )
     yield from ["", note] if note else []
 
 
@@ -180,7 +185,7 @@ def _without_evidence(bias: BiasTable, verdict: Verdict) -> Iterator[str]:
             found.setdefault(entry.group, []).append(describe_exception(entry))
     yield from _shortened(
         [
-            f"- {as_text(name)}: {as_text('; '.join(dict.fromkeys(reasons)))}"
+            f"- {escape_markdown(name)}: {escape_markdown('; '.join(dict.fromkeys(reasons)))}"
             for name, reasons in found.items()
         ]
         or ["None."]
@@ -188,11 +193,11 @@ def _without_evidence(bias: BiasTable, verdict: Verdict) -> Iterator[str]:
 
 
 def _data(evaluation_set: EvaluationSetRecord) -> Iterator[str]:
-    yield f"- set: {as_text(evaluation_set.name)}"
+    yield f"- set: {escape_markdown(evaluation_set.name)}"
     yield f"- digest: `{evaluation_set.digest}`"
     for key, value in evaluation_set.choices.to_dict().items():
         if key != "source" and value is not None:
-            yield f"- {key}: {as_text(str(value))}"
+            yield f"- {key}: {escape_markdown(str(value))}"
 
 
 def _code(text: str) -> str:

@@ -22,8 +22,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, SecretStr, model_validator
 
-from biasgate.tasks.common.prefect_task import notify_by_block, task
-from biasgate.tasks.common.printable import printable
+from biasgate.tasks.common.prefect_task import send_notification, task
+from biasgate.tasks.common.printable import escape_invisible
 from biasgate.tasks.common.settings import Settings
 from biasgate.tasks.outcomes import WORDS, Occasion, get_outcome_words
 from biasgate.tasks.records import Summary
@@ -119,7 +119,7 @@ class Notification(Settings):
             Of any type, if it was not delivered; its text may contain the address.
         """
         if self.kind == "prefect_block":
-            notify_by_block(str(self.block), plain_text(message), _subject(message))
+            send_notification(str(self.block), plain_text(message), _subject(message))
         elif self.kind == "apprise":
             subject = harmless(_subject(message))
             lines = [harmless(plain_text(message, with_report=False))]
@@ -287,7 +287,7 @@ def harmless(text: str) -> str:
     """Return a text in which names make no markup, mention or link in any service."""
     for sign, instead in _MARKUP.items():
         text = text.replace(sign, instead)
-    return _LINK.sub(" ", printable(text, keep="\n"))
+    return _LINK.sub(" ", escape_invisible(text, keep="\n"))
 
 
 def send_by_apprise(addresses: str, subject: str, body: str, *, failed: bool) -> None:

@@ -12,14 +12,14 @@ from pathlib import Path
 from bias_metrics.gate import find_worst_outcome
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import (
-    require_apart,
+    measure_store,
+    require_separate_folders,
     require_writable,
-    sizes_of,
     whole_folder,
     write_json,
 )
-from biasgate.tasks.common.prefect_task import say, task
-from biasgate.tasks.common.printable import printable
+from biasgate.tasks.common.prefect_task import log_message, task
+from biasgate.tasks.common.printable import escape_invisible
 from biasgate.tasks.common.untrusted import read_record
 from biasgate.tasks.included import format_argument
 from biasgate.tasks.measuring.identities import Measured
@@ -47,12 +47,12 @@ def folder_of_this_run(output: str, store: str) -> str:
 
     It is this run's own: one that starts in the same second gets `...-2`.
     """
-    require_apart(Path(output), Path(store))
+    require_separate_folders(Path(output), Path(store))
     require_writable(Path(output).absolute(), "output")
     Path(output).mkdir(parents=True, exist_ok=True)
     name = datetime.now(UTC).strftime("%Y-%m-%dT%H%M%SZ")
     folder = next(path for path in _names(Path(output) / name) if _is_new(path))
-    say(f"evaluating into {folder}")
+    log_message(f"evaluating into {folder}")
     return str(folder)
 
 
@@ -75,7 +75,7 @@ def check_places(output: str, store: str) -> None:
 
     Safe to retry. Servers are MLflow's, where one is named.
     """
-    require_apart(Path(output), Path(store))
+    require_separate_folders(Path(output), Path(store))
     require_writable(Path(output).absolute(), "output")
     require_writable(Path(store).absolute(), "store")
     if address_in(TRACKING) or address_in(REGISTRY):
@@ -101,7 +101,8 @@ def require_own_output(output: Path, evaluation: str, *, overwrite: bool) -> Non
         return
     msg = (
         f"`--output` {output} must be new, or have results of evaluation {evaluation!r}; it has "
-        f"those of {printable(former.evaluation)!r}. Name another folder, or replace them with "
+        f"those of {escape_invisible(former.evaluation)!r}. Name another folder, or replace "
+        "them with "
         "`--overwrite`."
     )
     raise InputError(msg)
@@ -169,7 +170,7 @@ def summarise_evaluation(
         verdicts=decided.verdicts,
         decisions=decisions,
         sets=list(sets),
-        store=sizes_of(Path(store)),
+        store=measure_store(Path(store)),
         config=format_argument(config),
         sample=sample,
         store_path=store,

@@ -9,7 +9,7 @@ from typing import Any
 
 from bias_metrics import BiasTable, MetricValue
 from bias_metrics.metrics import EQUAL_ERRORS, GIVEN
-from biasgate.tasks.common.csv_files import csv_of
+from biasgate.tasks.common.csv_files import format_csv
 from biasgate.tasks.common.files import write_json
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.data.evaluation_set import EvaluationSet
@@ -146,7 +146,7 @@ def metric_csv(report: Report) -> str:
     """Return every number as a row of CSV; an undefined number is an empty cell."""
     rows = [*report.bias.rows(), *_further_numbers(report)]
     columns = [name for name in rows[0] if name != "against"]
-    return csv_of(columns, [[row.get(name) for name in columns] for row in rows])
+    return format_csv(columns, [[row.get(name) for name in columns] for row in rows])
 
 
 def write_submission(scored: ScoredSet, path: Path) -> None:
@@ -154,7 +154,7 @@ def write_submission(scored: ScoredSet, path: Path) -> None:
     table = scored.table()
     ids, scores = (table.column(name).to_pylist() for name in ("id", "score"))
     texts = ("" if math.isnan(one) else one for one in scores)
-    path.write_bytes(csv_of(["id", "prediction"], zip(ids, texts, strict=True)).encode())
+    path.write_bytes(format_csv(["id", "prediction"], zip(ids, texts, strict=True)).encode())
 
 
 @task(name="write report", task_run_name="report {evidence.folder!m}")

@@ -10,7 +10,7 @@ from bias_metrics import MetricValue
 from bias_metrics.metrics import METRICS
 from bias_metrics.parts import Table as TextTable
 from bias_metrics.report import sort_worst_first
-from biasgate.tasks.common.markdown import table_row
+from biasgate.tasks.common.markdown import format_table_row
 from biasgate.tasks.remembering.rows import Lines
 
 NOTHING = "\N{EN DASH}"
@@ -36,13 +36,13 @@ class Table:
 
     def markdown(self, name: Callable[[str], str], words: Callable[[str], str]) -> Iterator[str]:
         """Yield the lines of a Markdown table, with names and words escaped in this way."""
-        yield table_row(self.columns)
+        yield format_table_row(self.columns)
         kinds = self.columns.values()
         yield f"|{'|'.join('--:' if kind == 'number' else '---' for kind in kinds)}|"
         escape: dict[Kind, Callable[[str], str]] = {"name": name, "words": words, "number": str}
         for row in self.rows:
             cells = zip(self.columns.values(), row, strict=True)
-            yield table_row(escape[kind](text) for kind, text in cells)
+            yield format_table_row(escape[kind](text) for kind, text in cells)
 
 
 def numeric(*titles: str) -> dict[str, Kind]:

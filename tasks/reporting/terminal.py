@@ -14,11 +14,11 @@ from rich.text import Text
 
 from bias_metrics.gate import RIVALS
 from bias_metrics.metrics import GIVEN, METRICS
-from biasgate.tasks.common.command_lines import as_path, command_line, store_option
-from biasgate.tasks.common.console import console, print_text, shown, wrap_text
+from biasgate.tasks.common.command_lines import format_command, format_path, format_store_option
+from biasgate.tasks.common.console import escape_text, make_console, print_text, wrap_text
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.printable import printable
-from biasgate.tasks.common.secrets import masked
+from biasgate.tasks.common.printable import escape_invisible
+from biasgate.tasks.common.secrets import mask_secrets
 from biasgate.tasks.measuring.explaining import describe_harm
 from biasgate.tasks.records import (
     Report,
@@ -82,7 +82,7 @@ def print_results(
     InputError
         If the identity is not measured.
     """
-    out = console()
+    out = make_console()
     if identity is not None:
         _print_identity(out, results, identity)
         if as_written:
@@ -99,7 +99,7 @@ def print_results(
 def _print_board(out: Console, results: Results, store: Path | None, *, everything: bool) -> None:
     """Print the leaderboard, its notices, and the next commands."""
     board = leaderboard(results.lines)
-    print_text(out, Text(printable(board.headline), "bold"), indent=0, in_pipe=True)
+    print_text(out, Text(escape_invisible(board.headline), "bold"), indent=0, in_pipe=True)
     if board.rows:
         out.print("")
         print_leaderboard(out, board)
@@ -116,16 +116,16 @@ def _print_board(out: Console, results: Results, store: Path | None, *, everythi
 
 def _print_candidate(out: Console, line: CandidateStory) -> None:
     """Print the description of a candidate."""
-    word = printable(line.word.text), f"bold {COLOURS[line.badge]}"
-    print_text(out, Text.assemble(word, ": ", (printable(line.name), "bold")))
+    word = escape_invisible(line.word.text), f"bold {COLOURS[line.badge]}"
+    print_text(out, Text.assemble(word, ": ", (escape_invisible(line.name), "bold")))
     for text in line.told:
-        print_text(out, Text(printable(text)), in_pipe=True)
+        print_text(out, Text(escape_invisible(text)), in_pipe=True)
 
 
 def _print_notices(out: Console, results: Results, board: Leaderboard, most: int) -> None:
     """Print what limits the outcomes, then other facts that fit in; at most `most` lines."""
     notices = [*_news(results.summary), *board.notices]
-    texts = [wrap_text(out, Text(printable(text))) for text in notices]
+    texts = [wrap_text(out, Text(escape_invisible(text))) for text in notices]
     ends = list(accumulate(map(len, texts)))
     n_shown = len(texts)
     if texts and ends[-1] > most:
@@ -133,7 +133,7 @@ def _print_notices(out: Console, results: Results, board: Leaderboard, most: int
     for part in chain.from_iterable(texts[:n_shown]):
         out.print(part, soft_wrap=True)
     if n_shown < len(texts):
-        everything = shown(command_line("show", results.folder, "--all"))
+        everything = escape_text(format_command("show", results.folder, "--all"))
         out.print(f"[dim]and {len(texts) - n_shown:,} more: {everything}[/]", soft_wrap=True)
         return
     left = most - (ends[-1] if ends else 0)
@@ -142,7 +142,7 @@ def _print_notices(out: Console, results: Results, board: Leaderboard, most: int
         [line] = board.lines
         facts = [line.headline, line.to_pass, *facts]
     for fact in filter(None, facts):
-        lines = wrap_text(out, Text(printable(fact)))
+        lines = wrap_text(out, Text(escape_invisible(fact)))
         if len(lines) <= left:
             left -= len(lines)
             for part in lines:
@@ -168,13 +168,15 @@ def _place_lines(out: Console, places: Mapping[str, str]) -> list[Text]:
 
 
 def _place_line(label: str, place: str) -> Text:
-    return Text.assemble((label, "bold"), f": {printable(place)}")
+    return Text.assemble((label, "bold"), f": {escape_invisible(place)}")
 
 
 def _print_identity(out: Console, results: Results, identity: str) -> None:
     """Print every number, check and word on one identity."""
     known = sorted({name for published in results.each for name in published.report.bias.subgroups})
-    as_shown = {printable(name): name for name in known}  # names can be copied from the screen
+    as_shown = {
+        escape_invisible(name): name for name in known
+    }  # names can be copied from the screen
     if identity not in known and identity not in as_shown:
         msg = f"`--identity` must be one of {', '.join(as_shown)}; got {identity!r}."
         raise InputError(msg)
@@ -187,11 +189,11 @@ def _print_identity(out: Console, results: Results, identity: str) -> None:
             published.report, published.verdict, kinds, differences=published.differences
         )
         row = next((row for row in grid.rows if row.name == identity), None)
-        about = printable(f"{identity}, {published.story.about}")
+        about = escape_invisible(f"{identity}, {published.story.about}")
         print_text(out, Text(about, "bold"))
         report = published.report
         if worst := worst_terms(report, identity):
-            print_text(out, Text(f"  {TERMS}: {printable(worst)}."), in_pipe=True)
+            print_text(out, Text(f"  {TERMS}: {escape_invisible(worst)}."), in_pipe=True)
         if row is not None:
             out.print(f"  {row.n} comments, {row.n_positive} toxic")
             for column, cell in zip(grid.columns, row.cells, strict=True):
@@ -199,9 +201,9 @@ def _print_identity(out: Console, results: Results, identity: str) -> None:
                 beside = f"  champion {cell.rival}" if cell.rival else ""
                 value = f"{cell.text} {cell.interval}" if cell.text else f"undefined: {cell.lack}"
                 text = f"  {column.title:13} {cell.mark or ' '} {value}{beside}{change}"
-                print_text(out, Text(printable(text), COLOURS.get(cell.status, "")))
+                print_text(out, Text(escape_invisible(text), COLOURS.get(cell.status, "")))
         for line in _rates(report, identity):
-            print_text(out, Text(f"  {printable(line)}"))
+            print_text(out, Text(f"  {escape_invisible(line)}"))
         if report.terms and any(one.subgroup == identity for one in report.terms.terms):
             print_text_table(out, term_table(report.terms, identity))
         told = [describe_harm(report.bias, report.harms, identity)]
@@ -209,7 +211,7 @@ def _print_identity(out: Console, results: Results, identity: str) -> None:
             check.sentence for check in published.story.unmet if check.result.group == identity
         ]
         for text in filter(None, told):
-            print_text(out, Text(printable(text)), in_pipe=True)
+            print_text(out, Text(escape_invisible(text)), in_pipe=True)
 
 
 def _rates(report: Report, identity: str) -> Iterator[str]:
@@ -237,7 +239,7 @@ def _print_lines(
 ) -> None:
     """Print lines with an indent, also where they are wrapped; each begins with the word."""
     for line in lines:
-        text = (word or Text()) + Text(printable(line))
+        text = (word or Text()) + Text(escape_invisible(line))
         print_text(out, Text(" " * indent) + text, indent=0, in_pipe=True)
 
 
@@ -248,7 +250,7 @@ def _print_what_checks(out: Console, results: Results) -> None:
     if results.summary is None and named - {one.names[0] for one in results.each}:
         # It is verified with the other sets that its verdict requires.
         folder = Path(os.path.relpath(whole)) if (whole / SUMMARY).exists() else folder
-    check = command_line("verify", as_path(folder))
+    check = format_command("verify", format_path(folder))
     out.print(_place_line("Not verified. To verify", check), soft_wrap=True)
 
 
@@ -259,14 +261,14 @@ def _places(
     folder = str(results.folder)
     place = folder if results.summary is None else ""
     following = board.lines[0].next_command(folder, place, results.store_path)
-    places = {"Next": command_line(*following), "Report": str(results.page)}
+    places = {"Next": format_command(*following), "Report": str(results.page)}
     if results.summary is None and "--all" not in following and not everything:
-        places["All numbers"] = command_line("show", results.folder, "--all")
+        places["All numbers"] = format_command("show", results.folder, "--all")
     server = os.environ.get("MLFLOW_TRACKING_URI")
     if server:
-        places["MLflow"] = masked(server)
+        places["MLflow"] = mask_secrets(server)
     elif store is not None:
-        places["MLflow"] = command_line("ui", "--store", store)
+        places["MLflow"] = format_command("ui", "--store", store)
     return places
 
 
@@ -283,7 +285,7 @@ def print_details(out: Console, published: Published) -> None:
     end = ":" if story.unmet else "."
     _print_lines(out, [f"Policy {story.policy}, {story.counted}{end}"], 0)
     for check in story.unmet[:_CHECKS]:
-        word = Text(printable(check.word), COLOURS.get(check.status, "")) + Text(": ")
+        word = Text(escape_invisible(check.word), COLOURS.get(check.status, "")) + Text(": ")
         _print_lines(out, [check.sentence], _INDENT, word)
     if len(story.unmet) > _CHECKS:
         out.print(f"  and {len(story.unmet) - _CHECKS} more in verdict.json.")
@@ -318,7 +320,7 @@ def _number(found: Value) -> str:
 
 def print_compared(compared: Sequence[Compared]) -> None:
     """Print what got worse, which identities differ, then all differences."""
-    out = console()
+    out = make_console()
     for at, one in enumerate(compared):
         if at:
             out.print("")
@@ -326,7 +328,7 @@ def print_compared(compared: Sequence[Compared]) -> None:
 
 
 def _print_compared(out: Console, compared: Compared) -> None:
-    title = printable(f"{compared.first} minus {compared.second}")
+    title = escape_invisible(f"{compared.first} minus {compared.second}")
     print_text(out, Text(title, "bold"))
     lines = (
         [
@@ -352,7 +354,8 @@ def _print_compared(out: Console, compared: Compared) -> None:
         for cell in (found.overall.auc, found.overall.final_score)
     )
     title = (
-        f"Differences on {printable(compared.evaluation_set)}: {found.counts[None].n:,} rows, "
+        f"Differences on {escape_invisible(compared.evaluation_set)}: {found.counts[None].n:,} "
+        "rows, "
         f"AUC {auc}, final score {final}"
     )
     rows = compared.rows
@@ -373,10 +376,12 @@ def _shown_better(compared: Compared) -> str:
     """Say who is shown to be better, the largest gain first."""
     gains = gains_of(compared.comparison)
     if not gains:
-        return f"No identity is significantly better than under {printable(compared.second)}."
+        return (
+            f"No identity is significantly better than under {escape_invisible(compared.second)}."
+        )
     others = list(dict.fromkeys(gain.group for gain in gains if gain.group != gains[0].group))
     also = f"; also {shorten_names(others, _NAMES)}" if others else ""
-    return f"Significantly better than {printable(compared.second)}: {gains[0].text}{also}."
+    return f"Significantly better than {escape_invisible(compared.second)}: {gains[0].text}{also}."
 
 
 def _different(compared: Compared) -> str:
@@ -394,20 +399,22 @@ def print_trend(
     nights: Sequence[Night], metric: str | None, store: str = "", *, everything: bool = False
 ) -> None:
     """Print who moved, then what else is news; every number only if it is asked for."""
-    out = console()
+    out = make_console()
     *before, last = nights
     out.print(f"[bold]night {last.number}, {last.at[:10]}[/]")
     _print_lines(out, last.news or ["Nothing changed."])
     for one in (change for change in find_moves(nights) if metric in {None, change.metric}):
         values = f"{METRICS[one.metric].title} {' '.join(one.texts)}  {one.bars}"
         of = f"{one.candidate} on {one.evaluation_set}"
-        print_text(out, Text(printable(f"  {one.group:<24} {values}  {of}")))
+        print_text(out, Text(escape_invisible(f"  {one.group:<24} {values}  {of}")))
     for night in reversed(before):
         first, *others = night.news or ["nothing changed."]
         more = f" (and {len(others):,} more)" if others else ""
-        print_text(out, Text(printable(f"night {night.number}, {night.at[:10]}: {first}{more}")))
+        print_text(
+            out, Text(escape_invisible(f"night {night.number}, {night.at[:10]}: {first}{more}"))
+        )
     if not everything and metric is None:
-        again = command_line("trend", last.evaluation, "--all", *store_option(store))
+        again = format_command("trend", last.evaluation, "--all", *format_store_option(store))
         out.print(_place_line("Every number", again), soft_wrap=True)
         return
     for lines in compare_nights(nights):

@@ -15,7 +15,7 @@ from bias_metrics import MetricValue
 from bias_metrics.gate import RIVALS
 from bias_metrics.metrics import SUBGROUP_METRICS
 from biasgate.tasks.common.console import has_width, print_text
-from biasgate.tasks.common.printable import printable
+from biasgate.tasks.common.printable import escape_invisible
 from biasgate.tasks.records import Report, Verdict
 from biasgate.tasks.records.numbers import name_final_score
 from biasgate.tasks.reporting.leaderboard import Leaderboard, LeaderboardRow
@@ -70,7 +70,7 @@ def print_table(out: Console, report: Report, verdict: Verdict) -> None:
         f"{sign} {words}" for status, (sign, words) in MARKS.items() if sign and status in used
     ]
     legend += [f"{', '.join(marks)} (see below)."] if marks else []
-    print_text(out, Text(printable(" ".join(legend)), "dim"), indent=0, in_pipe=True)
+    print_text(out, Text(escape_invisible(" ".join(legend)), "dim"), indent=0, in_pipe=True)
 
 
 def half_width(cell: MetricValue, *, signed: bool = False, interval: bool = True) -> str:
@@ -149,22 +149,22 @@ def _board_line(
 ) -> list[Text]:
     """Return the cells of a row; level 0 has most words."""
     worst, change, decisions = (cell.at(level) for cell in (row.worst, row.change, row.decisions))
-    cells = [Text(printable(row.candidate), "bold")]
-    cells += [Text(printable(row.evaluation_set))] if board.has_sets else []
+    cells = [Text(escape_invisible(row.candidate), "bold")]
+    cells += [Text(escape_invisible(row.evaluation_set))] if board.has_sets else []
     cells += [
         Text(row.outcome, f"bold {COLOURS[row.badge]}"),
         Text(score(row.final_score)),
-        Text(printable(worst)),
+        Text(escape_invisible(worst)),
     ]
-    cells += [Text(printable(change))] if board.has_champion else []
-    cells += [Text(printable(decisions))] if board.has_threshold else []
+    cells += [Text(escape_invisible(change))] if board.has_champion else []
+    cells += [Text(escape_invisible(decisions))] if board.has_threshold else []
     return cells
 
 
 def title_of(report: Report) -> str:
     """Return the candidate, the set, the rows that count and the overall numbers."""
     overall = report.bias.overall
-    names = printable(f"{report.candidate.name} on {report.evaluation_set.name}")
+    names = escape_invisible(f"{report.candidate.name} on {report.evaluation_set.name}")
     return (
         f"{names}: {_rows_in_words(report)}, AUC {half_width(overall.auc)}, "
         f"{name_final_score(report.bias)} {half_width(overall.final_score)}"
@@ -180,7 +180,7 @@ def _rows_in_words(report: Report) -> str:
 
 def print_text_table(out: Console, table: TextTable) -> None:
     """Print a table below its caption; if it is too wide, each row as names with numbers below."""
-    print_text(out, Text(printable(table.caption)))
+    print_text(out, Text(escape_invisible(table.caption)))
     lines = [Text(line) for line in table.text("").splitlines()]
     if not has_width(out) or max(line.cell_len for line in lines) <= out.width:
         for line in lines:
@@ -191,8 +191,8 @@ def print_text_table(out: Console, table: TextTable) -> None:
         for (title, kind), text in zip(table.columns.items(), row, strict=True):
             if text:
                 parts[kind == "number"].append(f"{title} {text}" if kind == "number" else text)
-        print_text(out, Text(printable(", ".join(parts[False]))))
-        print_text(out, Text(printable(f"  {'; '.join(parts[True])}")), indent=0)
+        print_text(out, Text(escape_invisible(", ".join(parts[False]))))
+        print_text(out, Text(escape_invisible(f"  {'; '.join(parts[True])}")), indent=0)
 
 
 def print_rows(
@@ -222,7 +222,7 @@ def _table(title: str, rows: Sequence[GridRow], last: GridRow | None) -> Table:
         if row is last:
             table.add_section()
         numbers = (row.n, row.n_positive) if counts else ()
-        table.add_row(Text(printable(row.name)), *numbers, *map(_text, row.cells))
+        table.add_row(Text(escape_invisible(row.name)), *numbers, *map(_text, row.cells))
     return table
 
 
@@ -256,7 +256,7 @@ def _print_listed(out: Console, rows: Sequence[GridRow]) -> None:
 
 def _print_name(out: Console, row: GridRow) -> None:
     counts = f"  {row.n} rows, {row.n_positive} positive" if row.n else ""
-    print_text(out, Text.assemble(printable(row.name), (counts, "dim")), in_pipe=True)
+    print_text(out, Text.assemble(escape_invisible(row.name), (counts, "dim")), in_pipe=True)
 
 
 def _headings() -> list[str]:

@@ -14,7 +14,7 @@ from pydantic import (
     model_validator,
 )
 
-from biasgate.tasks.common.settings import Settings, relative_to_configuration
+from biasgate.tasks.common.settings import Settings, resolve_config_path
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.scoring.candidate import CandidateSettings
@@ -43,7 +43,7 @@ class RegisteredCandidates(Settings):
     @classmethod
     def _resolve_paths(cls, value: dict[str, object], info: ValidationInfo) -> dict[str, object]:
         paths = {key: value[key] for key in ("signed_by", "signature") if key in value}
-        return value | {key: relative_to_configuration(one, info) for key, one in paths.items()}
+        return value | {key: resolve_config_path(one, info) for key, one in paths.items()}
 
     @model_validator(mode="after")
     def _require_tags_or_aliases(self) -> Self:

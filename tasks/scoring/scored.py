@@ -27,13 +27,13 @@ import pyarrow as pa
 from biasgate.tasks.common.errors import (
     CandidateError,
     InputError,
-    lacking_module,
-    place,
-    without_quotes,
+    describe_missing_module,
+    format_place,
+    withhold_message,
 )
 from biasgate.tasks.common.folders import Folder
-from biasgate.tasks.common.prefect_task import is_spread, say, task
-from biasgate.tasks.common.progress import duration, progress
+from biasgate.tasks.common.prefect_task import is_distributed, log_message, task
+from biasgate.tasks.common.progress import format_duration, show_progress
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.scoring.candidate import CandidateSettings, refuse_other_scale
 from biasgate.tasks.scoring.outcomes import PartlyScored, describe_reasons
@@ -62,15 +62,17 @@ def score_rows(
         n_shards = -(-evaluation_set.n_rows // candidate.rows_a_shard)
         # Two runs that start at different shards share the work instead of repeating it.
         what = f"{candidate.name} on {evaluation_set.name}"
-        say(f"scoring {what}: {evaluation_set.n_rows:,} rows")
+        log_message(f"scoring {what}: {evaluation_set.n_rows:,} rows")
         first = random.randrange(n_shards)  # noqa: S311
         numbers = [(first + step) % n_shards for step in range(n_shards)]
         rate = score_shards(scorer, evaluation_set, candidate, shards, numbers)
         kept = finish_scores(shards, evaluation_set, n_shards, scorer, rate)
-        say(f"scored {what}", aside=True)
+        log_message(f"scored {what}", aside=True)
     else:
         shards.folder.touch()
-        say(f"reusing saved scores of {candidate.name} on {evaluation_set.name}", aside=True)
+        log_message(
+            f"reusing saved scores of {candidate.name} on {evaluation_set.name}", aside=True
+        )
     if not candidate.scores_in_levels:
         _refuse_two_valued(kept, candidate)
     known = kept.table()["score"].to_numpy()
@@ -114,7 +116,7 @@ def score_shards(
                 table = evaluation_set.read_rows(list(scorer.columns), start, size)
                 [rows] = table.combine_chunks().to_batches()
                 score, of = partial(scorer.score, rows), f"candidate {candidate.name!r}"
-                scores = without_quotes(score, of, CandidateError)
+                scores = withhold_message(score, of, CandidateError)
                 if not made:  # the first call loads the model
                     scorer.refuse_changed()
                 partly = _checked(scores, rows, start, candidate)
@@ -125,7 +127,7 @@ def score_shards(
         return len(ids)
 
     with (
-        progress(what, total=total, unit="rows", always=True) as advance,
+        show_progress(what, total=total, unit="rows", always=True) as advance,
         calling(scorer.at_once) as each,
     ):
         for n_completed in each(complete, numbers):
@@ -136,7 +138,10 @@ def score_shards(
                 n_kept = n_done
             elif elapsed >= due and n_done < total:
                 left = elapsed * (total - n_done) / (n_done - n_kept)
-                say(f"{what}: {n_done:,} of {total:,} comments done, about {duration(left)} left")
+                log_message(
+                    f"{what}: {n_done:,} of {total:,} comments done, about "
+                    f"{format_duration(left)} left"
+                )
                 due = 2 * elapsed
     if not made:
         return None
@@ -187,14 +192,14 @@ def check_candidate(
         sets = [EvaluationSet.load(Path(folder)) for folder in set_folders]
         for evaluation_set in sets:
             _check_set(scorer, evaluation_set, candidate)
-        if not is_spread() and any(
+        if not is_distributed() and any(
             ScoredSet.load(shards_of(scorer, evaluation_set, workplace.scores).folder.url) is None
             for evaluation_set in sets
         ):
             try:
                 scorer.try_out()
             except Exception as error:
-                lacking = lacking_module(error)
+                lacking = describe_missing_module(error)
                 if lacking is None or isinstance(error, CandidateError | InputError):
                     raise
                 msg = f"candidate {candidate.name!r} cannot be loaded: {lacking}"
@@ -217,7 +222,7 @@ def _check_set(scorer: Scorer, evaluation_set: EvaluationSet, candidate: Candida
         scorer.check(evaluation_set)
 
     who = f"candidate {candidate.name!r}, which checks evaluation set {evaluation_set.name!r},"
-    without_quotes(check, who, CandidateError)
+    withhold_message(check, who, CandidateError)
 
 
 def _checked(
@@ -239,7 +244,7 @@ def _checked(
     wrong = np.flatnonzero(~np.isfinite(scores) & ~explained)
     if wrong.size:
         at = int(wrong[0])
-        where = place(row=first_row + at, id=rows.column("id")[at].as_py())
+        where = format_place(row=first_row + at, id=rows.column("id")[at].as_py())
         msg = f"scores of candidate {candidate.name!r} must be finite; got {scores[at]} {where}."
         raise InputError(msg)
     return replace(partly, scores=np.where(explained, np.nan, scores))
@@ -302,7 +307,7 @@ def share_out(candidate: CandidateSettings, set_folder: str, workplace: Workplac
 
     Empty if the tasks of this flow run in its own process, or all scores are kept.
     """
-    if not is_spread():
+    if not is_distributed():
         return []
     evaluation_set = EvaluationSet.load(Path(set_folder))
     with candidate.opened(workplace) as scorer:

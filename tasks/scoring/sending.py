@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.prefect_task import say, task
-from biasgate.tasks.common.progress import duration, paused
+from biasgate.tasks.common.prefect_task import log_message, task
+from biasgate.tasks.common.progress import format_duration, pause_display
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.outcomes import Load
@@ -38,7 +38,7 @@ class Sending:
             f"{load.n_requests:,} requests (about {load.n_tokens:,} tokens)"
         )
         if load.seconds:
-            text += f"; within its limits this takes at least {duration(load.seconds)}"
+            text += f"; within its limits this takes at least {format_duration(load.seconds)}"
         if load.usd is None:
             return f"{text}; its price is unknown (`price`)."
         return (
@@ -71,7 +71,7 @@ def estimate_sending(
 def agree_to_send(all_sending: Sequence[Sending], *, yes: bool) -> None:
     """Say what will be sent; ask at a terminal, unless `yes` was said already."""
     for sending in all_sending:
-        say(sending.sentence())
+        log_message(sending.sentence())
     if yes or not all_sending:
         return
     how = "To agree in advance, add `--yes` (the parameter `yes` of a deployment)."
@@ -82,7 +82,7 @@ def agree_to_send(all_sending: Sequence[Sending], *, yes: bool) -> None:
             f"{how}"
         )
         raise InputError(msg)
-    with paused():
+    with pause_display():
         sys.stderr.write("Send them? [y/N] ")
         sys.stderr.flush()
         answer = sys.stdin.readline()

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from biasgate.tasks.common.errors import CandidateError, InputError, without_quotes
+from biasgate.tasks.common.errors import CandidateError, InputError, withhold_message
 from biasgate.tasks.common.files import json_digest
-from biasgate.tasks.common.prefect_task import say, task
+from biasgate.tasks.common.prefect_task import log_message, task
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
@@ -59,7 +59,7 @@ def train_and_register(
 
         with tempfile.TemporaryDirectory() as folder:
             fit = partial(candidate.fit, training_set, Path(folder) / MODEL_PATH, log)
-            without_quotes(fit, f"training of candidate {candidate.name!r}", CandidateError)
+            withhold_message(fit, f"training of candidate {candidate.name!r}", CandidateError)
             # Somebody may have trained the same meanwhile, in this run.
             found = gateway.find_version(registered_model, TRAINING_KEY, key)
             if found is None:
@@ -107,7 +107,7 @@ def train_candidate(
     Safe to retry: a version with the same training key is reused.
     """
     training_set = EvaluationSet.load(Path(set_folder))
-    say(f"training {candidate.name}, unless the same training was done before")
+    log_message(f"training {candidate.name}, unless the same training was done before")
     version = train_and_register(
         candidate,
         training_set,
@@ -115,7 +115,9 @@ def train_candidate(
         experiment=experiment,
         registered_model=registered_model,
     )
-    say(f"{candidate.name} is {version.uri}, trained on {_sample_in_words(training_set)} comments")
+    log_message(
+        f"{candidate.name} is {version.uri}, trained on {_sample_in_words(training_set)} comments"
+    )
     return candidate.pinned(version.uri)
 
 

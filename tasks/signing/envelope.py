@@ -13,7 +13,7 @@ from pydantic import ConfigDict
 from pydantic.alias_generators import to_camel
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.untrusted import check
+from biasgate.tasks.common.untrusted import check_document
 from biasgate.tasks.records.record import Record
 from biasgate.tasks.signing.keys import SHORT_ID_LENGTH, PrivateKey, TrustedKey, TrustedKeys
 
@@ -109,7 +109,7 @@ class Envelope:
     @classmethod
     def from_dict(cls, content: Any, where: str) -> Envelope:
         """Create an envelope from parsed JSON; `where` names it in errors."""
-        record = check(content, EnvelopeRecord, where, rule="a DSSE envelope", exact=False)
+        record = check_document(content, EnvelopeRecord, where, rule="a DSSE envelope", exact=False)
         payload = _decode_field(record.payload, where)
         return cls(payload, record.payload_type, require_base64(record.signatures, where))
 

@@ -15,9 +15,9 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_public_key,
 )
 
-from biasgate.tasks.common.errors import InputError, to_install
+from biasgate.tasks.common.errors import InputError, format_install_hint
 from biasgate.tasks.common.files import whole_file
-from biasgate.tasks.common.printable import printable
+from biasgate.tasks.common.printable import escape_invisible
 from biasgate.tasks.common.untrusted import read_bytes, read_json
 from biasgate.tasks.records import FileRecord
 from biasgate.tasks.signing.manifest import Manifest, join_differences
@@ -32,7 +32,10 @@ _IGNORED_FILES = frozenset({".gitattributes", ".gitignore"})  # model-signing le
 
 def _require_library() -> None:
     if find_spec("model_signing") is None:
-        msg = f"OpenSSF model signatures need the library model-signing: {to_install('oms')}."
+        msg = (
+            "OpenSSF model signatures need the library model-signing: "
+            f"{format_install_hint('oms')}."
+        )
         raise InputError(msg)
 
 
@@ -160,7 +163,7 @@ def require_model_signature(
     except InputError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever the library raises for a foreign file
-        reason = printable(str(error) or type(error).__name__)[:_MAX_REASON_LENGTH]
+        reason = escape_invisible(str(error) or type(error).__name__)[:_MAX_REASON_LENGTH]
         msg = f"{rule}; model-signing does not accept signature {path}: {reason}"
         raise InputError(msg) from None
     return digest

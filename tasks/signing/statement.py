@@ -19,7 +19,7 @@ from typing import Any
 from biasgate.tasks.check_messages import describe_exception
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest, json_digest, write_json
-from biasgate.tasks.common.untrusted import check, parse_json
+from biasgate.tasks.common.untrusted import check_document, parse_json
 from biasgate.tasks.records import HoldsFor, Verdict, get_champion_uri
 from biasgate.tasks.records.record import Record
 from biasgate.tasks.signing.envelope import CamelRecord, Envelope
@@ -192,7 +192,7 @@ def read_statement(envelope: Envelope, where: str) -> Statement:
     """Return the statement in an envelope, without checking its signatures."""
     rule = f"an in-toto statement with a {TEST_RESULT}"
     content = parse_json(envelope.payload, where)
-    statement = check(content, Statement, where, rule=rule, exact=False)
+    statement = check_document(content, Statement, where, rule=rule, exact=False)
     if [envelope.payload_type, *statement.type_uris] != _TYPE_URIS:
         msg = f"{where} must be {rule}; it is not."
         raise InputError(msg)
@@ -205,7 +205,7 @@ def read_annotations(statement: Statement) -> Annotations | None:
     if not tested:
         return None
     try:
-        return check(tested[0].annotations, Annotations, "what is attested")
+        return check_document(tested[0].annotations, Annotations, "what is attested")
     except InputError:
         return None
 

@@ -15,9 +15,9 @@ from bias_metrics.gate import WORST_FIRST
 from bias_metrics.metrics import FINAL_SCORE_PARTS
 from bias_metrics.report import sort_worst_first
 from bias_metrics.table import Estimate
-from biasgate.tasks.common.files import json_digest, locked
-from biasgate.tasks.common.markdown import as_text
-from biasgate.tasks.common.prefect_task import say, task
+from biasgate.tasks.common.files import hold_lock, json_digest
+from biasgate.tasks.common.markdown import escape_markdown
+from biasgate.tasks.common.prefect_task import log_message, task
 from biasgate.tasks.data.identity_names import sanitize_name
 from biasgate.tasks.evaluation_file import Evaluation
 from biasgate.tasks.included import find_evaluation_file
@@ -153,11 +153,11 @@ def open_evaluation_run(
 
     It is found by its key, or as the killed run of the same evaluation with the same scores.
     """
-    say("opening the evaluation's run in MLflow")
+    log_message("opening the evaluation's run in MLflow")
     gateway = workplace.gateway
     experiment_id = gateway.experiment(evaluation.name)
     digest = json_digest([evaluation.content(), scores])
-    with locked(workplace.store / "evaluations"):
+    with hold_lock(workplace.store / "evaluations"):
         settle_abandoned(gateway, experiment_id, key, digest)
         name, tags = f"evaluate {evaluation.name}", {EVALUATION: digest}
         run_id = gateway.run(experiment_id, key, name, tags=tags)
@@ -327,7 +327,7 @@ def candidate_note(story: Story, experiment_id: str, run_id: str) -> str:
         "Charts and differences": view_page(experiment_id, LATEST, charts=True),
         "Tables of candidates": tables_page(experiment_id, LATEST),
     }
-    explained = [f"- {as_text(text)}" for text in (story.look_first, *story.analyses)]
+    explained = [f"- {escape_markdown(text)}" for text in (story.look_first, *story.analyses)]
     parts = [_row(links), "", *candidates_markdown([CandidateStory.of(story)]), *explained]
     return shortened("\n".join(parts))
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from biasgate.tasks.common.markdown import as_text
+from biasgate.tasks.common.markdown import escape_markdown
 from biasgate.tasks.common.prefect_artifacts import (
-    artifact_key,
-    flow_run_page,
+    find_flow_run_page,
+    make_artifact_key,
     publish_link,
     publish_markdown,
     publish_table,
 )
-from biasgate.tasks.common.prefect_task import say, task
+from biasgate.tasks.common.prefect_task import log_message, task
 from biasgate.tasks.outcomes import get_outcome_words
 from biasgate.tasks.records import LoggedVerdict, Report, Summary
 from biasgate.tasks.reporting.markdown import results_markdown
@@ -34,7 +34,7 @@ _ROWS = 300
 
 def flow_run_tags() -> dict[str, str]:
     """Return the MLflow tags that name the Prefect flow run; none outside of a flow."""
-    found = flow_run_page()
+    found = find_flow_run_page()
     if found is None:
         return {}
     run_id, page = found
@@ -43,7 +43,7 @@ def flow_run_tags() -> dict[str, str]:
 
 def flow_run_link() -> str:
     """Return a Markdown link to the page of the flow run; empty if its address is not known."""
-    found = flow_run_page()
+    found = find_flow_run_page()
     return f"[Flow run in Prefect]({found[1]})" if found and found[1] else ""
 
 
@@ -71,8 +71,11 @@ def summary_page(results: Results, pages: MlflowPages, summary: Summary) -> str:
     """Return what people read first, with links to everything else, in Markdown."""
     links = [f"[Numbers, pictures and files in MLflow]({pages.of_run(summary.run_id)})."]
     links += [pages.hint] if pages.hint else []
-    links.append(f"Report: {as_text(str(results.page.resolve()))}")
-    name, word = as_text(summary.evaluation), as_text(get_outcome_words(summary).text)
+    links.append(f"Report: {escape_markdown(str(results.page.resolve()))}")
+    name, word = (
+        escape_markdown(summary.evaluation),
+        escape_markdown(get_outcome_words(summary).text),
+    )
     return "\n\n".join([f"## {name}: {word}", results_markdown(results), " ".join(links)])
 
 
@@ -103,12 +106,14 @@ def _rows(verdict: LoggedVerdict, output: str, *, has_sets: bool) -> Iterator[di
     path = Path(output) / of_set / name / "report.json"
     report = Report.read(path.read_bytes())
     grid = metric_grid(report, verdict)
-    named = {"candidate": as_text(name)} | ({"set": as_text(of_set)} if has_sets else {})
+    named = {"candidate": escape_markdown(name)} | (
+        {"set": escape_markdown(of_set)} if has_sets else {}
+    )
     for row in grid.rows:
         numbers = zip(grid.columns, row.cells, strict=True)
         yield {
             **named,
-            "identity": as_text(row.name),
+            "identity": escape_markdown(row.name),
             "comments": row.n,
             **{column.title: _text(cell) for column, cell in numbers},
         }
@@ -139,14 +144,14 @@ def show_results(summary: Summary, output: str, run: EvaluationRun) -> None:
     evaluation, pages = summary.evaluation, MlflowPages(run)
     page = summary_page(results_of(summary, Path(output)), pages, summary)
     rows, note = identity_table(summary, output)
-    name = as_text(evaluation)
+    name = escape_markdown(evaluation)
     try:
-        publish_markdown(artifact_key("biasgate", evaluation), page, f"Outcome of {name}")
-        publish_table(artifact_key("biasgate", evaluation, "identities"), rows, note)
+        publish_markdown(make_artifact_key("biasgate", evaluation), page, f"Outcome of {name}")
+        publish_table(make_artifact_key("biasgate", evaluation, "identities"), rows, note)
         address, text = pages.of_run(summary.run_id), f"MLflow run of {evaluation}"
-        publish_link(artifact_key("biasgate", evaluation, "mlflow"), address, text, pages.hint)
+        publish_link(make_artifact_key("biasgate", evaluation, "mlflow"), address, text, pages.hint)
     except Exception as error:  # noqa: BLE001 - whatever it is, the evaluation is done
-        say(f"the results are not on Prefect's pages ({type(error).__name__})")
+        log_message(f"the results are not on Prefect's pages ({type(error).__name__})")
 
 
 @task(name="show summary")
@@ -156,5 +161,7 @@ def show_summary(summary: Summary, output: str) -> None:
     The run of `evaluate` below has artifacts of its own.
     """
     name = summary.evaluation
-    key = artifact_key("biasgate", "nightly", name)
-    publish_markdown(key, results_markdown(results_of(summary, Path(output))), as_text(name))
+    key = make_artifact_key("biasgate", "nightly", name)
+    publish_markdown(
+        key, results_markdown(results_of(summary, Path(output))), escape_markdown(name)
+    )

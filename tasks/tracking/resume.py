@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from biasgate.tasks.common.prefect_task import task
-from biasgate.tasks.common.processes import has_ended, is_of_this_machine, this_process
+from biasgate.tasks.common.processes import describe_this_process, has_ended, is_on_this_machine
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.ledger.entry import Entry
 from biasgate.tasks.ledger.ledger import CHAMPION, Ledger
@@ -51,7 +51,7 @@ def settle_abandoned(gateway: Gateway, experiment_id: str, key: str, evaluation:
     left = [run for run in gateway.running(experiment_id) if _is_abandoned(run)]
     same = next((run for run in left if run.tags.get(EVALUATION) == evaluation), None)
     if same is not None:
-        gateway.log(same.run_id, tags={KEY: key, OWNER: this_process(), RESUMED: "true"})
+        gateway.log(same.run_id, tags={KEY: key, OWNER: describe_this_process(), RESUMED: "true"})
     for run in left:
         if same is None or same.run_id not in {run.run_id, run.tags.get(PARENT)}:
             gateway.finish(run.run_id, "KILLED")
@@ -87,7 +87,7 @@ def _is_abandoned(run: Running) -> bool:
         return False
     if has_ended(owner):
         return True
-    return not is_of_this_machine(owner) and time.time() - run.started > _LEASE_S
+    return not is_on_this_machine(owner) and time.time() - run.started > _LEASE_S
 
 
 def _own_promotion(model: str, run: str, gateway: Gateway) -> Entry | None:

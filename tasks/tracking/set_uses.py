@@ -13,7 +13,7 @@ from dataclasses import replace
 from statistics import NormalDist, median
 
 from bias_metrics.gate import estimate_optimism
-from biasgate.tasks.common.prefect_task import say, task
+from biasgate.tasks.common.prefect_task import log_message, task
 from biasgate.tasks.records import LoggedVerdict, SetUse, Verdict
 from biasgate.tasks.records.summary import SpentBy
 from biasgate.tasks.tracking.resume import EvaluationRun
@@ -39,7 +39,7 @@ def count_set_uses(verdicts: Sequence[LoggedVerdict], run: EvaluationRun) -> lis
     ]
     for use in found:
         if use.spent_by is not None:
-            say(use.sentence)
+            log_message(use.sentence)
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from bias_metrics.metrics import SUBGROUP_METRICS
-from biasgate.tasks.common.printable import printable
+from biasgate.tasks.common.printable import escape_invisible
 from biasgate.tasks.data.identity_names import sanitize_name
 from biasgate.tasks.records import Report, Verdict
 from biasgate.tasks.reporting.candidates import CandidateStory
@@ -55,7 +55,7 @@ def headline_metrics(report: Report, verdict: Verdict) -> dict[str, float]:
 def headline_tags(story: Story, report: Report) -> dict[str, str]:
     """Return what people read first, the worst identity by each metric, and the digests."""
     worst = {
-        f"{WORST_TAG}.{metric}": printable(group)
+        f"{WORST_TAG}.{metric}": escape_invisible(group)
         for metric in SUBGROUP_METRICS
         if (group := report.bias.worst(metric).subgroup) is not None
     }
@@ -75,5 +75,5 @@ def headline_tags(story: Story, report: Report) -> dict[str, str]:
         "biasgate.set_digest": report.evaluation_set.digest,
         "biasgate.policy_digest": story.verdict.policy.digest,
     }
-    told = {key: printable(text)[:_LONGEST] for key, text in known.items() if text}
+    told = {key: escape_invisible(text)[:_LONGEST] for key, text in known.items() if text}
     return told | worst | digests

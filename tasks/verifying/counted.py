@@ -8,7 +8,7 @@ from pathlib import Path
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.counting.settings import ENDING
-from biasgate.tasks.counting.shards import FOLDER, named
+from biasgate.tasks.counting.shards import FOLDER, name_count_file
 from biasgate.tasks.evidence.counted import FILE as COUNTS
 from biasgate.tasks.evidence.counted import Counted, CountedEvidence, read_counted
 from biasgate.tasks.signing.keys import TrustedKeys
@@ -72,7 +72,7 @@ def _check_counts(folder: Path, pins: Pins) -> list[Finding]:
 def _check_shards(folder: Path, counts: Counted, name: str) -> Iterator[Finding]:
     """Compare the counts with the sum over the shards, if no shard's counts are missing."""
     record = counts.record
-    files = [folder / named(shard.sha256, record.key) for shard in record.shards]
+    files = [folder / name_count_file(shard.sha256, record.key) for shard in record.shards]
     n_present = sum(path.is_file() for path in files)
     if n_present < len(files):
         text = (

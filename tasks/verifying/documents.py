@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.untrusted import check, parse_json, read_bytes, require_regular
+from biasgate.tasks.common.untrusted import check_document, parse_json, read_bytes, require_regular
 from biasgate.tasks.evidence.file import FILE as EVIDENCE
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.mlflow_server.runs import Gateway
@@ -65,8 +65,8 @@ class Documents:
             for document, file in _FILES.items()
         }
         return cls(
-            check(parsed["verdict"], Verdict, f"the verdict on {name}"),
-            check(parsed["report"], Report, f"the report on {name}"),
+            check_document(parsed["verdict"], Verdict, f"the verdict on {name}"),
+            check_document(parsed["report"], Report, f"the report on {name}"),
             validate_policy(parsed["policy"], f"the policy on {name}"),
             {file: hashlib.sha256(raw).hexdigest() for file, raw in content.items()},
         )
@@ -75,7 +75,9 @@ class Documents:
 def read_verdict(run_id: str, gateway: Gateway) -> Verdict:
     """Read the verdict of a run."""
     subject = f"the verdict in run {run_id}"
-    return check(_read_document(run_id, "verdict.json", subject, gateway), Verdict, subject)
+    return check_document(
+        _read_document(run_id, "verdict.json", subject, gateway), Verdict, subject
+    )
 
 
 def read_logged_verdict(run_id: str, gateway: Gateway) -> LoggedVerdict:

@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
-from biasgate.tasks.common.printable import printable
+from biasgate.tasks.common.printable import escape_invisible
 from biasgate.tasks.common.untrusted import read_record, require_regular
 from biasgate.tasks.data.evaluation_set import RECORD, ROWS, EvaluationSet
 from biasgate.tasks.data.formats import identify_format
@@ -58,7 +58,7 @@ class Finding:
 
     def __post_init__(self) -> None:
         """Escape control characters, which could change the output of a terminal."""
-        object.__setattr__(self, "sentence", printable(self.sentence))
+        object.__setattr__(self, "sentence", escape_invisible(self.sentence))
 
 
 def describe_failures(what: object, findings: Iterable[Finding]) -> str:

@@ -14,7 +14,7 @@ from bias_metrics.metrics import GIVEN
 from biasgate.tasks.common.code import code_digest
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
-from biasgate.tasks.common.plain import differences, plain
+from biasgate.tasks.common.plain import convert_to_plain, find_differences
 from biasgate.tasks.common.untrusted import read_json
 from biasgate.tasks.evidence.answers import AnyEvidence
 from biasgate.tasks.evidence.file import FILE, EvidenceFile
@@ -229,10 +229,10 @@ def compare_numbers(documents: Documents, evidence: EvidenceFile, name: str) -> 
         evidence, table, None if given is None else given.threshold
     )
     recorded, measured = (
-        {part: plain(getattr(source, part)) for part in RECOMPUTED_PARTS}
+        {part: convert_to_plain(getattr(source, part)) for part in RECOMPUTED_PARTS}
         for source in (report, measured_report)
     )
-    differing = sorted(differences(recorded, measured, rounding=ROUNDING))
+    differing = sorted(find_differences(recorded, measured, rounding=ROUNDING))
     if verdict.code.bias_metrics != code_digest():
         differing = [place for place in differing if not place.endswith("sentence")]
     text = f"measuring the rows of the verdict on {name} again gives the numbers of its report."
@@ -245,7 +245,7 @@ def compare_verdicts(verdict: Verdict, recomputed: Verdict, name: str) -> Iterat
     If the verdict records other code, its sentences may differ. Since anyone may write such a
     record, the finding then quotes the sentences of the current code.
     """
-    differing = sorted(differences(verdict.to_dict(), recomputed.to_dict(), rounding=ROUNDING))
+    differing = sorted(find_differences(verdict.to_dict(), recomputed.to_dict(), rounding=ROUNDING))
     other_code = verdict.code != recomputed.code
     reworded = [place for place in differing if other_code and _SENTENCE.fullmatch(place)]
     differing = [

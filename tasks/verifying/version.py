@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.printable import printable
+from biasgate.tasks.common.printable import escape_invisible
 from biasgate.tasks.ledger.chain import Chain
 from biasgate.tasks.ledger.entry import CopySource, Entry
 from biasgate.tasks.ledger.ledger import Ledger
@@ -61,7 +61,8 @@ def verify_version(
     if rollback is not None:
         text = (
             f"entry {rollback.number} of the ledger rolled back from {version.uri} "
-            f"({printable(rollback.content.reason)}): it is not promoted automatically again."
+            f"({escape_invisible(rollback.content.reason)}): it is not promoted automatically "
+            "again."
         )
         findings.append(Finding("ledger", holds=True, sentence=text))
     verdicts, statements = list[Verdict](), list[Statement]()
@@ -146,7 +147,8 @@ def verify_source(
         if rollback is not None:
             text = (
                 f"entry {rollback.number} of {ledger.name} rolled back from {uri} "
-                f"({printable(rollback.content.reason)}): promote it there again, or use another "
+                f"({escape_invisible(rollback.content.reason)}): promote it there again, or use "
+                "another "
                 "version."
             )
             yield Finding("ledger", holds=not is_new, sentence=text)

@@ -25,7 +25,7 @@ from support.workers import SHIPPED, WORKER, deploy
 from biasgate.deployments import nightly
 from biasgate.flows.states import conclude
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.processes import this_process
+from biasgate.tasks.common.processes import describe_this_process
 from biasgate.tasks.outcomes import WORDS
 
 BIASGATE = [sys.executable, "-m", "biasgate"]
@@ -160,14 +160,14 @@ def test_each_evaluation_file_has_a_deployment_of_its_own(config, tmp_path):
 
 NOW = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
 LONG_AGO, JUST_NOW = NOW - timedelta(seconds=61), NOW - timedelta(seconds=5)
-KILLED = this_process().rsplit(" ", 1)[0] + " 0"
+KILLED = describe_this_process().rsplit(" ", 1)[0] + " 0"
 
 
 @pytest.mark.parametrize(
     ("paused", "process", "heard", "served"),
     [
-        (False, this_process(), LONG_AGO, "process "),
-        (True, this_process(), JUST_NOW, "process "),  # paused by hand
+        (False, describe_this_process(), LONG_AGO, "process "),
+        (True, describe_this_process(), JUST_NOW, "process "),  # paused by hand
         (False, KILLED, JUST_NOW, None),
         (False, "elsewhere 7 99", JUST_NOW, "a process on elsewhere, last seen 5 s ago"),
         (False, "elsewhere 7 99", LONG_AGO, None),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from biasgate.tasks.evaluation_file import evaluation_schema, explain_keys, list_sections
-from biasgate.tasks.gating.policy import policy_schema, sections_of_policy
+from biasgate.tasks.gating.policy import list_policy_sections, make_policy_schema
 from biasgate.tasks.scoring.http.preset import preset_names
 
 ROOT = Path(__file__).parents[2]
@@ -63,7 +63,7 @@ def test_a_command_that_explains_a_section_leads_to_its_keys(site, pages):
 
 
 def test_each_key_says_what_it_means():
-    sections = list_sections(evaluation_schema()) | sections_of_policy(policy_schema())
+    sections = list_sections(evaluation_schema()) | list_policy_sections(make_policy_schema())
     keys = [(name, *key) for name, section in sections.items() for key in explain_keys(section)]
     # `kind` and `source` are what names the section.
     assert [one for one in keys if not one[3] and one[1] not in {"kind", "source"}] == []

@@ -10,7 +10,7 @@ import yaml
 from support.evaluations import COMMENT, FILE, run, write_inputs
 from support.records import check_records
 
-from biasgate.tasks.common.markdown import as_text
+from biasgate.tasks.common.markdown import escape_markdown
 from biasgate.tasks.mlflow_server.runs import Gateway
 
 pytestmark = pytest.mark.slow
@@ -75,7 +75,7 @@ def test_what_was_found_stands_on_the_terminal_and_in_the_model_card(home):
     assert "## Further analyses" in card
     for sentence in sentences:
         assert " ".join(sentence.split()) in done
-        assert f"- {as_text(sentence)}" in card
+        assert f"- {escape_markdown(sentence)}" in card
     assert "are measured, not dialect or irony." in card
     plain = read(home, "plain", "model_card.md")
     assert "Further analyses" not in plain

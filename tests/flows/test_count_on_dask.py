@@ -16,8 +16,8 @@ from support.s3 import serving_s3
 from support.shards import write_file, write_shards
 
 from biasgate.tasks.counting.settings import read_count_file
-from biasgate.tasks.counting.shards import counted_shard
-from biasgate.tasks.counting.stores import here
+from biasgate.tasks.counting.shards import count_scores
+from biasgate.tasks.counting.stores import open_shard
 from biasgate.tasks.evidence.counted import Counted, read_counted
 
 pytestmark = pytest.mark.slow
@@ -56,9 +56,9 @@ def test_a_killed_worker_changes_no_byte_and_nothing_but_counts_comes_back(
 
     settings, _ = read_count_file(path)
     parts = []
-    for one in reversed(settings.shards()):
-        with here(one) as shard:
-            parts.append(counted_shard(settings, shard))
+    for one in reversed(settings.list_shards()):
+        with open_shard(one) as shard:
+            parts.append(count_scores(settings, shard))
     undisturbed = Counted.sum(parts)
     known = os.environ | {"PREFECT_API_URL": str(PREFECT_API_URL.value())}
     counts = tmp_path / "out/counts"

@@ -16,8 +16,8 @@ from bias_metrics import evaluate_bias
 from biasgate.flows.own_runs import STAGES
 from biasgate.tasks.analysing import analyse
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.markdown import as_text
-from biasgate.tasks.common.progress import duration
+from biasgate.tasks.common.markdown import escape_markdown
+from biasgate.tasks.common.progress import format_duration
 from biasgate.tasks.records import Summary
 from biasgate.tasks.remembering import reading
 from biasgate.tasks.reporting.model_card import shortened
@@ -148,7 +148,9 @@ def test_seconds_of_stages_and_of_scoring_are_metrics_of_the_run_that_took_them(
     found = first.run("evaluate small").data.metrics
     assert found.keys() == {f"seconds/{name}" for name in STAGES}
     for name in STAGES:
-        printed = f"{name}: 2 candidates on comments: done in {duration(found[f'seconds/{name}'])}"
+        printed = (
+            f"{name}: 2 candidates on comments: done in {format_duration(found[f'seconds/{name}'])}"
+        )
         assert printed in logged
     scored = [first.run(f"{one} on comments").data.metrics for one in CANDIDATES]
     for metrics in scored:
@@ -166,7 +168,7 @@ def test_runs_tell_their_verdict_where_mlflow_shows_a_description(first):
     ].split("\n- Exception: ")
     assert by_estimates.startswith("4 checks were decided by the point estimate")
     assert no_rule.startswith("no blocking rule covers deaf.\n")
-    look = as_text(first.read("comments/words/report.json")["look_first"]["sentence"])
+    look = escape_markdown(first.read("comments/words/report.json")["look_first"]["sentence"])
     assert explained == f"- {look}"
     assert "\n\n**Blocked**: shifted on comments\n\n" in notes["shifted on comments"]
     assert " of 3 passed, 1 failed (gay)" in notes["shifted on comments"]

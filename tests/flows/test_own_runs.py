@@ -8,18 +8,18 @@ from prefect.states import Completed, Running
 
 from biasgate.flows.nightly import nightly
 from biasgate.flows.own_runs import PROCESS, is_abandoned, own_run
-from biasgate.tasks.common.processes import this_process
+from biasgate.tasks.common.processes import describe_this_process
 
-ENDED = this_process().rsplit(" ", 1)[0] + " 0"
+ENDED = describe_this_process().rsplit(" ", 1)[0] + " 0"
 
 
 @pytest.mark.parametrize(
     ("label", "pid", "abandoned"),
     [
-        pytest.param(None, this_process(), False, id="runs"),
+        pytest.param(None, describe_this_process(), False, id="runs"),
         pytest.param(None, ENDED, True, id="ended"),
         pytest.param(
-            this_process(), "host:7", False, id="a worker that runs"
+            describe_this_process(), "host:7", False, id="a worker that runs"
         ),  # a worker names its process so
         pytest.param(ENDED, "host:7", True, id="a worker that ended"),
         (None, "host:7", False),
@@ -42,7 +42,7 @@ def test_a_run_of_a_deployment_whose_worker_was_killed_is_ended_by_the_next_one(
         for one in (killed, later):
             client.set_flow_run_state(one.id, Running(), force=True)
             own_run(nightly, client.read_flow_run(one.id), Running())
-        assert client.read_flow_run(killed.id).labels[PROCESS] == this_process()
+        assert client.read_flow_run(killed.id).labels[PROCESS] == describe_this_process()
         assert client.read_flow_run(killed.id).state.is_running()
         client.update_flow_run_labels(killed.id, {PROCESS: ENDED})
         own_run(nightly, client.read_flow_run(later.id), Running())

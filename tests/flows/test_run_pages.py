@@ -24,8 +24,8 @@ from support.cells import read_table
 from typer.testing import CliRunner
 
 from biasgate.cli import app
-from biasgate.tasks.common.prefect_artifacts import artifact_key
-from biasgate.tasks.common.prefect_task import run_name, say, task
+from biasgate.tasks.common.prefect_artifacts import make_artifact_key
+from biasgate.tasks.common.prefect_task import format_run_name, log_message, task
 from biasgate.tasks.mlflow_server.runs import Experiment, Gateway
 from biasgate.tasks.records import Summary
 from biasgate.tasks.store import Workplace
@@ -159,7 +159,7 @@ def test_a_server_that_refuses_artifacts_does_not_fail_an_evaluation(monkeypatch
     ],
 )
 def test_keys_of_artifacts_are_those_that_prefect_takes(parts, key):
-    found = artifact_key(*parts)
+    found = make_artifact_key(*parts)
     assert re.fullmatch(key, found)
     assert re.fullmatch("[a-z0-9-]{1,100}", found)
 
@@ -171,7 +171,7 @@ def test_what_is_said_is_logged_on_the_server_where_the_terminal_is_mute(monkeyp
 
     @task(name="work")
     def work():
-        say("this was done", aside=True)
+        log_message("this was done", aside=True)
 
     @flow
     def mute():
@@ -184,14 +184,14 @@ def test_what_is_said_is_logged_on_the_server_where_the_terminal_is_mute(monkeyp
 
 def test_a_run_is_named_by_the_folders_that_it_is_of():
     parameters = {"set_folder": "/store/sets/my-set-0123abcd", "folder": "/w/results/rows/words"}
-    assert run_name("x {set_folder!e}", parameters) == "x my-set"
-    assert run_name("x {folder!m}", parameters) == "x words on rows"
+    assert format_run_name("x {set_folder!e}", parameters) == "x my-set"
+    assert format_run_name("x {folder!m}", parameters) == "x words on rows"
 
 
 def test_outside_of_a_run_a_sentence_is_for_the_terminal_alone(caplog):
     with caplog.at_level(logging.INFO, "biasgate.steps"):
-        say("loading")
-        say("by the way", aside=True)
+        log_message("loading")
+        log_message("by the way", aside=True)
     assert [one.message for one in caplog.records if one.name == "biasgate.steps"] == ["loading"]
 
 

@@ -94,7 +94,7 @@ def test_a_flow_within_a_flow_has_the_settings_of_the_outer_one(config):
 
 
 def test_a_limit_is_refused_where_steps_run_in_other_processes(config, monkeypatch):
-    monkeypatch.setattr(own_runs, "is_spread", lambda: True)
+    monkeypatch.setattr(own_runs, "is_distributed", lambda: True)
     run_steps(config(step_retries=1), [])
     with pytest.raises(InputError, match="`step_timeout_s` must be left out with another task"):
         run_steps(config(step_timeout_s=60), [])

@@ -58,7 +58,7 @@ def test_a_bar_counts_the_identities_that_are_measured(world, first, monkeypatch
         bars[what] = (total, unit, [])
         yield bars[what][2].append
 
-    monkeypatch.setattr("biasgate.flows.evaluate.progress", progress)
+    monkeypatch.setattr("biasgate.flows.evaluate.show_progress", progress)
     told = world.evaluate("counted", candidates=[SCORES])
     [(total, unit, steps)] = bars.values()
     [name] = bars

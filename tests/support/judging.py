@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 from bias_metrics import Rows, equal_error_rate
 from bias_metrics.thresholds import MeasuredRates
 from biasgate.tasks.common.files import json_digest
-from biasgate.tasks.common.plain import plain
+from biasgate.tasks.common.plain import convert_to_plain
 from biasgate.tasks.evidence.file import FILE, EvidenceFile, EvidenceRecord
 from biasgate.tasks.evidence.join import build_table
 from biasgate.tasks.gating.policy import Policy
@@ -63,7 +63,7 @@ def report_of(bias, *, on="s", digest="d1", choices=CHOICES, source=None, candid
 def measured_parts(evidence):
     """Return the parts of a report that follow from its evidence."""
     found = explain_with_calibration(evidence, summarise_rows(evidence, {}), None)
-    return {part: plain(getattr(found, part)) for part in RECOMPUTED_PARTS}
+    return {part: convert_to_plain(getattr(found, part)) for part in RECOMPUTED_PARTS}
 
 
 def with_gaps(bias, y_true, y_score, members, threshold=None, **options):

@@ -9,7 +9,7 @@ import pyarrow as pa
 from support.judging import CHOICES, measured_parts, report_of, write_evidence
 
 from biasgate.tasks.common.files import json_digest, write_json
-from biasgate.tasks.common.plain import plain
+from biasgate.tasks.common.plain import convert_to_plain
 from biasgate.tasks.data.evaluation_set import EvaluationSet, freeze_rows
 from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.gating.policy import Policy
@@ -220,7 +220,7 @@ def tag_of_entry(payload):
     text = json.dumps(payload, sort_keys=True, separators=(",", ":"))
     message = pae("application/vnd.biasgate.ledger-entry+json", text.encode())
     signatures = sign_message(PrivateKey.from_environment(), message)
-    return {TAG: json.dumps(plain({"payload": payload, "signatures": signatures}))}
+    return {TAG: json.dumps(convert_to_plain({"payload": payload, "signatures": signatures}))}
 
 
 def entry_content(**said):

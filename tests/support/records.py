@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from biasgate.tasks import records
-from biasgate.tasks.common.untrusted import check
+from biasgate.tasks.common.untrusted import check_document
 
 KINDS = {
     "report.json": records.Report,
@@ -16,7 +16,7 @@ KINDS = {
 
 def check_record(content, name):
     """Read what a file of this name holds."""
-    return check(content, KINDS[name], name)
+    return check_document(content, KINDS[name], name)
 
 
 def check_records(output: Path) -> list[str]:

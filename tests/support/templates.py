@@ -73,12 +73,12 @@ def _prefect(path):
 
 def _once(tmp_path_factory, name, make):
     """Return the file that `make` writes for the first process that asks."""
-    from biasgate.tasks.common.files import locked, whole_file  # noqa: PLC0415 - needs the extra
+    from biasgate.tasks.common.files import hold_lock, whole_file  # noqa: PLC0415 - needs the extra
 
     base = tmp_path_factory.getbasetemp()
     shared = base.parent if base.name.startswith("popen-") else base
     template = shared / f"{name}-template.db"
-    with locked(template):
+    with hold_lock(template):
         if not template.exists():
             with whole_file(template) as temporary:
                 make(temporary)

@@ -22,7 +22,7 @@ from biasgate.tasks.cleaning import (
     remove_items,
 )
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.files import size_of, sizes_of
+from biasgate.tasks.common.files import measure_size, measure_store
 from biasgate.tasks.mlflow_server.runs import Gateway
 
 NOW, DAY = time.time(), 86_400
@@ -141,9 +141,9 @@ def test_what_a_killed_process_left_is_removed_unless_it_is_in_use(store):
 
 
 def test_sizes_are_those_of_the_files(store, tmp_path):
-    assert size_of(store / "models" / "0123") == 5000
-    assert size_of(tmp_path / "no") == 0
-    sizes = sizes_of(store)
+    assert measure_size(store / "models" / "0123") == 5000
+    assert measure_size(tmp_path / "no") == 0
+    sizes = measure_store(store)
     assert sizes["models"] == 5000
     assert sizes["total"] == sum(size for name, size in sizes.items() if name != "total")
 

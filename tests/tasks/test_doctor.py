@@ -169,14 +169,14 @@ def test_a_server_that_does_not_answer_is_told_without_its_password(tmp_path, mo
 
 
 def test_prefects_server_is_asked_too(server, monkeypatch):
-    monkeypatch.setattr(doctor, "api_url", lambda: f"{server.url}/api")
+    monkeypatch.setattr(doctor, "get_api_url", lambda: f"{server.url}/api")
     server.answer = (200, f'"{version("prefect")}"')
     assert list_statuses(doctor.check_prefect()) == [("Prefect", "ok")]
     server.answer = (200, '"2.20.0"')
     assert list_statuses(doctor.check_prefect()) == [("Prefect", "warning")]
     server.answer = (403, "")
     assert list_statuses(doctor.check_prefect()) == [("Prefect", "wrong")]
-    monkeypatch.setattr(doctor, "api_url", lambda: None)
+    monkeypatch.setattr(doctor, "get_api_url", lambda: None)
     assert list_statuses(doctor.check_prefect()) == [("Prefect", "ok")]
 
 

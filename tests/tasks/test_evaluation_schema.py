@@ -19,7 +19,7 @@ from biasgate.tasks.evaluation_file import (
     explain_section,
     list_sections,
 )
-from biasgate.tasks.gating.policy import policy_schema, sections_of_policy
+from biasgate.tasks.gating.policy import list_policy_sections, make_policy_schema
 from biasgate.tasks.reading_evaluation import read_evaluation, read_file
 
 ROOT = Path(__file__).parents[2]
@@ -67,7 +67,7 @@ def test_each_kind_has_the_keys_that_its_class_reads_and_words_for_each():
     sections = list_sections(SCHEMA)
     for catalogue in CATALOGUES.values():
         for kind in catalogue.own:
-            fields = catalogue.named(kind).model_fields
+            fields = catalogue.find_class(kind).model_fields
             keys = {field.alias or name for name, field in fields.items()}
             assert set(sections[kind]["properties"]) == keys
     words = list(explain_section("table"))
@@ -76,7 +76,7 @@ def test_each_kind_has_the_keys_that_its_class_reads_and_words_for_each():
 
 
 def test_each_section_that_is_named_can_be_asked_for():
-    listed = {*list_sections(SCHEMA), *sections_of_policy(policy_schema())}
+    listed = {*list_sections(SCHEMA), *list_policy_sections(make_policy_schema())}
     named = set()
     for line in (line for section in listed for line in explain_section(section) if line[0] != " "):
         named |= set(re.findall(r"\ba section (\w+)", line))

@@ -20,7 +20,7 @@ from bias_metrics import (
     rate_gaps,
 )
 from bias_metrics.thresholds import compare_rate_gaps
-from biasgate.tasks.common.untrusted import check
+from biasgate.tasks.common.untrusted import check_document
 from biasgate.tasks.records import Report
 
 N = 400
@@ -64,7 +64,7 @@ def test_a_report_has_the_table_and_nothing_else(table):
     report = report_of(table)
     content = json.loads(json.dumps(report.to_dict()))
     assert report.bias == table
-    assert check(content, Report, "report.json") == report
+    assert check_document(content, Report, "report.json") == report
 
 
 NUMBERS = st.none() | st.floats(allow_nan=False, allow_infinity=False)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, SerializeAsAny, TypeAdapter, ValidationInfo
 
 from biasgate.tasks.common.catalogue import Catalogue
-from biasgate.tasks.common.code import code_of
+from biasgate.tasks.common.code import collect_code_versions
 from biasgate.tasks.mitigating.methods.method import Method
 
 _HERE = "biasgate.tasks.mitigating.methods"
@@ -26,7 +26,7 @@ METHODS = Catalogue(
 
 def list_method_code(method: Method) -> list[str | None]:
     """Return a fingerprint of a method's code: releases, and digests of its files."""
-    return code_of(type(method), Method, METHODS.added_by(method.kind))
+    return collect_code_versions(type(method), Method, METHODS.find_package(method.kind))
 
 
 def _read_method(value: Any, info: ValidationInfo) -> Method:

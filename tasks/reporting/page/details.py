@@ -20,7 +20,7 @@ from bias_metrics.rows import Background
 from bias_metrics.rows import Rows as LabelledRows
 from bias_metrics.thresholds import Events
 from biasgate.tasks.common.files import json_digest, whole_file
-from biasgate.tasks.common.plain import plain
+from biasgate.tasks.common.plain import convert_to_plain
 from biasgate.tasks.evidence.file import FILE as EVIDENCE
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.evidence.rows import EvidenceRows
@@ -96,7 +96,7 @@ def _champion_rates(
 def write_details(details: Details, folder: Path) -> None:
     """Write `details.json`, atomically and without line breaks, since it is long."""
     with whole_file(folder / FILE) as temporary:
-        text = json.dumps(plain(details), separators=(",", ":"), allow_nan=False)
+        text = json.dumps(convert_to_plain(details), separators=(",", ":"), allow_nan=False)
         temporary.write_text(text + "\n", "utf-8")
 
 

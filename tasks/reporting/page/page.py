@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
-from biasgate.tasks.common.command_lines import NAME, as_path, path_from_here, store_option
+from biasgate.tasks.common.command_lines import NAME, format_path, format_store_option, shorten_path
 from biasgate.tasks.included import shorten_argument
 from biasgate.tasks.outcomes import Word, get_outcome_words
 from biasgate.tasks.records import Details, Report, SetUse, Summary, Verdict
@@ -173,7 +173,7 @@ class Page:
     @property
     def commands(self) -> list[str]:
         """What makes the page again, and recomputes its verdicts."""
-        verify = "verify", as_path(self.verified)
+        verify = "verify", format_path(self.verified)
         return [shlex.join([NAME, *line]) for line in (self.evaluate, verify) if line]
 
     @property
@@ -199,7 +199,7 @@ def candidate_page(
     page = _page(report.candidate.name, judged, {})
     [part] = page.parts
     line = replace(CandidateStory.of(part.story), name=report.candidate.name)
-    output = path_from_here(output)
+    output = shorten_path(output)
     is_part = bool({*verdict.required_sets} - {verdict.evaluation_set.name})
     return replace(
         page,
@@ -229,8 +229,8 @@ def evaluation_page(
         lines=tuple(lines),
         parts=tuple(sorted(page.parts, key=lambda part: names.index(part.story.candidate))),
         trend=None if trend is None else describe_trend(trend),
-        output=path_from_here(output),
-        verified=path_from_here(output),
+        output=shorten_path(output),
+        verified=shorten_path(output),
         store=summary.store_path,
         evaluate=tuple(_repeat_command(summary, output, is_night=trend is not None)),
     )
@@ -239,8 +239,8 @@ def evaluation_page(
 def _repeat_command(summary: Summary, output: str, *, is_night: bool) -> Iterator[str]:
     """Yield the command that makes the page again; that of a night makes a new folder beside it."""
     command, place = ("nightly", Path(output).parent) if is_night else ("evaluate", Path(output))
-    yield from (command, shorten_argument(summary.config), "--output", path_from_here(place))
-    yield from store_option(summary.store_path)
+    yield from (command, shorten_argument(summary.config), "--output", shorten_path(place))
+    yield from format_store_option(summary.store_path)
     yield from () if summary.sample is None else ("--sample", str(summary.sample))
     if {*summary.outcome_of} != {decision.candidate for decision in summary.decisions}:
         for name in summary.outcome_of:

@@ -13,8 +13,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from biasgate.tasks.common.files import whole_file
-from biasgate.tasks.common.prefect_task import say, task
-from biasgate.tasks.common.printable import printable
+from biasgate.tasks.common.prefect_task import log_message, task
+from biasgate.tasks.common.printable import escape_invisible
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.measuring.identities import Measured
 from biasgate.tasks.records import Report, Summary, Verdict
@@ -68,7 +68,7 @@ def write_evaluation_page(summary: Summary, output: str) -> str:
     path = Path(output) / FILE
     trend = read_trend(Path(output))
     write_page(evaluation_page(summary, _judged(summary, output), trend, output), path)
-    say(f"wrote {path}, which any browser opens", aside=True)
+    log_message(f"wrote {path}, which any browser opens", aside=True)
     return str(path)
 
 
@@ -114,14 +114,14 @@ def _told(sentence: str, names: frozenset[str]) -> Markup:
     longest_first = sorted(others, key=len, reverse=True)
     parts = re.split(f"({'|'.join(map(re.escape, longest_first))})", sentence)
     return Markup().join(
-        Markup("<bdi>{}</bdi>").format(printable(one)) if number % 2 else _coded(one)
+        Markup("<bdi>{}</bdi>").format(escape_invisible(one)) if number % 2 else _coded(one)
         for number, one in enumerate(parts)
     )
 
 
 def _coded(text: str) -> Markup:
     """Return a text in which words in backticks are code."""
-    parts = re.split("`([^`]+)`", printable(text))
+    parts = re.split("`([^`]+)`", escape_invisible(text))
     return Markup().join(
         Markup("<code>{}</code>").format(one) if number % 2 else escape(one)
         for number, one in enumerate(parts)
@@ -131,13 +131,13 @@ def _coded(text: str) -> Markup:
 def _shown(value: Any) -> Any:
     """Escape characters that would reorder the line; everything else is left to autoescaping."""
     if isinstance(value, str) and not isinstance(value, Markup):
-        return printable(value, keep="\n")
+        return escape_invisible(value, keep="\n")
     return value
 
 
 def _named(name: str) -> Markup:
     """Return a name isolated from what is around it, with places where its line may break."""
-    text = str(escape(printable(name))).replace("_", "_<wbr>")
+    text = str(escape(escape_invisible(name))).replace("_", "_<wbr>")
     return Markup(f"<bdi>{text}</bdi>")  # noqa: S704 - escaped above
 
 

@@ -20,7 +20,7 @@ from pydantic import Field, field_validator, model_validator
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError, MisreadError
 from biasgate.tasks.common.files import json_digest
-from biasgate.tasks.common.printable import printable
+from biasgate.tasks.common.printable import escape_invisible
 from biasgate.tasks.common.settings import Settings
 from biasgate.tasks.common.yaml_files import read_settings
 from biasgate.tasks.scoring.http.judge import NO_PROBABILITIES, Judge, Token
@@ -254,7 +254,7 @@ class Reader:
                 self._refuse("name each category once")
             values = found(score.value, places[0]) if places else [None]
             if values == [None]:
-                return Missing(f"without {printable(category)}")
+                return Missing(f"without {escape_invisible(category)}")
             numbers.append(self._number(values, score.value))
         return self._combined(numbers) if numbers else Missing(WITHOUT_SCORE)
 

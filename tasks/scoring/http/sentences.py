@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from biasgate.tasks.common.printable import printable
-from biasgate.tasks.common.secrets import masked
+from biasgate.tasks.common.printable import escape_invisible
+from biasgate.tasks.common.secrets import mask_secrets
 
 # Not a page, nor what repeats the request.
 _PLAIN = re.compile(r"[\w\s.,:;'()-]*")
@@ -63,7 +63,7 @@ def sentence_of(body: Any, answer: bytes, texts: Sequence[str]) -> str:
 
     plain = re.sub(rf"{_HIDDEN}(?:\W+{_HIDDEN})+", _HIDDEN, _WORD.sub(shown, found))
     short = plain if len(plain) <= _LONGEST else plain[: _LONGEST - 1].rstrip() + _HIDDEN
-    return masked(printable(short)).rstrip(". ")
+    return mask_secrets(escape_invisible(short)).rstrip(". ")
 
 
 def _sentences(body: Any, levels: int = _MOST_LEVELS) -> Iterator[str]:

@@ -24,7 +24,7 @@ def serve(connection: Connection) -> None:
     """Import the function, then answer batches of texts until the connection is closed."""
     start = connection.recv()
     sys.path[:] = start["path"]
-    from biasgate.tasks.common.errors import FINAL, InputError, lacking_module  # noqa: PLC0415
+    from biasgate.tasks.common.errors import FINAL_ERRORS, InputError, describe_missing_module  # noqa: PLC0415
     from biasgate.tasks.scoring.kinds.model_answers import positive_scores  # noqa: PLC0415
 
     function: Callable[[list[str]], Any] | None = None
@@ -41,9 +41,9 @@ def serve(connection: Connection) -> None:
             answer = ("refused", str(error))
         except BaseException as error:  # noqa: BLE001 - a function may raise anything, even SystemExit
             traceback.print_exc()
-            lacking = lacking_module(error)
+            lacking = describe_missing_module(error)
             problem = lacking and f"cannot run: {lacking}"
-            is_final = lacking is not None or isinstance(error, FINAL)
+            is_final = lacking is not None or isinstance(error, FINAL_ERRORS)
             answer = ("raised", (type(error).__name__, _places(error), problem, is_final))
         sys.stdout.flush()
         connection.send(answer)
@@ -55,7 +55,7 @@ def serve(connection: Connection) -> None:
 
 def find_function(call: str, described: str) -> Callable[[list[str]], Any]:
     """Return the function that `package.module:function` or `file.py:function` names."""
-    from biasgate.tasks.common.errors import InputError, lacking_module  # noqa: PLC0415
+    from biasgate.tasks.common.errors import InputError, describe_missing_module  # noqa: PLC0415
 
     module, _, name = call.rpartition(":")
     try:
@@ -64,7 +64,7 @@ def find_function(call: str, described: str) -> Callable[[list[str]], Any]:
         function = attrgetter(name)(loaded)
     except (ImportError, AttributeError, SyntaxError, FileNotFoundError, PermissionError) as error:
         traceback.print_exc()
-        why = lacking_module(error) or f"{error}."
+        why = describe_missing_module(error) or f"{error}."
         msg = f"`call` must name a function that can be imported; {described} cannot: {why}"
         raise InputError(msg) from error
     if not callable(function):

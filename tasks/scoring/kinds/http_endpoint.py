@@ -13,9 +13,9 @@ import httpx
 import pyarrow as pa
 from pydantic import AfterValidator, Field, model_validator
 
-from biasgate.tasks.common.errors import InputError, place, shown_id, shown_names
+from biasgate.tasks.common.errors import InputError, format_column_names, format_id, format_place
 from biasgate.tasks.common.files import json_digest
-from biasgate.tasks.common.secrets import remember
+from biasgate.tasks.common.secrets import register_secret
 from biasgate.tasks.scoring.candidate import CandidateSettings, Version
 from biasgate.tasks.scoring.http.judge import Judge
 from biasgate.tasks.scoring.http.pace import estimated_tokens, pace_of
@@ -258,7 +258,7 @@ class HttpEndpoint(Judge, CandidateSettings):
         if not secret:
             msg = f"{rule}; it is not set."
             raise InputError(msg)
-        remember(variable, secret)
+        register_secret(variable, secret)
         if not secret.isascii() or not secret.isprintable():
             msg = (
                 f"{rule}: visible ASCII characters on a single line. It holds others; check that "
@@ -330,9 +330,9 @@ class EndpointScorer(Scorer):
 
         def request(batch: list[int]) -> Request:
             alone = [request([at]) for at in batch] if len(batch) > 1 else []
-            where = place(id=ids[batch[0]])
+            where = format_place(id=ids[batch[0]])
             if len(batch) > 1:
-                where = f"(ids {shown_id(ids[batch[0]])} to {shown_id(ids[batch[-1]])})"
+                where = f"(ids {format_id(ids[batch[0]])} to {format_id(ids[batch[-1]])})"
             return replace(self._request([texts[at] for at in batch]), where=where, alone=alone)
 
         answers = self._requests.post(
@@ -352,7 +352,11 @@ class EndpointScorer(Scorer):
         n_without = self._n_without.total()
         if self._has_scores or n_without < _MOST_WITHOUT_ANY:
             return
-        known = f"; its categories: {shown_names(self._reader.known)}" if self._reader.known else ""
+        known = (
+            f"; its categories: {format_column_names(self._reader.known)}"
+            if self._reader.known
+            else ""
+        )
         what = "categories" if self._judge is None else "prompt"
         msg = (
             f"{self._name} must give scores; its first {n_without} answers have none "

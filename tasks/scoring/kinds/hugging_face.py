@@ -14,16 +14,16 @@ from typing import Annotated, Any
 
 from pydantic import PrivateAttr, StringConstraints
 
-from biasgate.tasks.common.errors import InputError, to_install
-from biasgate.tasks.common.files import FULL_DISK, shown_size
-from biasgate.tasks.common.prefect_task import say
-from biasgate.tasks.common.progress import working
+from biasgate.tasks.common.errors import InputError, format_install_hint
+from biasgate.tasks.common.files import FULL_DISK, format_size
+from biasgate.tasks.common.prefect_task import log_message
+from biasgate.tasks.common.progress import show_activity
 from biasgate.tasks.common.settings import ConfigPath
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.kinds.safe_models import refuse_code_of_transformer
 
 NEEDS_TORCH = (
-    f"candidates of kind transformer need torch: {to_install('text')}. "
+    f"candidates of kind transformer need torch: {format_install_hint('text')}. "
     "Or remove them from the evaluation file; `--save FILE` copies an included evaluation."
 )
 _PACKAGES = ("torch", "transformers", "safetensors")
@@ -154,13 +154,13 @@ class HuggingFaceModel(CandidateSettings):
         files = self._missing(fetch)
         revision = self._commit or self.revision
         if n_bytes := sum(file.file_size for file in files):
-            size = shown_size(n_bytes)
+            size = format_size(n_bytes)
             cache = Path(constants.HF_HUB_CACHE)
             free = disk_usage(next(at for at in (cache, *cache.parents) if at.exists())).free
             if free < n_bytes:
-                raise OSError(ENOSPC, f"{size} are needed, {shown_size(free)} are free")
-            say(f"downloading {self.hub}, commit {revision}, from the hub: {size}")
-        with working(f"downloading {self.hub}") if n_bytes else nullcontext():
+                raise OSError(ENOSPC, f"{size} are needed, {format_size(free)} are free")
+            log_message(f"downloading {self.hub}, commit {revision}, from the hub: {size}")
+        with show_activity(f"downloading {self.hub}") if n_bytes else nullcontext():
             return Path(fetch(revision=revision))
 
     def _explain(self, error: Exception) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bias_metrics.parts import widen_floats
-from biasgate.tasks.common.errors import InputError, MisreadError, shown_names
+from biasgate.tasks.common.errors import InputError, MisreadError, format_column_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,7 +59,7 @@ def _column(table: pd.DataFrame, name: str, column: str) -> Any:
     if column not in table.columns:
         msg = (
             f"`output` of {name} must name a column of its answer; got {column!r} "
-            f"(known: {shown_names(table)})."
+            f"(known: {format_column_names(table)})."
         )
         raise InputError(msg)
     return table[column]

@@ -24,10 +24,15 @@ import pyarrow as pa
 from pydantic import AfterValidator, ByteSize, Field, ValidationInfo
 
 from bias_metrics.suggestion import did_you_mean
-from biasgate.tasks.common.errors import CandidateError, CandidateStoppedError, InputError, place
+from biasgate.tasks.common.errors import (
+    CandidateError,
+    CandidateStoppedError,
+    InputError,
+    format_place,
+)
 from biasgate.tasks.common.files import json_digest
-from biasgate.tasks.common.prefect_task import say
-from biasgate.tasks.common.settings import relative_to_configuration
+from biasgate.tasks.common.prefect_task import log_message
+from biasgate.tasks.common.settings import resolve_config_path
 from biasgate.tasks.scoring.candidate import CandidateSettings, Version
 from biasgate.tasks.scoring.kinds import function_worker
 from biasgate.tasks.scoring.scorer import Scorer
@@ -43,7 +48,7 @@ def _call(value: str, info: ValidationInfo) -> str:
         return value
     file, _, function = value.rpartition(":")
     if file.endswith(".py") and re.fullmatch(_NAME, function):
-        return f"{relative_to_configuration(file, info)}:{function}"
+        return f"{resolve_config_path(file, info)}:{function}"
     msg = "must be package.module:function, or file.py:function"
     raise ValueError(msg)
 
@@ -90,7 +95,7 @@ class PythonFunction(CandidateSettings):
             msg = f"file {self.file} of candidate {self.name!r} cannot be read: {error.strerror}."
             raise InputError(msg) from error
         except (SyntaxError, ValueError) as error:
-            line = place(line=getattr(error, "lineno", None))
+            line = format_place(line=getattr(error, "lineno", None))
             msg = f"{call} must name a Python file; {self.file} is not a Python file {line}."
             raise InputError(msg) from error
         names = _names(tree)
@@ -148,7 +153,7 @@ class FunctionScorer(Scorer):
 
     def try_out(self) -> None:
         """Import the function."""
-        say(f"importing {self._name}")
+        log_message(f"importing {self._name}")
         _ = self._process
 
     def score(self, rows: pa.RecordBatch) -> np.ndarray:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pydantic import Field, JsonValue
 
 from bias_metrics.parts import format_count
-from biasgate.tasks.common.errors import InputError, shown_id
+from biasgate.tasks.common.errors import InputError, format_id
 from biasgate.tasks.common.files import file_digest, json_digest
 from biasgate.tasks.common.settings import ConfigPath, Name
 from biasgate.tasks.data.chunks import read_column_names, require_columns
@@ -226,11 +226,11 @@ class ScoreTable(Scorer):
         parts = []
         if len(missing):
             n = format_count(len(missing), "of the set has no score", "of the set have no score")
-            parts.append(f"{n}, such as id {shown_id(missing[0])}")
+            parts.append(f"{n}, such as id {format_id(missing[0])}")
         if len(extra):
             singular = "has a score but is not in the set"
             n = format_count(len(extra), singular, "have a score but are not in the set")
-            parts.append(f"{n}, such as id {shown_id(extra[0])}")
+            parts.append(f"{n}, such as id {format_id(extra[0])}")
         msg = (
             f"ids of file {self.path} must be those of evaluation set "
             f"{evaluation_set.name!r} ({evaluation_set.n_rows} rows): {'; '.join(parts)}."

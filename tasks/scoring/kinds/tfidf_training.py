@@ -22,7 +22,7 @@ from scipy import optimize, sparse
 from sklearn.feature_extraction.text import CountVectorizer
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.prefect_task import say
+from biasgate.tasks.common.prefect_task import log_message
 
 _TEXTS_A_BLOCK = 2_000
 _WORDS_KEPT = 200_000
@@ -61,7 +61,7 @@ def fit(pipeline: Any, texts: Texts, labels: np.ndarray, weights: np.ndarray | N
         start += len(block)
     solution = _solve(blocks, idf, classifier)
     if not solution.success:
-        say(f"training stopped after {solution.nit} iterations, before it converged")
+        log_message(f"training stopped after {solution.nit} iterations, before it converged")
     classifier.coef_ = solution.x[np.newaxis, :-1]
     classifier.intercept_ = solution.x[-1:]
     classifier.classes_ = np.array([False, True])

@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 from bias_metrics import roc_auc
 from bias_metrics.parts import format_count
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.progress import progress
+from biasgate.tasks.common.progress import show_progress
 from biasgate.tasks.data.hashed_parts import hash_to_fraction
 from biasgate.tasks.scoring.candidate import LogMetrics
 from biasgate.tasks.scoring.kinds.fine_tuning import FineTuning
@@ -117,7 +117,7 @@ class FineTuner:
         n_steps = min(n_steps, options.max_steps or n_steps)
         optimizer, schedule = self._optimizer(n_steps)
         best, best_auc, n_not_better = None, -np.inf, 0
-        with progress(f"train {self._described}", total=n_steps, unit="batches") as advance:
+        with show_progress(f"train {self._described}", total=n_steps, unit="batches") as advance:
             for epoch in range(options.max_epochs):
                 left = n_steps - epoch * steps_an_epoch
                 losses = []

@@ -21,12 +21,12 @@ import psutil
 from support.stack.compose import Compose, Service
 from support.stack.postgresql import Postgresql, as_user, programs
 
-from biasgate.tasks.common.errors import InputError, to_install
+from biasgate.tasks.common.errors import InputError, format_install_hint
 
 MARK = "BIASGATE_STACK"  # in the environment of every process of a stack: its folder
 DATABASE = "postgres"
 _PACKAGES = {"s3": ("boto3",), "mlflow": ("psycopg2",), "prefect": ("asyncpg",)}
-_INSTALL = f"Run {to_install('stack')}."
+_INSTALL = f"Run {format_install_hint('stack')}."
 _STOP_S = 30.0
 _TAIL = 1500
 

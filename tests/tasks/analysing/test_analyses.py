@@ -22,7 +22,7 @@ from biasgate.tasks.analysing.analysis import Analysis
 from biasgate.tasks.analysing.catalogue import ANALYSES
 from biasgate.tasks.analysing.slices import _describe_largest_gap
 from biasgate.tasks.common.errors import AnalysisError, InputError
-from biasgate.tasks.common.plain import plain
+from biasgate.tasks.common.plain import convert_to_plain
 
 GROUPS = ("black", "female", "muslim")
 N_TOO_MANY = 9_999
@@ -45,7 +45,7 @@ def record(table, name):
     """Return the row counts and metrics of a group in the form of an analysis."""
     counts = table.counts[name]
     of_rows = {"n": counts.n, "n_positive": counts.n_positive, "n_negative": counts.n_negative}
-    return of_rows | plain(table.subgroups[name])
+    return of_rows | convert_to_plain(table.subgroups[name])
 
 
 def test_intersections_have_the_numbers_of_the_library_the_worst_first(frame, measured):

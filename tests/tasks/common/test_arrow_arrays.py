@@ -1,4 +1,4 @@
-"""Columns become arrays as PyArrow makes them, without pandas."""
+"""Arrays from Arrow columns equal those of PyArrow, without an import of pandas."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from biasgate.tasks.common.arrow_arrays import as_arrow, as_numpy
+from biasgate.tasks.common.arrow_arrays import convert_column, make_int_array
 
 COLUMNS = {
     "float64": pa.array([0.5, -1.0, 2.0]),
@@ -28,24 +28,24 @@ def test_an_array_is_the_one_that_pyarrow_makes(name):
     expected = column.to_numpy(zero_copy_only=False)
     for given in (column, pa.chunked_array([column[:1], column[1:]]), column[1:]):
         wanted = expected[1:] if len(given) < len(expected) else expected
-        found = as_numpy(given)
-        assert found.dtype == wanted.dtype
-        np.testing.assert_array_equal(found, wanted)
+        array = convert_column(given)
+        assert array.dtype == wanted.dtype
+        np.testing.assert_array_equal(array, wanted)
 
 
 def test_a_column_without_chunks_is_empty():
-    assert as_numpy(pa.chunked_array([], pa.float64())).size == 0
+    assert convert_column(pa.chunked_array([], pa.float64())).size == 0
 
 
 def test_numbers_become_an_arrow_array():
-    assert as_arrow(np.array([2, 0, 1], np.uint64)).equals(pa.array([2, 0, 1]))
+    assert make_int_array(np.array([2, 0, 1], np.uint64)).equals(pa.array([2, 0, 1]))
 
 
 def test_pandas_is_not_imported():
     code = (
         "import sys, numpy as np\n"
-        "from biasgate.tasks.common.arrow_arrays import as_arrow, as_numpy\n"
-        "as_numpy(as_arrow(np.arange(3)))\n"
+        "from biasgate.tasks.common.arrow_arrays import make_int_array, convert_column\n"
+        "convert_column(make_int_array(np.arange(3)))\n"
         "assert 'pandas.core' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

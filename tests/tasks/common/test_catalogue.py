@@ -1,4 +1,4 @@
-"""Kinds of candidates and sources: by name, from biasgate itself and from installed packages."""
+"""Kinds of candidates and sources by name, from biasgate and from installed packages."""
 
 import pickle
 import subprocess
@@ -37,7 +37,7 @@ candidates:
 
 @pytest.fixture
 def package(tmp_path, monkeypatch):
-    """Install a package that adds one kind of candidate, for this test alone."""
+    """Install a package that adds a kind of candidate, for the duration of a test."""
     number = iter(range(9))
 
     def package(name="biasgate-fixed", point="fixed = MODULE:Fixed", source=MODULE):
@@ -66,17 +66,17 @@ def read(tmp_path):
 
 @pytest.fixture
 def warnings(monkeypatch):
-    """The warnings that a user sees."""
-    told = []
-    log = SimpleNamespace(warning=lambda text, *values: told.append(text % values))
+    """The warnings in the log of steps."""
+    messages = []
+    log = SimpleNamespace(warning=lambda text, *values: messages.append(text % values))
     monkeypatch.setattr(catalogue, "steps", log)
-    return told
+    return messages
 
 
 @pytest.mark.parametrize("kinds", [KINDS, SOURCE_KINDS, ANALYSIS_KINDS], ids=lambda one: one.group)
 def test_each_own_name_is_the_one_that_its_class_accepts(kinds):
     for name in kinds.own:
-        assert kinds.named(name).model_fields[kinds.key].annotation.__args__ == (name,)
+        assert kinds.find_class(name).model_fields[kinds.key].annotation.__args__ == (name,)
 
 
 def test_a_kind_is_imported_only_when_it_is_named():
@@ -93,10 +93,10 @@ def test_a_kind_is_imported_only_when_it_is_named():
 
 def test_a_package_adds_a_kind_with_options_of_its_own(package, read):
     package()
-    found = read("{name: one, kind: fixed, value: 0.5, threshold: 0.25}")
-    assert (type(found).__name__, found.value, found.threshold) == ("Fixed", 0.5, 0.25)
-    assert CANDIDATES.validate_python(CANDIDATES.dump_python(found, mode="json")) == found
-    assert pickle.loads(pickle.dumps(found)) == found  # noqa: S301 - as a Dask worker gets it
+    candidate = read("{name: one, kind: fixed, value: 0.5, threshold: 0.25}")
+    assert (type(candidate).__name__, candidate.value, candidate.threshold) == ("Fixed", 0.5, 0.25)
+    assert CANDIDATES.validate_python(CANDIDATES.dump_python(candidate, mode="json")) == candidate
+    assert pickle.loads(pickle.dumps(candidate)) == candidate  # noqa: S301 - as a Dask worker gets it
 
 
 def test_options_of_a_package_s_kind_are_checked_at_their_place(package, read):
@@ -108,8 +108,8 @@ def test_options_of_a_package_s_kind_are_checked_at_their_place(package, read):
 
 def test_an_unknown_kind_is_answered_with_those_of_packages_too(package, read):
     package()
-    known = "'http', 'transformer', 'fixed'; got 'fixd'. Did you mean 'fixed'?"
-    with pytest.raises(InputError, match=rf"candidates.0: `kind` must be one of .*{known}"):
+    kinds = "'http', 'transformer', 'fixed'; got 'fixd'. Did you mean 'fixed'?"
+    with pytest.raises(InputError, match=rf"candidates.0: `kind` must be one of .*{kinds}"):
         read("{name: one, kind: fixd}")
 
 
@@ -147,8 +147,8 @@ def test_a_broken_package_does_no_harm_where_it_is_not_named(package, read):
 def test_a_name_that_two_packages_use_is_refused(package, read):
     first, second = package("first"), package("second")
     packages = rf"package second 1.0 \({second}:Fixed\) and package first 1.0 \({first}:Fixed\)"
-    said = f"candidates.0: `kind: fixed` must be defined once; {packages} define it. Uninstall"
-    with pytest.raises(InputError, match=said):
+    message = f"candidates.0: `kind: fixed` must be defined once; {packages} define it. Uninstall"
+    with pytest.raises(InputError, match=message):
         read("{name: one, kind: fixed, value: 1}")
 
 

@@ -1,4 +1,4 @@
-"""Configuration files: what is read, and what is refused, with the place in the file."""
+"""Configuration files are read, or refused with the place in the file."""
 
 import textwrap
 
@@ -28,7 +28,7 @@ def write(tmp_path):
 
 @pytest.fixture
 def evaluation(write, tmp_path):
-    """Write an evaluation file with one good set and one good candidate, changed as asked."""
+    """Write an evaluation file with a valid set and a valid candidate, and the given changes."""
     (tmp_path / "rows.csv").write_text("id,label,group\n1,0,1\n2,1,1\n")
     (tmp_path / "scores.csv").write_text("id,prediction\n1,0.1\n2,0.7\n")
 
@@ -53,8 +53,8 @@ def evaluation(write, tmp_path):
 
 
 def test_a_relative_path_starts_at_the_folder_of_its_file(write, tmp_path):
-    found = read_settings(write("number: 1\npath: ../a/b.csv"), Small)
-    assert found.path == tmp_path.parent / "a" / "b.csv"
+    settings = read_settings(write("number: 1\npath: ../a/b.csv"), Small)
+    assert settings.path == tmp_path.parent / "a" / "b.csv"
 
 
 def test_environment_variables_expand_with_defaults(monkeypatch):
@@ -91,8 +91,8 @@ def test_a_wrong_file_is_refused_with_its_place(write, text, message):
 
 
 def test_a_merged_mapping_may_be_overridden(write):
-    found = read_settings(write("<<: {number: 1}\nnumber: 2"), Small)
-    assert found.number == 2
+    settings = read_settings(write("<<: {number: 1}\nnumber: 2"), Small)
+    assert settings.number == 2
 
 
 def test_a_missing_file_and_one_that_is_not_utf8_are_named(tmp_path):
@@ -104,11 +104,11 @@ def test_a_missing_file_and_one_that_is_not_utf8_are_named(tmp_path):
 
 
 def test_an_evaluation_holds_its_policy_and_digest(evaluation):
-    found = read_evaluation(evaluation())
-    assert found.policy.name == "default"
-    assert found.content()["policy_digest"] == found.policy.digest
-    assert found.evaluation_sets[0].path.name == "rows.csv"
-    assert found.evaluation_sets[0].path.is_absolute()
+    settings = read_evaluation(evaluation())
+    assert settings.policy.name == "default"
+    assert settings.content()["policy_digest"] == settings.policy.digest
+    assert settings.evaluation_sets[0].path.name == "rows.csv"
+    assert settings.evaluation_sets[0].path.is_absolute()
 
 
 @pytest.mark.parametrize(
@@ -156,13 +156,13 @@ def test_a_misspelled_policy_file_is_told_with_the_file_beside_it(evaluation):
 
 def test_each_wrong_item_of_a_list_is_told_once(evaluation):
     path = evaluation(more="mitigation: {methods: [{kind: swap, copies: 0}, magic]}")
-    with pytest.raises(InputError, match=r"has 2 wrong values:") as told:
+    with pytest.raises(InputError, match=r"has 2 wrong values:") as error:
         read_evaluation(path)
-    assert "methods.0.copies" in str(told.value)
-    assert "got 'magic'" in str(told.value)
+    assert "methods.0.copies" in str(error.value)
+    assert "got 'magic'" in str(error.value)
     path = evaluation(more="mitigation: {methods: []}")
-    told = r"(?s)has 1 wrong value:.* mitigation.methods: .* at least 1 item"
-    with pytest.raises(InputError, match=told):
+    error = r"(?s)has 1 wrong value:.* mitigation.methods: .* at least 1 item"
+    with pytest.raises(InputError, match=error):
         read_evaluation(path)
 
 
@@ -172,8 +172,8 @@ RIVAL = "{name: old, kind: scores, path: scores.csv}"
 def test_whom_to_compare_with_is_read(evaluation):
     path = evaluation()
     path.write_text(f"{path.read_text('utf-8')}\nchampion: {RIVAL}\nreference: {RIVAL}\n", "utf-8")
-    found = read_evaluation(path)
-    assert found.champion.name == found.reference.name == "old"
+    settings = read_evaluation(path)
+    assert settings.champion.name == settings.reference.name == "old"
 
 
 def test_a_champion_other_than_the_alias_that_moves_is_refused(evaluation):
@@ -197,9 +197,9 @@ def test_a_reference_margin_without_a_reference_is_refused(evaluation, write):
 
 
 def test_two_candidates_of_one_name_are_refused(evaluation):
-    one = "{name: one, kind: scores, path: scores.csv}"
+    candidate = "{name: one, kind: scores, path: scores.csv}"
     with pytest.raises(InputError, match="names in `candidates` must differ; one is given twice"):
-        read_evaluation(evaluation(candidate=f"{one}\n              - {one}"))
+        read_evaluation(evaluation(candidate=f"{candidate}\n              - {candidate}"))
 
 
 def test_a_policy_beside_the_evaluation_is_found_by_its_path(write, tmp_path):

@@ -1,4 +1,4 @@
-"""Lines are wrapped between words; what is copied from them stays whole."""
+"""Lines are wrapped between words, except in commands and paths that users copy."""
 
 import io
 

@@ -3,7 +3,7 @@
 import pytest
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.files import locked
+from biasgate.tasks.common.files import hold_lock
 
 
 def test_a_link_in_place_of_a_lock_is_refused_and_its_target_kept(tmp_path):
@@ -11,7 +11,7 @@ def test_a_link_in_place_of_a_lock_is_refused_and_its_target_kept(tmp_path):
     (tmp_path / ".set.lock").symlink_to("precious")
     with (
         pytest.raises(InputError, match=r".set.lock must be a plain file; it is a link. Remove"),
-        locked(tmp_path / "set"),
+        hold_lock(tmp_path / "set"),
     ):
         pass
     assert (tmp_path / "precious").read_text() == "kept"

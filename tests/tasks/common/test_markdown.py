@@ -1,4 +1,4 @@
-"""Texts of others in Markdown: a reader of Markdown finds exactly the text, and no markup."""
+"""Foreign text in Markdown: a parser finds exactly the text, without markup."""
 
 import html
 import re
@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from support.hostile import NAMES
 
-from biasgate.tasks.common.markdown import as_text, table_row, without_html
-from biasgate.tasks.common.printable import printable
+from biasgate.tasks.common.markdown import escape_html_tags, escape_markdown, format_table_row
+from biasgate.tasks.common.printable import escape_invisible
 
 # It lets HTML through, and has what GitHub, MLflow and Prefect add to CommonMark.
 READER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
@@ -19,8 +19,8 @@ TEXTS = st.lists(PIECES, min_size=1).map("".join)
 
 
 def plain(text):
-    """A text as it should be read."""
-    return printable(" ".join(text.split()))
+    """Return a text in the form that a reader should see."""
+    return escape_invisible(" ".join(text.split()))
 
 
 def read(rendered):
@@ -33,28 +33,28 @@ def read(rendered):
 @example("1. x")
 @example("a\\|b")
 def test_a_reader_finds_the_text_in_a_line_of_its_own(text):
-    found = READER.render(as_text(text))
-    assert read(found.removeprefix("<p>").strip().removesuffix("</p>")) == plain(text)
+    html = READER.render(escape_markdown(text))
+    assert read(html.removeprefix("<p>").strip().removesuffix("</p>")) == plain(text)
 
 
 @given(TEXTS)
 def test_a_reader_finds_the_text_in_a_list(text):
-    found = READER.render(f"- {as_text(text)}\n- second")
-    items = re.findall("<li>(.*?)</li>", found)
-    assert [read(one) for one in items] == [plain(text), "second"]
+    html = READER.render(f"- {escape_markdown(text)}\n- second")
+    items = re.findall("<li>(.*?)</li>", html)
+    assert [read(item) for item in items] == [plain(text), "second"]
 
 
 @given(TEXTS, TEXTS)
 def test_a_reader_finds_the_texts_in_a_table(first, second):
-    row = table_row([as_text(first), as_text(second), "3"])
-    found = READER.render("\n".join([table_row("abc"), table_row(["---"] * 3), row]))
-    cells = re.findall("<td>(.*?)</td>", found)
-    assert [read(one) for one in cells] == [plain(first), plain(second), "3"]
+    row = format_table_row([escape_markdown(first), escape_markdown(second), "3"])
+    html = READER.render("\n".join([format_table_row("abc"), format_table_row(["---"] * 3), row]))
+    cells = re.findall("<td>(.*?)</td>", html)
+    assert [read(cell) for cell in cells] == [plain(first), plain(second), "3"]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_hostile_names_make_no_element(name):
-    assert re.findall("<[^>]*>", READER.render(as_text(name))) == ["<p>", "</p>"]
+    assert re.findall("<[^>]*>", READER.render(escape_markdown(name))) == ["<p>", "</p>"]
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_hostile_names_make_no_element(name):
     ],
 )
 def test_addresses_become_no_links_and_usual_words_stay_readable(text, escaped):
-    assert as_text(text) == escaped
+    assert escape_markdown(text) == escaped
 
 
 @pytest.mark.parametrize(
@@ -83,4 +83,4 @@ def test_addresses_become_no_links_and_usual_words_stay_readable(text, escaped):
     ],
 )
 def test_markdown_of_an_owner_keeps_links_and_loses_html(given, shown):
-    assert without_html(given) == shown
+    assert escape_html_tags(given) == shown

@@ -1,4 +1,4 @@
-"""What gets its name is on the disk before, so that a power cut leaves it whole or not at all."""
+"""Files are flushed before they are renamed, so that a power cut leaves no partial file."""
 
 import os
 from pathlib import Path
@@ -11,7 +11,7 @@ from biasgate.tasks.mlflow_server.runs import Gateway
 
 @pytest.fixture
 def happened(monkeypatch):
-    """What was flushed to the disk, by name, and what was renamed, in order."""
+    """The names of flushed files and of renamed files, in order."""
     events, flush, rename = [], os.fsync, Path.replace
 
     def note_flush(opened):

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from biasgate.tasks.common.progress import paused, progress, show_cursor, working
+from biasgate.tasks.common.progress import pause_display, show_activity, show_cursor, show_progress
 
 
 class Terminal(io.StringIO):
@@ -31,7 +31,7 @@ def terminal(monkeypatch):
 
 
 def test_nothing_is_written_where_there_is_no_terminal(capsys):
-    with progress("reading", total=10) as advance:
+    with show_progress("reading", total=10) as advance:
         advance(10, total=20)
     assert capsys.readouterr() == ("", "")
 
@@ -40,7 +40,7 @@ def test_nothing_is_drawn_in_a_notebook_which_keeps_each_drawing(terminal, monke
     monkeypatch.setenv("JPY_PARENT_PID", "7")
 
     def work():
-        with progress("reading", total=10) as advance:
+        with show_progress("reading", total=10) as advance:
             advance(10)
 
     assert terminal(work) == ""
@@ -48,7 +48,7 @@ def test_nothing_is_drawn_in_a_notebook_which_keeps_each_drawing(terminal, monke
 
 def test_a_terminal_shows_what_is_done_how_fast_and_the_time_left(terminal):
     def work():
-        with progress("reading a.csv") as advance:
+        with show_progress("reading a.csv") as advance:
             advance(1000, total=4000)
             time.sleep(0.01)
             advance(500)
@@ -61,7 +61,7 @@ def test_a_terminal_shows_what_is_done_how_fast_and_the_time_left(terminal):
 
 def test_bytes_are_shown_in_megabytes(terminal):
     def work():
-        with progress("downloading", total=448_174_578, unit="bytes") as advance:
+        with show_progress("downloading", total=448_174_578, unit="bytes") as advance:
             advance(12_000_000)
 
     assert "12 MB" in terminal(work)
@@ -70,8 +70,8 @@ def test_bytes_are_shown_in_megabytes(terminal):
 def test_a_finished_bar_leaves_the_terminal_to_what_still_runs(terminal):
     def work():
         stream = sys.stderr
-        with working("outer"):
-            with progress("inner", total=2) as advance:
+        with show_activity("outer"):
+            with show_progress("inner", total=2) as advance:
                 advance(2)
             start = stream.tell()
             time.sleep(0.3)  # three times what is between two drawings
@@ -86,7 +86,7 @@ def test_bars_of_several_threads_share_the_terminal(terminal):
     barrier = threading.Barrier(3)
 
     def step(name):
-        with progress(name, total=2) as advance:
+        with show_progress(name, total=2) as advance:
             barrier.wait()
             advance(2)
             barrier.wait()
@@ -104,9 +104,9 @@ def test_bars_of_several_threads_share_the_terminal(terminal):
 
 def test_an_error_inside_leaves_the_terminal_free_for_the_next(terminal):
     def work():
-        with contextlib.suppress(ZeroDivisionError), progress("first"):
+        with contextlib.suppress(ZeroDivisionError), show_progress("first"):
             _ = 1 / 0
-        with progress("second"):
+        with show_progress("second"):
             pass
 
     assert "second" in terminal(work)
@@ -114,7 +114,7 @@ def test_an_error_inside_leaves_the_terminal_free_for_the_next(terminal):
 
 def test_work_that_counts_nothing_shows_how_long_it_has_taken(terminal):
     def work():
-        with working("verifying"):
+        with show_activity("verifying"):
             pass
 
     shown = terminal(work)
@@ -124,7 +124,7 @@ def test_work_that_counts_nothing_shows_how_long_it_has_taken(terminal):
 
 def test_what_is_printed_on_standard_output_stays_there(terminal, capsys):
     def work():
-        with working("verifying"):
+        with show_activity("verifying"):
             print("a result")  # noqa: T201
 
     assert "a result" not in terminal(work)
@@ -133,7 +133,7 @@ def test_what_is_printed_on_standard_output_stays_there(terminal, capsys):
 
 def test_nothing_is_drawn_while_somebody_is_asked(terminal):
     def work():
-        with working("verifying"), paused():
+        with show_activity("verifying"), pause_display():
             start = sys.stderr.tell()
             time.sleep(0.3)  # three times what is between two drawings
             assert sys.stderr.tell() == start
@@ -146,7 +146,7 @@ def test_a_process_that_ends_meanwhile_shows_the_cursor_again(terminal, monkeypa
     monkeypatch.setattr(sys, "__stderr__", stream)
 
     def work():
-        with working("verifying"):
+        with show_activity("verifying"):
             show_cursor()
         show_cursor()  # nothing is drawn any more
 

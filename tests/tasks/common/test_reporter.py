@@ -9,7 +9,7 @@ from prefect import flow, get_client
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterKey
 
 from biasgate.tasks.common.prefect_task import task
-from biasgate.tasks.common.progress import progress
+from biasgate.tasks.common.progress import show_progress
 
 pytestmark = pytest.mark.usefixtures("prefect_server")
 KEY = "score-a-words-model-on-comments"
@@ -21,22 +21,22 @@ def often(monkeypatch):
 
 
 def published(key):
-    """The progress artifacts with a key, the newest first."""
+    """Return the progress artifacts with a key, the newest first."""
     named = ArtifactFilter(key=ArtifactFilterKey(any_=[key]))
     with get_client(sync_client=True) as client:
-        found = client.read_artifacts(artifact_filter=named)
-    assert {one.type for one in found} <= {"progress"}
-    return sorted(found, key=lambda one: one.created, reverse=True)
+        artifacts = client.read_artifacts(artifact_filter=named)
+    assert {artifact.type for artifact in artifacts} <= {"progress"}
+    return sorted(artifacts, key=lambda artifact: artifact.created, reverse=True)
 
 
 def wait_for(percent, key=KEY):
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
-        found = published(key)
-        if found and found[0].data == percent:
-            return found[0]
+        artifacts = published(key)
+        if artifacts and artifacts[0].data == percent:
+            return artifacts[0]
         time.sleep(0.05)
-    pytest.fail(f"never {percent}: {[one.data for one in published(key)]}")
+    pytest.fail(f"never {percent}: {[artifact.data for artifact in published(key)]}")
 
 
 def in_a_task(work):
@@ -53,7 +53,7 @@ def in_a_task(work):
 
 def test_the_server_shows_share_speed_and_time_left_while_the_step_runs():
     def work():
-        with progress("score A words/model on comments", total=400) as advance:
+        with show_progress("score A words/model on comments", total=400) as advance:
             advance(100)
             seen = wait_for(25.0)
             advance(100, total=200)
@@ -68,12 +68,12 @@ def test_the_server_shows_share_speed_and_time_left_while_the_step_runs():
 
 def test_a_step_whose_total_is_unknown_and_one_outside_of_a_flow_publish_nothing():
     def work():
-        with progress("read something") as advance:
+        with show_progress("read something") as advance:
             advance(5)
             time.sleep(0.2)
 
     in_a_task(work)
-    with progress("read something", total=5) as advance:
+    with show_progress("read something", total=5) as advance:
         advance(5)
     assert published("read-something") == []
 
@@ -89,7 +89,7 @@ def test_a_server_that_is_away_disturbs_nothing(monkeypatch, mood):
         raise httpx.ConnectError(mood)
 
     def work():
-        with progress("go on", total=2) as advance:
+        with show_progress("go on", total=2) as advance:
             advance(1)
             assert asked.wait(60)
             advance(1)

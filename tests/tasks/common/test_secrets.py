@@ -1,4 +1,4 @@
-"""Passwords in URLs and what variables hold: in no error, no log, and not on Prefect's server."""
+"""Secrets are masked in errors, in logs and on Prefect's server."""
 
 import logging
 
@@ -7,7 +7,7 @@ import pytest
 from biasgate import deploy, output
 from biasgate.tasks.common import prefect_task, secrets
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.secrets import masked, masking, remember
+from biasgate.tasks.common.secrets import mask_errors, mask_secrets, register_secret
 from biasgate.tasks.common.settings import expand_variables
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.reading_evaluation import read_evaluation
@@ -22,7 +22,7 @@ candidates: [{name: one, kind: http, URL, version: "1"}]
 
 @pytest.fixture(autouse=True)
 def forgotten(monkeypatch):
-    monkeypatch.setattr(secrets, "_held", {})
+    monkeypatch.setattr(secrets, "_variables", {})
     monkeypatch.setenv("ENDPOINT_PASSWORD", PASSWORD)
 
 
@@ -57,12 +57,12 @@ def test_an_error_that_refuses_a_url_does_not_show_its_password(tmp_path, url):
     ],
 )
 def test_only_user_and_password_of_a_url_are_masked(text, shown):
-    assert masked(text) == shown
+    assert mask_secrets(text) == shown
 
 
 def test_a_short_value_is_no_secret():
-    remember("STRENGTH", "0.8")
-    assert masked("AUC 0.8") == "AUC 0.8"
+    register_secret("STRENGTH", "0.8")
+    assert mask_secrets("AUC 0.8") == "AUC 0.8"
 
 
 def test_a_step_that_fails_tells_prefect_no_secret():
@@ -72,7 +72,7 @@ def test_a_step_that_fails_tells_prefect_no_secret():
         raise RuntimeError(f"{PASSWORD} was refused") from OSError(f"http://ada:{PASSWORD}@host")  # noqa: EM102
 
     with pytest.raises(RuntimeError, match=r"\$\{ENDPOINT_PASSWORD\} was refused") as error:
-        masking(step)()
+        mask_errors(step)()
     assert PASSWORD not in str(error.value)
     assert PASSWORD not in str(error.value.__cause__)
 
@@ -85,7 +85,7 @@ def test_an_error_out_of_a_group_of_errors_stays_itself_and_the_group_is_masked(
         raise InputError("the first error") from group
 
     with pytest.raises(InputError, match="the first error") as error:
-        masking(step)()
+        mask_errors(step)()
     assert PASSWORD not in str(error.getrepr(chain=True, showlocals=False, style="native"))
 
 
@@ -93,7 +93,7 @@ def test_steps_and_errors_of_the_command_show_no_secret(capsys, caplog, monkeypa
     monkeypatch.setattr(logging.getLogger("biasgate.steps"), "propagate", True)
     caplog.set_level(logging.INFO, "biasgate.steps")
     expand_variables("${ENDPOINT_PASSWORD}", "file")
-    prefect_task.say(f"reading {PASSWORD}")
+    prefect_task.log_message(f"reading {PASSWORD}")
     output.print_error(f"wrong: {PASSWORD}")
     assert "reading ${ENDPOINT_PASSWORD}" in caplog.text
     assert "wrong: ${ENDPOINT_PASSWORD}" in capsys.readouterr().err
@@ -101,7 +101,7 @@ def test_steps_and_errors_of_the_command_show_no_secret(capsys, caplog, monkeypa
 
 @pytest.fixture
 def tracking_server(monkeypatch):
-    """A tracking server that needs a password, where nobody answers."""
+    """The address of an unreachable tracking server, with a password."""
     for name in ("USERNAME", "PASSWORD"):
         monkeypatch.setenv(f"MLFLOW_TRACKING_{name}", "")  # restored afterwards
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://ada:{PASSWORD}%21@127.0.0.1:9")
@@ -121,8 +121,8 @@ def test_mlflow_still_gets_the_password_of_the_address(tracking_server, tmp_path
     from mlflow.utils.credentials import get_default_host_creds  # noqa: PLC0415
 
     assert Gateway.of_store(tmp_path).uri == tracking_server
-    found = get_default_host_creds(tracking_server)
-    assert (found.username, found.password) == ("ada", f"{PASSWORD}!")
+    credentials = get_default_host_creds(tracking_server)
+    assert (credentials.username, credentials.password) == ("ada", f"{PASSWORD}!")
 
 
 def test_a_deploy_script_sees_no_password(tracking_server, tmp_path):

@@ -1,4 +1,4 @@
-"""How often steps are tried and how long they may take, as the evaluation file says."""
+"""Retries and time limits of steps, as set in the evaluation file."""
 
 import threading
 
@@ -7,8 +7,13 @@ import yaml
 from support.evaluations import write_inputs
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.secrets import masking
-from biasgate.tasks.common.steps import StepSettings, limited, steps_as, steps_now
+from biasgate.tasks.common.secrets import mask_errors
+from biasgate.tasks.common.steps import (
+    StepSettings,
+    apply_step_settings,
+    get_step_settings,
+    limit_duration,
+)
 from biasgate.tasks.reading_evaluation import read_evaluation, read_step_settings
 
 
@@ -31,8 +36,8 @@ def test_by_default_a_step_is_tried_three_times_without_a_limit(file):
 
 
 def test_a_file_sets_retries_and_limit_of_every_step(file):
-    found = read_step_settings(str(file(step_retries=4, step_timeout_s=60)))
-    assert found == StepSettings(retries=4, timeout_s=60)
+    settings = read_step_settings(str(file(step_retries=4, step_timeout_s=60)))
+    assert settings == StepSettings(retries=4, timeout_s=60)
 
 
 @pytest.mark.parametrize(
@@ -58,9 +63,9 @@ def test_an_evaluation_with_another_limit_is_the_same_evaluation(file):
 
 
 def test_a_setting_ends_with_its_run():
-    with steps_as(StepSettings(retries=7), print):
-        assert steps_now() == StepSettings(retries=7)
-    assert steps_now() is None
+    with apply_step_settings(StepSettings(retries=7), print):
+        assert get_step_settings() == StepSettings(retries=7)
+    assert get_step_settings() is None
 
 
 def test_a_step_that_outlasts_the_limit_ends_the_run_and_a_shorter_one_does_not():
@@ -70,19 +75,19 @@ def test_a_step_that_outlasts_the_limit_ends_the_run_and_a_shorter_one_does_not(
         limits.append(limit)
         ended.set()
 
-    with steps_as(StepSettings(timeout_s=1), end):
-        assert limited(int)("5") == 5
+    with apply_step_settings(StepSettings(timeout_s=1), end):
+        assert limit_duration(int)("5") == 5
         assert not ended.wait(1.5)  # the clock of the first step was stopped
-        assert limited(ended.wait)(60)
+        assert limit_duration(ended.wait)(60)
     assert limits == [1]
 
 
 def test_a_step_can_be_sent_to_another_machine():
-    """Workers of Dask get a step by value: with all that it names."""
+    """Dask workers receive a step by value, including all names in it."""
     cloudpickle = pytest.importorskip("cloudpickle")
 
     def doubled(number):
         return 2 * number
 
-    sent = cloudpickle.loads(cloudpickle.dumps(limited(masking(doubled))))
+    sent = cloudpickle.loads(cloudpickle.dumps(limit_duration(mask_errors(doubled))))
     assert sent(21) == 42

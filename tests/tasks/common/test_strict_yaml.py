@@ -1,4 +1,4 @@
-"""Evaluation files that attack their reader, or hold values that no setting can have."""
+"""Hostile evaluation files, and values that settings never have, are refused."""
 
 import os
 
@@ -75,7 +75,7 @@ def test_a_pipe_is_refused_instead_of_waited_for(tmp_path):
 
 
 def test_a_file_too_long_for_settings_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(strict_yaml, "_MOST_BYTES", 10)
+    monkeypatch.setattr(strict_yaml, "_MAX_BYTES", 10)
     (tmp_path / "file.yaml").write_text("a: [x, y, z]")
     with pytest.raises(InputError, match="must be a file of at most 10 bytes; it has 12"):
         read_settings(tmp_path / "file.yaml", Small)

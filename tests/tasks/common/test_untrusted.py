@@ -1,4 +1,4 @@
-"""Documents of others are bounded, checked, and refused in one sentence that names them."""
+"""Untrusted documents are bounded, checked, and refused in a sentence that names them."""
 
 import json
 import os
@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from typing_extensions import TypedDict
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.printable import printable
+from biasgate.tasks.common.printable import escape_invisible
 from biasgate.tasks.common.untrusted import (
     MOST_LEVELS,
-    check,
+    check_document,
     parse_json,
     read_bytes,
     require_regular,
@@ -110,7 +110,7 @@ def test_a_missing_file_stays_a_missing_file(tmp_path):
 
 def test_a_document_of_the_right_form_is_returned_with_its_other_keys():
     content = {"number": 1, "text": "a", "more": [1]}
-    assert check(content, Known, "it") is content
+    assert check_document(content, Known, "it") is content
 
 
 @pytest.mark.parametrize(
@@ -124,19 +124,19 @@ def test_a_document_of_the_right_form_is_returned_with_its_other_keys():
 )
 def test_a_document_of_another_form_is_refused_with_its_place(content, words):
     with pytest.raises(InputError, match=f"the entry must be as biasgate writes it; {words}"):
-        check(content, Known, "the entry")
+        check_document(content, Known, "the entry")
 
 
 @given(st.text())
 def test_nothing_that_a_terminal_obeys_is_printable(text):
-    assert printable(text).isprintable()
-    assert printable(text, keep="\n").replace("\n", "").isprintable()
+    assert escape_invisible(text).isprintable()
+    assert escape_invisible(text, keep="\n").replace("\n", "").isprintable()
 
 
 def test_a_record_is_returned_as_its_class():
     content = {"inner": [{"number": 1}, {"number": 2, "text": "a"}]}
-    known = Written(inner=[Inner(number=1), Inner(number=2, text="a")])
-    assert check(content, Written, "it") == known
+    record = Written(inner=[Inner(number=1), Inner(number=2, text="a")])
+    assert check_document(content, Written, "it") == record
 
 
 @pytest.mark.parametrize(
@@ -151,8 +151,8 @@ def test_a_record_is_returned_as_its_class():
 )
 def test_a_record_with_anything_that_it_does_not_write_is_refused(content, words):
     with pytest.raises(InputError, match=f"the entry must be as biasgate writes it; {words}"):
-        check(content, Written, "the entry")
+        check_document(content, Written, "the entry")
 
 
 def test_plain_text_of_any_script_stays_as_it_is():
-    assert printable("Größe שלום 日本 [x]") == "Größe שלום 日本 [x]"
+    assert escape_invisible("Größe שלום 日本 [x]") == "Größe שלום 日本 [x]"

@@ -1,4 +1,4 @@
-"""Shards are counted in batches; what is wrong with one is refused by its name."""
+"""Shards are counted in batches, and a wrong shard is refused by its name."""
 
 import hashlib
 import json
@@ -37,7 +37,7 @@ from biasgate.tasks.common.settings import json_schema
 from biasgate.tasks.counting import shards as counting
 from biasgate.tasks.counting.results import judge_counts
 from biasgate.tasks.counting.settings import CountFile, read_count_file
-from biasgate.tasks.counting.shards import add_shard, count_shard, counted_shard, named
+from biasgate.tasks.counting.shards import add_shard, count_scores, count_shard, name_count_file
 from biasgate.tasks.evidence.counted import (
     IN_PAIRS,
     NO_CHANGES,
@@ -56,9 +56,9 @@ def count(path):
     """Count the shards of a count file as the flow does."""
     settings, policy = read_count_file(path)
     total = None
-    for shard in settings.shards():
-        found = count_shard.fn(settings, shard, "out/counts", send=False)
-        total = add_shard(total, found, "out/counts")
+    for shard in settings.list_shards():
+        shard_counts = count_shard.fn(settings, shard, "out/counts", send=False)
+        total = add_shard(total, shard_counts, "out/counts")
     return total, settings, policy
 
 
@@ -77,15 +77,15 @@ def home(tmp_path, monkeypatch):
 def test_the_sum_is_that_of_all_measured_rows(home):
     total, _, _ = count(write_shards(home, bits=20))
     rows = everything()
-    assert [one.n_rows for one in total.record.shards] == [N] * N_SHARDS
-    assert [one.n_measured for one in total.record.shards] == [N - 10] * N_SHARDS
-    found = total.counts["candidate"].report()
+    assert [shard.n_rows for shard in total.record.shards] == [N] * N_SHARDS
+    assert [shard.n_measured for shard in total.record.shards] == [N - 10] * N_SHARDS
+    report = total.counts["candidate"].report()
     exact = evaluate_bias(
         rows.toxicity >= 0.5, rows.new, {name: rows[name] >= 0.5 for name in ("gay", "muslim")}
     )
-    assert found.keys() == exact.keys()
+    assert report.keys() == exact.keys()
     for key, number in exact.items():
-        assert found[key].value == pytest.approx(number.value, abs=1e-5)
+        assert report[key].value == pytest.approx(number.value, abs=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_shards_at_once_fit_into_two_gibibytes_whatever_the_cores(
         update={"identities": dict.fromkeys(map(str, range(n_identities)))}
     )
     monkeypatch.setattr(counting.os, "cpu_count", lambda: cores)
-    assert counting.at_once(settings) == most
+    assert counting.count_parallel_shards(settings) == most
     of_shard = 90 + 17 * (1 + 2 + n_identities)
     assert 880 + most * of_shard <= 2048 or most == 1
     assert most == cores or 880 + (most + 1) * of_shard > 2048
@@ -107,22 +107,24 @@ def test_shards_at_once_fit_into_two_gibibytes_whatever_the_cores(
 
 def test_batches_of_any_size_give_the_same_bytes(home, monkeypatch):
     settings, _ = read_count_file(write_shards(home))
-    path, *_ = map(Path, settings.shards())
-    whole = counted_shard(settings, path)
-    monkeypatch.setattr(counting, "ROWS", 1)
+    path, *_ = map(Path, settings.list_shards())
+    whole = count_scores(settings, path)
+    monkeypatch.setattr(counting, "BATCH_ROWS", 1)
     chunks = CountFile.chunks
     monkeypatch.setattr(
         CountFile,
         "chunks",
         lambda source: (part.slice(at, 700) for part in chunks(source) for at in range(0, N, 700)),
     )
-    assert counted_shard(settings, path).to_bytes() == whole.to_bytes()
+    assert count_scores(settings, path).to_bytes() == whole.to_bytes()
 
 
 def test_counts_that_are_sent_are_those_that_are_kept(home):
     path = write_shards(home)
     total, settings, _ = count(path)
-    sent = [count_shard.fn(settings, one, "elsewhere", send=True) for one in settings.shards()]
+    sent = [
+        count_shard.fn(settings, shard, "elsewhere", send=True) for shard in settings.list_shards()
+    ]
     again = None
     for data in sent:
         again = add_shard(again, data, "sent")
@@ -133,7 +135,7 @@ def test_counts_that_are_sent_are_those_that_are_kept(home):
 
 def test_shards_add_up_in_any_order(home):
     settings, _ = read_count_file(write_shards(home))
-    parts = [counted_shard(settings, path) for path in map(Path, settings.shards())]
+    parts = [count_scores(settings, path) for path in map(Path, settings.list_shards())]
     assert Counted.sum(parts[::-1]).to_bytes() == Counted.sum(parts).to_bytes()
 
 
@@ -151,7 +153,7 @@ def test_kept_counts_are_not_counted_again_unless_an_option_or_the_content_diffe
 ):
     path = write_shards(home)
     count(path)
-    monkeypatch.setattr(counting, "counted_shard", lambda *_: pytest.fail("counted again"))
+    monkeypatch.setattr(counting, "count_scores", lambda *_: pytest.fail("counted again"))
     count(path)
     write_file(
         home, background="no_identity", candidate={"name": "x", "score": "new"}, policy="strict"
@@ -194,7 +196,9 @@ def test_the_verdict_names_what_it_rests_on_and_holds_for_exact_numbers(home):
     exact = evaluate_bias(toxic >= 0.5, new, groups, confidence=0.9)
     apart = compare_bias(toxic >= 0.5, new, old, groups, confidence=0.9)
     gaps = rate_gaps(Rows(toxic >= 0.5, groups), new, threshold=0.5, confidence=0.9)
-    bounds = {(one.metric, one.kind, one.group): one.bound for one in verdict.results}
+    bounds = {
+        (result.metric, result.kind, result.group): result.bound for result in verdict.results
+    }
     for name, bias in exact.subgroups.items():
         assert bounds["bpsn_auc", "floor", name] <= bias.bpsn_auc.low
         assert bounds["bpsn_auc", "champion", name] <= apart.subgroups[name].bpsn_auc.low
@@ -230,7 +234,7 @@ def test_a_rule_at_equal_errors_is_judged_as_by_the_rows(home):
         threshold_range=equal_error_range(toxic, new, confidence=0.9),
         confidence=0.9,
     )
-    bounds = {(one.kind, one.group): one.bound for one in verdict.results}
+    bounds = {(result.kind, result.group): result.bound for result in verdict.results}
     for name, cells in exact.subgroups.items():
         size = max(abs(cells["fpr_gap"].low), cells["fpr_gap"].high)
         assert bounds["ceiling", name] == pytest.approx(size, abs=2e-3)
@@ -248,8 +252,8 @@ def test_that_counts_know_no_categories_is_told_where_the_policy_has_some(home):
     plain = judge(path)
     (home / "own.yaml").write_text(yaml.safe_dump(POLICY | {"roll_up": "civil_comments"}))
     rolled_up = judge(path)
-    told = "Identities with too few comments are not judged in their category."
-    assert rolled_up.counts.not_told == [*plain.counts.not_told, told]
+    sentence = "Identities with too few comments are not judged in their category."
+    assert rolled_up.counts.not_told == [*plain.counts.not_told, sentence]
     few = POLICY["rules"][1] | {"metric": "subgroup_auc", "min_positives": 1_000}  # of some 800
     own = {"roll_up": {"either": ["gay", "muslim"]}, "blind": {"margin": 0.4}, "rules": [few]}
     (home / "own.yaml").write_text(yaml.safe_dump(POLICY | own))
@@ -281,13 +285,15 @@ def test_what_changed_since_earlier_days_is_warned_of(home):
         rows.new = rows.new.where(rows.gay < 0.5, rows.new * (1 - 0.5 * rows.toxicity)).round(4)
         rows.to_parquet(f"shards/part-{number}.parquet")
     judge(home / "chats.yaml")
-    told = [
+    warnings = [
         one
         for one in json.loads((home / "out/report.json").read_text())["warnings"]
         if "moved from" in one
     ]
-    assert any(one.startswith("BNSP AUC of gay moved from ") for one in told)
-    assert all(one.endswith(f"{2 * N_SHARDS * (N - 10):,} rows of earlier days.") for one in told)
+    assert any(one.startswith("BNSP AUC of gay moved from ") for one in warnings)
+    assert all(
+        one.endswith(f"{2 * N_SHARDS * (N - 10):,} rows of earlier days.") for one in warnings
+    )
 
 
 def test_earlier_days_that_share_a_shard_or_are_of_other_options_are_refused(home):
@@ -337,7 +343,7 @@ def test_a_shard_that_the_manifest_lacks_or_has_besides_or_otherwise_is_named(ho
 
 
 def test_shards_of_one_name_in_two_folders_are_two_shards_for_the_manifest(home):
-    """The second, which is not listed, makes a model pass that is blocked without it."""
+    """The second shard, which is not listed, would make a blocked model pass."""
     write_shards(home, n_shards=1)
     for folder in ("mon", "tue"):
         (home / folder).mkdir()
@@ -368,7 +374,7 @@ def test_shards_of_one_name_in_two_folders_are_two_shards_for_the_manifest(home)
 
 def test_files_of_counts_that_the_manifest_lacks_are_refused_whatever_their_names(home):
     total, *_ = count(write_shards(home))
-    lines = [f"{one.sha256}  {one.name}\n" for one in total.record.shards]
+    lines = [f"{shard.sha256}  {shard.name}\n" for shard in total.record.shards]
     path = write_file(home, path="out/counts/*.counts", manifest="sums.txt")
     (home / "sums.txt").write_text("".join(lines))
     assert judge(path).counts.n_shards == N_SHARDS
@@ -382,26 +388,26 @@ def test_kept_counts_are_those_of_the_content_of_a_shard_whatever_their_name(hom
     rows = frame(0)
     rows.assign(new=1 - rows.new).to_parquet("shards/part-0.parquet")  # upside down
     total, *_ = count(path)
-    kept = {one: named(one.sha256, total.record.key) for one in total.record.shards}
-    first, second = (home / "out/counts" / name for name in kept.values())
+    file_names = {one: name_count_file(one.sha256, total.record.key) for one in total.record.shards}
+    first, second = (home / "out/counts" / name for name in file_names.values())
     shutil.copy(second, first)  # the good shard's, under the name of the other
     again, *_ = count(path)
     assert again.to_bytes() == total.to_bytes()
-    monkeypatch.setattr(counting, "counted_shard", lambda *_: pytest.fail("counted again"))
+    monkeypatch.setattr(counting, "count_scores", lambda *_: pytest.fail("counted again"))
     shutil.move("shards/part-0.parquet", "shards/part-9.parquet")
     renamed, *_ = count(path)
     assert [one.name for one in renamed.record.shards] == ["part-1.parquet", "part-9.parquet"]
-    assert {one.sha256 for one in renamed.record.shards} == {one.sha256 for one in kept}
+    assert {one.sha256 for one in renamed.record.shards} == {one.sha256 for one in file_names}
 
 
 def test_counts_of_another_set_are_refused(home):
     settings, _ = read_count_file(write_shards(home))
-    other, _ = read_count_file(write_file(home, label_threshold=0.4))
-    first, second, _ = map(Path, settings.shards())
+    other_settings, _ = read_count_file(write_file(home, label_threshold=0.4))
+    first, second, _ = map(Path, settings.list_shards())
     with pytest.raises(
         InputError, match=r"of the same set, .*'part-0.parquet' and of 'part-1.parquet'"
     ):
-        _ = counted_shard(settings, first) + counted_shard(other, second)
+        _ = count_scores(settings, first) + count_scores(other_settings, second)
 
 
 @pytest.mark.parametrize(
@@ -428,9 +434,9 @@ def test_counts_that_the_count_file_would_not_make_are_refused_before_any_work(h
 
 def test_weights_whose_sum_cannot_be_counted_are_refused_by_their_shard(home):
     path = write_shards(home, weight="times", weight_kind="frequency")
-    one = home / "shards/part-1.parquet"
+    shard = home / "shards/part-1.parquet"
     for part in (home / "shards").iterdir():
-        pd.read_parquet(part).assign(times=1e15 if part == one else 1.0).to_parquet(part)
+        pd.read_parquet(part).assign(times=1e15 if part == shard else 1.0).to_parquet(part)
     with pytest.raises(InputError, match=r"shard .*part-1.parquet cannot be counted .*at most"):
         count(path)
 
@@ -567,13 +573,13 @@ def test_each_key_has_an_effect_or_is_refused(home):
     rows[:2000].to_csv("shards/part-0.csv", index=False)
 
     def result(**changes):
-        """What is decided, from which numbers; or the error."""
+        """Return the decision and its numbers, or the error."""
         try:
             verdict = judge(write_file(home, **changes))
         except InputError as error:
             return str(error)
         bias = json.loads((home / "out/report.json").read_text())["bias"]
-        rivals = [one and one.name for one in (verdict.champion, verdict.reference)]
+        rivals = [rival and rival.name for rival in (verdict.champion, verdict.reference)]
         names = verdict.evaluation_set.name, verdict.candidate.name, *rivals, verdict.policy.name
         return names, verdict.results, verdict.counts, bias
 
@@ -620,7 +626,7 @@ def test_a_set_of_one_class_is_refused(home):
 )
 def test_other_files_of_counts_are_refused(home, change):
     settings, _ = read_count_file(write_shards(home))
-    data = counted_shard(settings, Path(settings.shards()[0])).to_bytes()
+    data = count_scores(settings, Path(settings.list_shards()[0])).to_bytes()
     with pytest.raises(InputError, match="file x must"):
         Counted.from_bytes(change(data), "file x")
 
@@ -628,13 +634,13 @@ def test_other_files_of_counts_are_refused(home, change):
 def test_counts_that_are_no_longer_whole_are_a_finding_of_verify(home):
     judge(write_shards(home))
     whole = verify_counts(Path("out"))
-    assert all(one.holds for one in whole)
-    assert any("are the sum of the counts of" in one.sentence and one.checked for one in whole)
+    assert all(line.holds for line in whole)
+    assert any("are the sum of the counts of" in line.sentence and line.checked for line in whole)
     path = home / "out/evidence.counts"
     path.write_bytes(path.read_bytes()[:-100])
-    [found] = verify_counts(Path("out"))
-    assert not found.holds
-    assert "evidence.counts must be counts of scores as biasgate writes them" in found.sentence
+    [finding] = verify_counts(Path("out"))
+    assert not finding.holds
+    assert "evidence.counts must be counts of scores as biasgate writes them" in finding.sentence
 
 
 def unsigned(world, monkeypatch):
@@ -650,23 +656,27 @@ def test_where_a_key_is_trusted_a_verdict_on_counts_must_be_signed(home, monkeyp
     key = signing_key(monkeypatch, home / "secret")
     trust(monkeypatch, home / "trusted", evaluations=key)
     judge(path)
-    found = verify_counts(Path("out"))
-    assert all(one.holds for one in found)
-    [signature] = [one for one in found if one.what == "signature"]
+    findings = verify_counts(Path("out"))
+    assert all(finding.holds for finding in findings)
+    [signature] = [finding for finding in findings if finding.what == "signature"]
     assert signature.checked
     assert "signed with the trusted key 'evaluations'" in signature.sentence
 
     attestation = Path("out/attestation.json")
-    kept = attestation.read_bytes()
+    original = attestation.read_bytes()
     unsigned(home, monkeypatch)  # the same verdict, of somebody without the key
-    assert {one.what for one in verify_counts(Path("out")) if not one.holds} == {"signature"}
-    attestation.write_bytes(kept)
-    assert all(one.holds for one in verify_counts(Path("out")))
+    assert {finding.what for finding in verify_counts(Path("out")) if not finding.holds} == {
+        "signature"
+    }
+    attestation.write_bytes(original)
+    assert all(finding.holds for finding in verify_counts(Path("out")))
     lenient = POLICY | {"rules": POLICY["rules"][:1]}
     Path("own.yaml").write_text(yaml.safe_dump(lenient))
     unsigned(home, monkeypatch)  # another verdict, beside an attestation of the first
-    attestation.write_bytes(kept)
-    assert {one.what for one in verify_counts(Path("out")) if not one.holds} == {"attestation"}
+    attestation.write_bytes(original)
+    assert {finding.what for finding in verify_counts(Path("out")) if not finding.holds} == {
+        "attestation"
+    }
     attestation.unlink()
     [gone] = verify_counts(Path("out"))
     assert (gone.holds, "attestation.json in chats must exist" in gone.sentence) == (False, True)
@@ -676,10 +686,10 @@ def test_where_no_key_is_trusted_counts_may_be_without_an_attestation(home, monk
     monkeypatch.delenv("BIASGATE_PRIVATE_KEY", raising=False)
     judge(write_shards(home))
     Path("out/attestation.json").unlink()
-    found = verify_counts(Path("out"))
-    assert all(one.holds for one in found)
-    [told] = [one for one in found if one.what == "signature"]
-    assert (told.checked, "is not signed. Anyone with write access" in told.sentence) == (
+    findings = verify_counts(Path("out"))
+    assert all(finding.holds for finding in findings)
+    [signature] = [finding for finding in findings if finding.what == "signature"]
+    assert (signature.checked, "is not signed. Anyone with write access" in signature.sentence) == (
         False,
         True,
     )
@@ -690,12 +700,14 @@ def test_counts_of_shards_that_are_gone_are_counted_and_not_added_again(home):
     first, *others = (home / "out/counts").iterdir()
     for path in others:
         path.unlink()
-    [told] = [one for one in verify_counts(Path("out")) if "not checked" in one.sentence]
-    assert f" of {N_SHARDS - 1} of {N_SHARDS} shards of " in told.sentence
-    assert told.holds
-    assert not told.checked
+    [unchecked] = [
+        finding for finding in verify_counts(Path("out")) if "not checked" in finding.sentence
+    ]
+    assert f" of {N_SHARDS - 1} of {N_SHARDS} shards of " in unchecked.sentence
+    assert unchecked.holds
+    assert not unchecked.checked
     first.unlink()
-    assert all(one.holds for one in verify_counts(Path("out")))
+    assert all(finding.holds for finding in verify_counts(Path("out")))
 
 
 def test_a_folder_without_counts_is_not_verified(tmp_path):
@@ -705,7 +717,7 @@ def test_a_folder_without_counts_is_not_verified(tmp_path):
 
 def test_counts_of_a_shard_are_no_evidence(home):
     settings, _ = read_count_file(write_shards(home))
-    (home / "a").write_bytes(counted_shard(settings, Path(settings.shards()[0])).to_bytes())
+    (home / "a").write_bytes(count_scores(settings, Path(settings.list_shards()[0])).to_bytes())
     with pytest.raises(InputError, match="must be the evidence of a verdict"):
         _ = CountedEvidence(home / "a").record
     assert pd.read_parquet("shards/part-0.parquet").shape[0] == N
@@ -714,5 +726,5 @@ def test_counts_of_a_shard_are_no_evidence(home):
 def test_the_count_file_of_the_guide_is_one():
     guide = Path(__file__).parents[3] / "docs/guides/evaluation-files.md"
     block = guide.read_text("utf-8").partition("# chats.yaml\n")[2].partition("```")[0]
-    found = CountFile.model_validate(yaml.safe_load(block))
-    assert list(found.models) == ["candidate", "champion"]
+    settings = CountFile.model_validate(yaml.safe_load(block))
+    assert list(settings.models) == ["candidate", "champion"]

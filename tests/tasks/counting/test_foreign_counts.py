@@ -1,4 +1,4 @@
-"""Files of counts that somebody else wrote: whatever they hold, it is an error of input."""
+"""Every defect of a foreign file of counts is an error of input."""
 
 import io
 import json
@@ -16,7 +16,7 @@ from bias_metrics import ScoreCounts
 from bias_metrics.binned.bins import compute_bins
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.counting.settings import read_count_file
-from biasgate.tasks.counting.shards import counted_shard
+from biasgate.tasks.counting.shards import count_scores
 from biasgate.tasks.evidence.counted import Counted
 
 
@@ -25,7 +25,7 @@ def data(tmp_path_factory):
     """The counts of a shard."""
     home = tmp_path_factory.mktemp("foreign")
     settings, _ = read_count_file(write_shards(home, n_shards=1))
-    return counted_shard(settings, home / "shards/part-0.parquet").to_bytes()
+    return count_scores(settings, home / "shards/part-0.parquet").to_bytes()
 
 
 def parts_of(archive):
@@ -42,7 +42,7 @@ def archive_of(parts):
 
 
 def with_twice(data, name):
-    """Return an archive in which a file is twice: readers differ in which of them they read."""
+    """Return an archive with a repeated member, of which readers choose different copies."""
     file, parts = io.BytesIO(data), parts_of(data)
     with zipfile.ZipFile(file, "a") as archive, warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -67,8 +67,8 @@ def with_header(data, name, text):
 
 def about(data, **changes):
     parts = parts_of(parts_of(data)["candidate.npz"])
-    known = json.loads(parts["about.npy"].partition(b"\n")[2])
-    return array_of(json.dumps(known | changes).encode())
+    header = json.loads(parts["about.npy"].partition(b"\n")[2])
+    return array_of(json.dumps(header | changes).encode())
 
 
 def array_of(text):
@@ -93,10 +93,10 @@ def with_last_score(data, score):
     return archive_of(parts_of(data) | {"candidate.npz": changed.to_bytes()})
 
 
-def flagged(data, at, bits):
+def flagged(data, offset, bits):
     """Return the archive with bits set in the header of its first member, in both places."""
     content = bytearray(data)
-    for place in (6 + at, data.index(b"PK\x01\x02") + 8 + at):
+    for place in (6 + offset, data.index(b"PK\x01\x02") + 8 + offset):
         content[place] |= bits
     return bytes(content)
 
@@ -156,10 +156,10 @@ def test_a_crafted_file_is_an_error_of_input(data, case):
 
 
 def is_refused_or_the_same(content, data):
-    """Whether counts are refused as input, or have the numbers that they had."""
+    """Return True if counts are refused as input, or have unchanged numbers."""
     try:
-        found = Counted.from_bytes(content, "it").counts["candidate"]
-        return found.to_bytes() == parts_of(data)["candidate.npz"]
+        counts = Counted.from_bytes(content, "it").counts["candidate"]
+        return counts.to_bytes() == parts_of(data)["candidate.npz"]
     except InputError:
         return True
 

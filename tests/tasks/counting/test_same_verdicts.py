@@ -1,4 +1,4 @@
-"""Counts decide as rows do: no check passes or fails by them that does not by all rows."""
+"""Verdicts on counts agree with those on rows: a check decided by counts is decided by rows."""
 
 from pathlib import Path
 
@@ -50,14 +50,14 @@ def rows(plant):
     if plant == "slight":
         new += 0.25 * groups["black"]
     scores = {"candidate": new, "champion": old}
-    columns = {"id": pa.array([str(one) for one in range(N)]), "label": label}
+    columns = {"id": pa.array([str(number) for number in range(N)]), "label": label}
     columns |= {f"identity/{name}": mask for name, mask in groups.items()}
     return columns | {f"score/{role}": 1 / (1 + np.exp(-score)) for role, score in scores.items()}
 
 
 def by_counts(columns, content):
     """Count the same rows in three shards, and judge."""
-    table = pd.DataFrame({name.replace("/", "_"): of for name, of in columns.items()})
+    table = pd.DataFrame({name.replace("/", "_"): column for name, column in columns.items()})
     for number, part in enumerate(np.array_split(np.arange(N), 3)):
         table.iloc[part].astype({"label": float}).to_parquet(f"shard-{number}.parquet")
     Path("own.yaml").write_text(yaml.safe_dump(content))
@@ -76,7 +76,7 @@ def by_counts(columns, content):
     Path("counts.yaml").write_text(yaml.safe_dump(count_file))
     settings, policy = read_count_file(Path("counts.yaml"))
     total = None
-    for shard in settings.shards():
+    for shard in settings.list_shards():
         total = add_shard(
             total, count_shard.fn(settings, shard, "out/counts", send=False), "out/counts"
         )
@@ -84,7 +84,9 @@ def by_counts(columns, content):
 
 
 def outcomes(verdict):
-    return {tuple(getattr(one, key) for key in KEY): one.outcome for one in verdict.results}
+    return {
+        tuple(getattr(result, key) for key in KEY): result.outcome for result in verdict.results
+    }
 
 
 CASES = [
@@ -96,7 +98,7 @@ CASES = [
 
 @pytest.mark.parametrize(("policy", "plant"), CASES)
 def test_each_check_has_the_outcome_that_it_has_by_rows(tmp_path, monkeypatch, policy, plant):
-    """Except what is wider by counts: bounds of aggregates, of changes of gaps, and of losses."""
+    """Bounds of aggregates, of changes of gaps, and of losses are wider with counts."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "out").mkdir()
     columns = rows(plant)
@@ -105,7 +107,9 @@ def test_each_check_has_the_outcome_that_it_has_by_rows(tmp_path, monkeypatch, p
     else:
         content = yaml.safe_load((SHIPPED / f"{policy}.yaml").read_text())
     counted = by_counts(columns, content)
-    options = {key: of for key, of in content.items() if key not in {"version", "name", "rules"}}
+    options = {
+        key: value for key, value in content.items() if key not in {"version", "name", "rules"}
+    }
     judged = {"rules": tuple(content["rules"]), "threshold": AT, **options}
     _, exact, _ = judge(tmp_path / "exact", columns, **judged)
     expected = OUTCOMES.get((policy, plant), exact.outcome)

@@ -1,4 +1,4 @@
-"""Shards in an object store: the same bytes as those of files, and errors in our own words."""
+"""Counts of shards in an object store equal those of files, and errors quote no secrets."""
 
 import hashlib
 import tempfile
@@ -50,12 +50,12 @@ def uploaded(s3, home, prefix="day 1/"):
 
 
 def count(path):
-    found, policy = read_count_file(path)
+    settings, policy = read_count_file(path)
     total = None
-    for shard in found.shards():
-        counts = count_shard.fn(found, shard, "out/counts", send=False)
+    for shard in settings.list_shards():
+        counts = count_shard.fn(settings, shard, "out/counts", send=False)
         total = add_shard(total, counts, "out/counts")
-    return total, found, policy
+    return total, settings, policy
 
 
 def test_counts_are_those_of_the_same_files(s3, home):
@@ -67,9 +67,9 @@ def test_counts_are_those_of_the_same_files(s3, home):
     path = write_file(home, path=DAY, manifest="s3://chats/sums/shards.sha256")
     for kept in Path("out/counts").iterdir():
         kept.unlink()
-    total, found, policy = count(path)
+    total, settings, policy = count(path)
     assert total.to_bytes() == here.to_bytes()
-    verdict = judge_counts.fn(total, found, policy, "out")
+    verdict = judge_counts.fn(total, settings, policy, "out")
     assert verdict.counts.n_shards == N_SHARDS
     s3.put_object(Bucket="chats", Key="day 1/part-0.parquet", Body=b"another")
     evidence = Path("out/evidence.counts").read_bytes()
@@ -88,7 +88,7 @@ def test_csv_is_read_from_a_store(s3, home):
         frame(number).to_csv(home / f"shards/c [{number}]%.csv.gz", index=False)
     uploaded(s3, home, "csv/")
     total, *_ = count(write_file(home, path="s3://chats/csv/c*.csv.gz", policy="default"))
-    assert [one.name for one in total.record.shards] == ["c [0]%.csv.gz", "c [1]%.csv.gz"]
+    assert [shard.name for shard in total.record.shards] == ["c [0]%.csv.gz", "c [1]%.csv.gz"]
     local, *_ = count(write_file(home, path="shards/*", policy="default"))
     assert local.to_bytes() == total.to_bytes()
 
@@ -169,7 +169,7 @@ def test_of_parquet_and_csv_the_rows_are_not_copied_to_check_columns(s3, home, m
 
 
 class Denying(BaseHTTPRequestHandler):
-    """A store that lets nobody in, and quotes what should not be quoted."""
+    """A store that denies access, with secrets in its messages."""
 
     def do_GET(self):
         body = f"<Error><Code>AccessDenied</Code><Message>{SECRET}</Message></Error>".encode()
@@ -194,16 +194,16 @@ def test_a_store_that_denies_access_says_which_credentials_to_set(home, monkeypa
     place = f"127.0.0.1%3A{server.server_port}"
     options = f"?endpoint_override={place}&scheme=http&region=us-east-1"
     try:
-        with pytest.raises(InputError, match=r"denies access.*AWS_ACCESS_KEY_ID") as told:
+        with pytest.raises(InputError, match=r"denies access.*AWS_ACCESS_KEY_ID") as error:
             read_count_file(write_file(home, path=f"s3://chats/*.parquet{options}"))
     finally:
         server.shutdown()
         server.server_close()
-    assert SECRET not in str(told.value)
+    assert SECRET not in str(error.value)
 
 
 class Stream(nullcontext):
-    """A stream that reads as a function does."""
+    """A stream that reads by calling a function."""
 
     def read(self, size):
         return self.enter_result(size)
@@ -249,21 +249,23 @@ def test_a_store_that_fails_in_the_middle_is_asked_again_and_nothing_counts_twic
 ):
     here, *_ = count(write_shards(home))
     uploaded(s3, home, f"{how}/")
-    found, _ = read_count_file(write_file(home, path=f"s3://chats/{how}/*.parquet"))
-    first, second, third = found.shards()
-    for kept in Path("out/counts").iterdir():
-        kept.unlink()
-    total = add_shard(None, count_shard.fn(found, first, "out/counts", send=False), "out/counts")
+    settings, _ = read_count_file(write_file(home, path=f"s3://chats/{how}/*.parquet"))
+    first, second, third = settings.list_shards()
+    for path in Path("out/counts").iterdir():
+        path.unlink()
+    total = add_shard(None, count_shard.fn(settings, first, "out/counts", send=False), "out/counts")
     with monkeypatch.context() as patch:
-        real = stores._opened
-        patch.setattr(stores, "_opened", lambda url: (Breaking(real(url)[0], how), real(url)[1]))
+        real = stores._open_store
+        patch.setattr(
+            stores, "_open_store", lambda url: (Breaking(real(url)[0], how), real(url)[1])
+        )
         with pytest.raises(SourceError, match=told) as failed:
-            count_shard.fn(found, second, "out/counts", send=False)
+            count_shard.fn(settings, second, "out/counts", send=False)
     assert SECRET not in str(failed.value)
     assert not list(Path("tmp").iterdir())
     assert len(list(Path("out/counts").iterdir())) == 1
     for shard in (second, third):
-        counts = count_shard.fn(found, shard, "out/counts", send=False)
+        counts = count_shard.fn(settings, shard, "out/counts", send=False)
         total = add_shard(total, counts, "out/counts")
     assert total.to_bytes() == here.to_bytes()
     with pytest.raises(InputError, match="a shard must be counted once"):
@@ -276,6 +278,6 @@ def test_a_shard_that_was_counted_is_copied_but_not_counted_again(s3, home, monk
     path = write_file(home, path=DAY)
     once, *_ = count(path)
     monkeypatch.setattr(
-        "biasgate.tasks.counting.shards.counted_shard", lambda *_: pytest.fail("again")
+        "biasgate.tasks.counting.shards.count_scores", lambda *_: pytest.fail("again")
     )
     assert count(path)[0].to_bytes() == once.to_bytes()

@@ -140,7 +140,7 @@ def test_a_file_of_the_wrong_digest_is_not_kept(server, path):
 @pytest.fixture
 def sentences(monkeypatch):
     sentences = []
-    monkeypatch.setattr(downloads, "say", sentences.append)
+    monkeypatch.setattr(downloads, "log_message", sentences.append)
     return sentences
 
 

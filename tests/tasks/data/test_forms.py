@@ -14,7 +14,7 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.settings import Settings
 from biasgate.tasks.common.yaml_files import load_yaml
 from biasgate.tasks.counting.settings import CountFile
-from biasgate.tasks.counting.shards import counted_shard
+from biasgate.tasks.counting.shards import count_scores
 from biasgate.tasks.data.freezing import freeze_source
 from biasgate.tasks.data.identity_names import check_identity_names
 from biasgate.tasks.data.plain_columns import normalize_value, suggest_id_form
@@ -192,7 +192,7 @@ def test_counts_leave_unlabelled_rows_out_too(tmp_path):
     content = {"name": "c", "source": "shards", "path": str(tmp_path / "a.csv"), "label": "label"}
     content |= {"identities": ["gay"], "candidate": {"name": "m", "score": "s"}}
     content |= {"label_values": {"-1": None}}
-    counts = counted_shard(CountFile.model_validate(content), tmp_path / "a.csv")
+    counts = count_scores(CountFile.model_validate(content), tmp_path / "a.csv")
     [shard] = counts.record.shards
     assert (shard.n_rows, shard.n_unlabelled) == (8, 4)
 

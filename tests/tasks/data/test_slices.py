@@ -9,7 +9,7 @@ from support.tables import freeze_table
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.settings import SliceName
-from biasgate.tasks.gating.policy_rules import RuleSettings, is_meant
+from biasgate.tasks.gating.policy_rules import RuleSettings, is_matching_slice
 
 
 def test_each_value_of_a_column_is_a_slice(tmp_path):
@@ -25,7 +25,7 @@ def test_each_value_of_a_column_is_a_slice(tmp_path):
 
 def test_a_rule_can_name_the_slice_of_a_value():
     rule = {"metric": "auc", "scope": "overall", "floor": 0.5, "slice": "language.german"}
-    assert RuleSettings.model_validate(rule).rule(0.95).slice == "language.german"
+    assert RuleSettings.model_validate(rule).make_rule(0.95).slice == "language.german"
 
 
 def list_slices(tmp_path, languages):
@@ -44,7 +44,7 @@ def test_slices_are_named_in_every_script_and_a_rule_and_a_filing_name_them_so(t
         assert RuleSettings.model_validate(rule | {"slice": decomposed}).slice == name
         assert TypeAdapter(SliceName).validate_python(decomposed) == name
     pattern = RuleSettings.model_validate(rule | {"slice": "язык.*"}).slice
-    assert is_meant(pattern, "язык.русский")
+    assert is_matching_slice(pattern, "язык.русский")
 
 
 @pytest.mark.parametrize("name", ["", ".*", " a", "a/b", "a\u202eb", "a\x1b", "x" * 101, "a*"])

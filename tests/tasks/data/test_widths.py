@@ -10,7 +10,7 @@ import pytest
 
 from bias_metrics import error_rates, threshold_report
 from biasgate.tasks.counting.settings import CountFile
-from biasgate.tasks.counting.shards import counted_shard
+from biasgate.tasks.counting.shards import count_scores
 from biasgate.tasks.data.columns import conform_rows
 from biasgate.tasks.data.freezing import SOURCES, freeze_source
 from biasgate.tasks.evidence.file import FILE, EvidenceFile
@@ -106,7 +106,7 @@ def test_counts_are_cut_alike(written_file):
     model = {"name": "m", "score": "score", "threshold": 0.1}
     content = {"name": "c", "source": "shards", "candidate": model, "path": str(written_file)}
     settings = CountFile.model_validate(content | KEYS | options)
-    counts = counted_shard(settings, written_file).counts["candidate"]
+    counts = count_scores(settings, written_file).counts["candidate"]
     toxic, gay, flagged = (
         build_frame()[name] >= cut for name, cut in zip(NAMES, (0.7, 0.3, 0.1), strict=True)
     )

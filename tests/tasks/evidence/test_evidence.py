@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from biasgate.tasks.common.arrow_arrays import give_back_memory
+from biasgate.tasks.common.arrow_arrays import release_memory
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.freezing import SOURCES, freeze_source
 from biasgate.tasks.evidence import bounds
@@ -194,6 +194,6 @@ def test_memory_that_was_freed_below_what_is_held_is_given_back():
     blocks = [bytearray(10_000) for _ in range(10_000)]
     held, at_most = blocks.pop(), resident()
     blocks.clear()
-    give_back_memory()
+    release_memory()
     assert resident() < at_most - 80_000_000
     assert held

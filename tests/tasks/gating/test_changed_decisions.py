@@ -1,4 +1,4 @@
-"""Whose comments a candidate newly flags or misses: in verdict, first screen, MLflow, policies."""
+"""Newly flagged or missed comments per identity, in verdict, first screen, MLflow and policies."""
 
 from dataclasses import replace
 
@@ -45,21 +45,23 @@ def test_a_verdict_counts_the_changed_decisions_of_each_identity(tmp_path):
 
 def test_the_first_screen_names_whose_decisions_change_most(tmp_path):
     _, report, verdict, _ = judged(tmp_path)
-    one = verdict.changed["gay"]["newly_flagged"]
+    share = verdict.changed["gay"]["newly_flagged"]
     facts = dict(CandidateStory.of(Story.of(report, verdict)).facts)
     assert facts["Changed decisions"] == describe_changed_decisions(verdict.changed)
     flagged, *_ = facts["Changed decisions"].split("; ")
-    assert flagged.startswith(f"{one.count:,} of {one.n:,} harmless ")
+    assert flagged.startswith(f"{share.count:,} of {share.n:,} harmless ")
     assert '"gay" are newly flagged ' in flagged
-    ends = f"{100 * one.low:.1f}%, {100 * one.high:.1f}%"
-    assert flagged.endswith(f"({100 * one.value:.1f}% [{ends}])")
+    ends = f"{100 * share.low:.1f}%, {100 * share.high:.1f}%"
+    assert flagged.endswith(f"({100 * share.value:.1f}% [{ends}])")
 
 
 @pytest.mark.parametrize(("shift", "outcome"), [(0.0, "pass"), (0.3, "fail")])
 def test_a_policy_limits_them(tmp_path, shift, outcome):
     verdict = judged(tmp_path, LIMIT, shift=shift)[2]
-    found = {one.group: one for one in verdict.results if one.metric == "newly_flagged"}
-    assert found["gay"].outcome == outcome
+    result_by_group = {
+        result.group: result for result in verdict.results if result.metric == "newly_flagged"
+    }
+    assert result_by_group["gay"].outcome == outcome
     assert verdict.outcome == outcome
 
 
@@ -87,13 +89,17 @@ def test_where_nothing_changes_it_says_so():
 
 def test_the_worst_of_several_that_exceed_a_margin_is_the_furthest_beyond_it(tmp_path):
     _, report, verdict, _ = judged(tmp_path, LIMIT | {"margin": 0.001}, shift=0.3)
-    [other] = [one for one in verdict.results if one.group == "muslim" and one.rule != "shown_harm"]
+    [muslim_result] = [
+        one for one in verdict.results if one.group == "muslim" and one.rule != "shown_harm"
+    ]
     [first] = [one for one in verdict.results if one.group == "gay" and one.rule != "shown_harm"]
-    results = [one for one in verdict.results if one not in (first, other)]
-    for order in ((first, other), (other, first)):
-        both = [replace(one, outcome="fail") for one in order]
-        both[order.index(other)] = replace(both[order.index(other)], bound=first.bound - 0.01)
-        story = Story.of(report, replace(verdict, outcome="fail", results=[*results, *both]))
+    results = [one for one in verdict.results if one not in (first, muslim_result)]
+    for order in ((first, muslim_result), (muslim_result, first)):
+        failed = [replace(one, outcome="fail") for one in order]
+        failed[order.index(muslim_result)] = replace(
+            failed[order.index(muslim_result)], bound=first.bound - 0.01
+        )
+        story = Story.of(report, replace(verdict, outcome="fail", results=[*results, *failed]))
         assert story.first == "gay"
         line = CandidateStory.of(story)
         [row] = leaderboard([line]).rows

@@ -24,7 +24,7 @@ from biasgate.tasks.gating.policy_check import (
     refuse_unknown_names,
 )
 from biasgate.tasks.gating.policy_explained import explain_policy
-from biasgate.tasks.gating.verdict import build_verdict, decide_candidate, with_scores
+from biasgate.tasks.gating.verdict import add_registration_order, build_verdict, decide_candidate
 from biasgate.tasks.measuring.identities import Measured
 from biasgate.tasks.records import Bound, Context, RegisteredPolicy, Verdict
 from biasgate.tasks.scoring.scored_set import RECORD, ScoresRecord
@@ -39,7 +39,7 @@ def rows():
     label, gay = rng.random(900) < 0.5, rng.random(900) < 0.4
     good = label + rng.random(900)
     return {
-        "id": pa.array([str(one) for one in range(900)]),
+        "id": pa.array([str(number) for number in range(900)]),
         "label": label,
         "identity/gay": gay,
         "slice/short": rng.random(900) < 0.5,
@@ -74,8 +74,8 @@ MARGIN = {"metric": "bpsn_auc", "scope": "each", "margin": 0.02, "id": "not wors
 
 
 def test_a_decision_is_written_with_its_policy_and_an_attestation(tmp_path, rows, monkeypatch):
-    said = []
-    monkeypatch.setattr("biasgate.tasks.gating.verdict.say", said.append)
+    messages = []
+    monkeypatch.setattr("biasgate.tasks.gating.verdict.log_message", messages.append)
     source, candidate = (
         partial({"name": name, "required": True, "kind": "scores"}) for name in ("s", "c")
     )
@@ -86,7 +86,7 @@ def test_a_decision_is_written_with_its_policy_and_an_attestation(tmp_path, rows
     policy, evidence = policy_of(FLOOR), evidence_of(tmp_path, rows)
     write_json(tmp_path / "report.json", measured.report)
     verdict = decide_candidate.fn(measured, evidence, {}, policy, 1, context)
-    assert said == [f"decided c on s: {verdict.outcome} by policy {policy.name}"]
+    assert messages == [f"decided c on s: {verdict.outcome} by policy {policy.name}"]
     files = {name: (tmp_path / name).read_bytes() for name in ("policy.json", "verdict.json")}
     assert Verdict.from_dict(json.loads(files["verdict.json"])) == verdict
     assert Policy.model_validate_json(files["policy.json"]).digest == policy.digest
@@ -138,7 +138,7 @@ def test_a_worse_candidate_fails_against_the_champion_on_the_same_rows(tmp_path,
     floor, margin = verdict.results
     assert (verdict.outcome, floor.outcome, margin.outcome) == ("fail", "pass", "fail")
     assert (margin.low, margin.high) == (alone.low, alone.high)
-    assert ("bpsn_auc", "gay") in {(one.metric, one.group) for one in verdict.worsened}
+    assert ("bpsn_auc", "gay") in {(loss.metric, loss.group) for loss in verdict.worsened}
 
 
 @pytest.mark.parametrize(
@@ -166,15 +166,15 @@ def test_a_policy_is_registered_before_scores_that_are_made_later(
     measured = partial({"candidate": {"kind": kind}, "scores": str(tmp_path)})
     registered = RegisteredPolicy(entry=1, at="2026-11-21T12:00:00+00:00", before_scores=None)
     without = Context(required_sets=["s"], ledger=None, registered_policy=None)
-    told = with_scores(replace(without, registered_policy=registered), measured)
-    assert told.registered_policy == replace(registered, before_scores=before_scores)
-    assert with_scores(without, measured) == without
+    context = add_registration_order(replace(without, registered_policy=registered), measured)
+    assert context.registered_policy == replace(registered, before_scores=before_scores)
+    assert add_registration_order(without, measured) == without
 
 
 def test_without_a_champion_its_margins_are_skipped_and_said_to_be(tmp_path, rows):
     del rows["score/champion"]
     verdict = judge(tmp_path, rows, policy_of(FLOOR, MARGIN), rivals={})
-    assert [one.outcome for one in verdict.results] == ["pass", "skipped"]
+    assert [result.outcome for result in verdict.results] == ["pass", "skipped"]
     assert (verdict.outcome, verdict.champion, verdict.worsened) == ("pass", None, [])
 
 
@@ -226,7 +226,7 @@ def test_rows_that_do_not_give_the_reported_numbers_decide_nothing(tmp_path, row
 def test_a_slice_without_both_classes_has_no_evidence(tmp_path, rows, kept, lack):
     rows["slice/short"] = rows["label"] == kept
     verdict = judge(tmp_path, rows, policy_of(FLOOR, FLOOR | {"slice": "short"}))
-    assert [one.outcome for one in verdict.results] == ["pass", "insufficient"]
+    assert [result.outcome for result in verdict.results] == ["pass", "insufficient"]
     assert verdict.outcome == "insufficient"
     assert (verdict.results[1].reason, verdict.results[1].lack) == ("few_rows", lack)
 
@@ -360,13 +360,13 @@ def test_a_rule_of_one_slice_stands_instead_of_that_of_each_and_an_id_is_continu
     stricter = FLOOR | {"slice": "language.de", "floor": 0.99}
     rules = [FLOOR | {"slice": "language.*"}, stricter]
     verdict = judge(tmp_path, in_languages(rows), policy_of(*rules))
-    assert sorted((one.slice, one.limit) for one in verdict.results) == [
+    assert sorted((result.slice, result.limit) for result in verdict.results) == [
         ("language.ar", 0.5),
         ("language.de", 0.99),
         ("language.fr", 0.5),
     ]
     named = judge(tmp_path, in_languages(rows), policy_of(rules[0] | {"id": "each"}))
-    assert next(one.rule for one in named.results) == "each/language.de"
+    assert next(result.rule for result in named.results) == "each/language.de"
 
 
 def test_a_rule_about_each_slice_of_a_column_that_a_set_lacks_is_refused(tmp_path, rows):
@@ -378,5 +378,5 @@ def test_a_rule_about_each_slice_of_a_column_that_a_set_lacks_is_refused(tmp_pat
 
 
 def test_a_rule_about_each_slice_is_explained_as_one():
-    told = "\n".join(explain_policy(policy_of(FLOOR | {"slice": "language.*"})))
-    assert "Within each slice of language, how well harmless comments" in told
+    text = "\n".join(explain_policy(policy_of(FLOOR | {"slice": "language.*"})))
+    assert "Within each slice of language, how well harmless comments" in text

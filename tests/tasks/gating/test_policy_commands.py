@@ -20,11 +20,11 @@ from biasgate.tasks.evaluation_file import explain_section
 from biasgate.tasks.gating.policy import (
     SHIPPED,
     Policy,
-    policy_schema,
+    list_shipped_policies,
+    make_policy_schema,
     read_policy,
-    shipped_policies,
 )
-from biasgate.tasks.gating.policy_explained import explain_policy, warn_of_policy
+from biasgate.tasks.gating.policy_explained import explain_policy, list_policy_warnings
 
 TODAY = date(2026, 11, 21)
 NAMES = sorted(path.stem for path in SHIPPED.glob("*.yaml"))
@@ -49,7 +49,7 @@ def test_every_shipped_policy_is_checked_explained_and_valid_by_the_schema(name)
         assert f"[{rule.name}]" in checked.output
     assert checked.output.endswith(f"digest {read.digest}\n")
     content = yaml.safe_load((SHIPPED / f"{name}.yaml").read_text("utf-8"))
-    jsonschema.validate(content, policy_schema())
+    jsonschema.validate(content, make_policy_schema())
 
 
 def test_a_wrong_policy_is_told_with_the_command_that_explains_its_keys(tmp_path):
@@ -67,12 +67,12 @@ def test_a_wrong_policy_is_told_with_the_command_that_explains_its_keys(tmp_path
 
 
 def test_the_schema_beside_the_shipped_policies_is_current_and_refuses_a_wrong_key():
-    kept = json.loads((SHIPPED / "policy.schema.json").read_text("utf-8"))
+    schema = json.loads((SHIPPED / "policy.schema.json").read_text("utf-8"))
     printed = CliRunner().invoke(app, ["schema", "policy", "--json"]).output
-    assert kept == policy_schema() == json.loads(printed)
+    assert schema == make_policy_schema() == json.loads(printed)
     with pytest.raises(jsonschema.ValidationError, match="'flor' was unexpected"):
         jsonschema.validate(
-            {"version": 1, "name": "p", "rules": [RULE | {"flor": 0.8}]}, policy_schema()
+            {"version": 1, "name": "p", "rules": [RULE | {"flor": 0.8}]}, make_policy_schema()
         )
 
 
@@ -112,17 +112,17 @@ def test_a_policy_is_told_in_words():
     [(True, "are skipped (`allow_", "skipped"), (False, "are undecided, and no", "insufficient")],
 )
 def test_the_words_for_a_missing_champion_are_what_the_gate_does(allow_first, words, outcome):
-    made = policy({"metric": "auc", "scope": "overall", "margin": 0.1}, allow_first=allow_first)
-    [level] = {rule.level for rule in made.decision_rules()}
-    assert f"checks against it {words}" in "\n".join(explain_policy(made))
+    checked = policy({"metric": "auc", "scope": "overall", "margin": 0.1}, allow_first=allow_first)
+    [level] = {rule.level for rule in checked.decision_rules()}
+    assert f"checks against it {words}" in "\n".join(explain_policy(checked))
     bias = evaluate_bias([0, 1] * 4, [0.1, 0.9] * 4, {"gay": [1, 1, 0, 0] * 2}, confidence=level)
-    found = judge_rules(
+    decision = judge_rules(
         {(None, level): Evidence(bias)},
-        made.decision_rules(),
-        allow_first=made.allow_first,
+        checked.decision_rules(),
+        allow_first=checked.allow_first,
     )
-    assert [one.outcome for one in found.results] == [outcome]
-    assert found.outcome == "insufficient"  # a gate that checked nothing passes nothing
+    assert [result.outcome for result in decision.results] == [outcome]
+    assert decision.outcome == "insufficient"  # a gate that checked nothing passes nothing
 
 
 @pytest.mark.parametrize(
@@ -166,16 +166,16 @@ def test_what_replaces_a_champion_is_told_in_words(options, words):
     ],
 )
 def test_a_rule_about_all_identities_together_is_told_by_what_it_judges(metric, words):
-    made = policy({"metric": metric, "scope": "aggregate", "floor": 0.8})
-    assert words in "\n".join(explain_policy(made))
+    checked = policy({"metric": metric, "scope": "aggregate", "floor": 0.8})
+    assert words in "\n".join(explain_policy(checked))
 
 
 @pytest.mark.parametrize(("correction", "shared"), [("bonferroni", True), ("none", False)])
 def test_that_candidates_share_the_rate_of_false_passes_is_told_where_they_do(correction, shared):
-    made = policy(RULE, correction=correction)
-    assert (made.n_sharing_alpha(2) > 1) == shared
+    checked = policy(RULE, correction=correction)
+    assert (checked.count_sharing_candidates(2) > 1) == shared
     text = "Several candidates of one evaluation share the rate of false passes (Bonferroni)."
-    assert (text in explain_policy(made)) == shared
+    assert (text in explain_policy(checked)) == shared
 
 
 @pytest.mark.parametrize(
@@ -190,8 +190,8 @@ def test_what_harm_is_tolerated_is_told_in_words(tolerance, words):
 
 
 def test_rules_are_told_with_their_numbers():
-    told = explain_policy(policy(RULE, {**RULE, "id": "another"}))
-    numbered = [line.partition(". ")[0] for line in told if line[:1].isdigit()]
+    lines = explain_policy(policy(RULE, {**RULE, "id": "another"}))
+    numbered = [line.partition(". ")[0] for line in lines if line[:1].isdigit()]
     assert numbered == ["1", "2"]
 
 
@@ -220,7 +220,7 @@ def test_every_choice_of_a_policy_changes_its_digest():
         policy(RULE, not_measured=[unmeasured]),
         plain,
     ]
-    assert len({one.digest for one in others}) == len(others)
+    assert len({changed.digest for changed in others}) == len(others)
     assert policy(RULE).digest == plain.digest
 
 
@@ -244,18 +244,20 @@ def test_a_key_about_small_identities_that_means_nothing_is_refused(options, mes
 
 def test_an_identity_that_is_known_to_be_unmeasured_may_be_so_to_the_end_of_its_last_day():
     unmeasured = {"identity": "hindu", "reason": "none", "expires": "2026-12-31"}
-    found = policy(RULE, not_measured=[unmeasured])
+    exempting = policy(RULE, not_measured=[unmeasured])
     last, next_day = date(2026, 12, 31), date(2027, 1, 1)
-    assert found.small_groups(last, ["hindu"]).not_measured == {"hindu": "none; until 2026-12-31"}
-    assert found.small_groups(next_day, ["hindu"]).not_measured == {}
-    assert not found.small_groups(last, ["hindu"]).hints
-    assert set(found.small_groups(next_day, ["hindu"]).hints) == {"hindu"}
+    assert exempting.make_small_groups(last, ["hindu"]).not_measured == {
+        "hindu": "none; until 2026-12-31"
+    }
+    assert exempting.make_small_groups(next_day, ["hindu"]).not_measured == {}
+    assert not exempting.make_small_groups(last, ["hindu"]).hints
+    assert set(exempting.make_small_groups(next_day, ["hindu"]).hints) == {"hindu"}
 
 
 def test_a_misspelt_unmeasured_identity_is_taken_for_the_closest_one_alone():
     unmeasured = {"identity": "femal", "reason": "none", "expires": "2026-12-31"}
-    found = policy(RULE, not_measured=[unmeasured])
-    assert set(found.small_groups(TODAY, ["females", "female"]).hints) == {"female"}
+    exempting = policy(RULE, not_measured=[unmeasured])
+    assert set(exempting.make_small_groups(TODAY, ["females", "female"]).hints) == {"female"}
 
 
 def test_what_may_stay_open_in_a_gap_is_twice_that_of_an_auc_unless_it_is_given():
@@ -268,13 +270,13 @@ def test_what_may_stay_open_in_a_gap_is_twice_that_of_an_auc_unless_it_is_given(
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_included_policy_blocks_harm_that_is_shown(name):
-    found = read_policy(name, SHIPPED)
-    assert found.harm_limit(1).action == "block"
+    shipped = read_policy(name, SHIPPED)
+    assert shipped.make_harm_limit(1).action == "block"
     for n_rivals, n_shares in ((0, 1), (1, 1), (2, 2)):
-        share = (1 - found.confidence) / n_shares
-        assert found.harm_limit(n_rivals).confidence == pytest.approx(1 - share)
-    margins = {rule.margin for rule in found.decision_rules() if rule.scope == "each"} - {None}
-    assert (found.blind is not None) == (bool(margins) and found.roll_up is not None)
+        share = (1 - shipped.confidence) / n_shares
+        assert shipped.make_harm_limit(n_rivals).confidence == pytest.approx(1 - share)
+    margins = {rule.margin for rule in shipped.decision_rules() if rule.scope == "each"} - {None}
+    assert (shipped.blind is not None) == (bool(margins) and shipped.roll_up is not None)
 
 
 def test_where_small_identities_are_judged_is_told_in_words():
@@ -283,18 +285,20 @@ def test_where_small_identities_are_judged_is_told_in_words():
     assert "Categories: religion (hindu, muslim)." in text
 
 
-@pytest.mark.parametrize("name", list(shipped_policies()))
+@pytest.mark.parametrize("name", list(list_shipped_policies()))
 def test_what_a_small_identity_must_meet_is_told_in_one_line(name):
-    made = read_policy(name, Path())
-    told = [line for line in explain_policy(made)[2:] if "too few comments for a rule" in line]
-    assert len(told) == (made.hierarchy is not None)
-    of_blind = [f"exclude a loss above {made.blind.margin:g}, or " in x for x in told if made.blind]
+    shipped = read_policy(name, Path())
+    lines = [line for line in explain_policy(shipped)[2:] if "too few comments for a rule" in line]
+    assert len(lines) == (shipped.hierarchy is not None)
+    of_blind = [
+        f"exclude a loss above {shipped.blind.margin:g}, or " in x for x in lines if shipped.blind
+    ]
     assert all(of_blind)
 
 
 def test_names_in_a_category_cannot_change_the_terminal():
-    told = "\n".join(explain_policy(policy(RULE, roll_up={"a": ["x\x1b[2K", "left|right"]})))
-    assert "Categories: a (x\\x1b[2K, left|right)." in told
+    text = "\n".join(explain_policy(policy(RULE, roll_up={"a": ["x\x1b[2K", "left|right"]})))
+    assert "Categories: a (x\\x1b[2K, left|right)." in text
     assert "Categories" not in "\n".join(explain_policy(policy(RULE)))
 
 
@@ -339,7 +343,7 @@ def test_categories_that_are_none_are_refused(tmp_path, value, message):
     ],
 )
 def test_what_is_probably_not_meant_is_warned_of(rule, options, words):
-    assert any(words in one for one in warn_of_policy(policy(rule, **options), TODAY))
+    assert any(words in warning for warning in list_policy_warnings(policy(rule, **options), TODAY))
 
 
 @pytest.mark.parametrize(
@@ -353,9 +357,9 @@ def test_what_is_probably_not_meant_is_warned_of(rule, options, words):
 def test_an_entry_of_not_measured_near_its_end_is_warned_of(expires, words):
     entry = {"identity": "gay", "reason": "few", "expires": expires}
     options = {"shown_harm": {}, "allow_first": True}
-    assert warn_of_policy(policy(RULE, not_measured=[entry], **options), TODAY) == [words]
+    assert list_policy_warnings(policy(RULE, not_measured=[entry], **options), TODAY) == [words]
     entry["expires"] = "2026-12-21"  # in thirty days
-    assert warn_of_policy(policy(RULE, not_measured=[entry], **options), TODAY) == []
+    assert list_policy_warnings(policy(RULE, not_measured=[entry], **options), TODAY) == []
 
 
 @pytest.mark.parametrize(
@@ -372,7 +376,7 @@ def test_an_entry_of_not_measured_near_its_end_is_warned_of(expires, words):
     ],
 )
 def test_what_a_policy_lets_pass_is_warned_of(options, words):
-    assert any(words in warning for warning in warn_of_policy(policy(RULE, **options), TODAY))
+    assert any(words in warning for warning in list_policy_warnings(policy(RULE, **options), TODAY))
 
 
 @pytest.mark.parametrize(
@@ -383,14 +387,14 @@ def test_a_loss_at_the_limit_is_not_called_large_yet(key, option, limit):
         policy(RULE, **{"roll_up": "civil_comments", "shown_harm": {}} | {key: {option: one}})
         for one in (limit, limit + 0.0001)
     )
-    assert not any("large for an AUC" in one for one in warn_of_policy(just, TODAY))
-    assert any("large for an AUC" in one for one in warn_of_policy(more, TODAY))
+    assert not any("large for an AUC" in one for one in list_policy_warnings(just, TODAY))
+    assert any("large for an AUC" in one for one in list_policy_warnings(more, TODAY))
 
 
 def test_what_is_not_measured_today_is_not_warned_of_yet():
     last_day = {"identity": "a", "reason": "b", "expires": TODAY.isoformat()}
-    warned = list(warn_of_policy(policy(RULE, not_measured=[last_day]), TODAY))
-    assert [one for one in warned if "`not_measured`" in one] == [
+    warned = list(list_policy_warnings(policy(RULE, not_measured=[last_day]), TODAY))
+    assert [warning for warning in warned if "`not_measured`" in warning] == [
         f"`not_measured` of a expires on {TODAY.isoformat()}."
     ]
 
@@ -398,7 +402,8 @@ def test_what_is_not_measured_today_is_not_warned_of_yet():
 def test_a_policy_about_nobody_in_particular_is_warned_of():
     overall = {"metric": "auc", "scope": "overall", "floor": 0.8}
     assert any(
-        "a pass proves nothing about any" in one for one in warn_of_policy(policy(overall), TODAY)
+        "a pass proves nothing about any" in warning
+        for warning in list_policy_warnings(policy(overall), TODAY)
     )
 
 

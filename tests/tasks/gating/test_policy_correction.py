@@ -1,4 +1,4 @@
-"""`correction: bonferroni` in a policy: which confidences it changes, and which it must not."""
+"""Confidences that `correction: bonferroni` of a policy changes, and those that it keeps."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def policy(*rules, **options):
 
 @pytest.mark.parametrize(("correction", "n_sharing"), [("bonferroni", 5), ("none", 1)])
 def test_candidates_share_alpha_if_the_policy_says_so(correction, n_sharing):
-    assert policy(correction=correction).n_sharing_alpha(5) == n_sharing
+    assert policy(correction=correction).count_sharing_candidates(5) == n_sharing
 
 
 def test_each_rule_has_its_own_confidence_corrected():
@@ -24,5 +24,5 @@ def test_each_rule_has_its_own_confidence_corrected():
 
 @pytest.mark.parametrize(("promote", "confidence"), [("better", 0.995), ("newer", 0.95)])
 def test_only_a_proof_that_promotes_shares_alpha(promote, confidence):
-    """With `promote: newer` a shown loss keeps the champion: a smaller alpha would be lenient."""
-    assert policy(promote=promote).objective_confidence(10) == pytest.approx(confidence)
+    """With `promote: newer` a significant loss keeps the champion; a smaller alpha is lenient."""
+    assert policy(promote=promote).get_objective_confidence(10) == pytest.approx(confidence)

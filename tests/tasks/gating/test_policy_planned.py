@@ -1,4 +1,4 @@
-"""How many comments a policy needs: planned, and tried by simulation."""
+"""The planned number of comments for a policy, compared with simulations."""
 
 import json
 from dataclasses import replace
@@ -26,13 +26,13 @@ from bias_metrics.metrics import AUCS
 from bias_metrics.table import BiasTable, Key
 from biasgate.cli import app
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.gating.plan import Comments, Mentions, Need, Plan, told
+from biasgate.tasks.gating.plan import Comments, Mentions, Need, Plan, describe_plan
 from biasgate.tasks.gating.policy import read_policy
 from biasgate.tasks.gating.policy_planned import (
-    _correlations,
-    comments_of_evidence,
-    comments_of_shares,
+    _estimate_correlations,
+    measure_comments,
     plan_policy,
+    read_comment_shares,
 )
 
 NORMAL = NormalDist()
@@ -91,7 +91,7 @@ def passes(policy, counts, outside, rng):
 
 
 def drawn(n, rng):
-    """The counts of comments drawn at random."""
+    """Draw the counts of a random sample of comments."""
     shares = [one for pair in GROUPS.values() for one in pair]
     inside = rng.multinomial(round(n), [*shares, 1 - sum(shares)])
     counts = dict(zip(GROUPS, inside[:-1].reshape(-1, 2).tolist(), strict=True))
@@ -126,8 +126,8 @@ def test_numbers_of_comments_vary_by_their_square_root():
 def test_with_the_comments_that_each_identity_needs_the_planned_share_passes(rules):
     policy, total = policy_of(*rules), (900, 7000)
     plan = plan_policy(policy, known((6, 8), total), power=0.8)
-    counts = {one.identity: (one.toxic, one.harmless) for one in plan.needs}
-    outside = tuple(one - 4 * few for one, few in zip(total, (6, 8), strict=True))
+    counts = {need.identity: (need.toxic, need.harmless) for need in plan.needs}
+    outside = tuple(need - 4 * few for need, few in zip(total, (6, 8), strict=True))
     rng, draws = np.random.default_rng(2), 300
     share = sum(passes(policy, counts, outside, rng) for _ in range(draws)) / draws
     assert 0.75 <= share <= 0.9
@@ -189,8 +189,8 @@ def test_a_limit_that_is_missed_cannot_be_labelled_away():
     missed = {"metric": "bpsn_auc", "scope": "each", "floor": 0.95}
     plan = plan_policy(policy_of(missed), known((300, 900), (9000, 70000)))
     assert plan.comments is None
-    assert {(one.label, one.toxic) for one in plan.needs} == {(None, None)}
-    text = "\n".join(told(plan))
+    assert {(need.label, need.toxic) for need in plan.needs} == {(None, None)}
+    text = "\n".join(describe_plan(plan))
     assert "No number of random comments gives a probability of 80%." in text
     assert "No number of comments suffices for a, b, c, d: " in text
 
@@ -208,7 +208,7 @@ def test_identities_that_no_number_is_enough_for_stand_last():
 
 
 def about_one_comment(metric):
-    """A policy whose support is one comment, and whose margin even one can prove."""
+    """A policy that requires a single comment, with a margin that a single comment can prove."""
     support = {"min_positives": 1, "min_negatives": 1}
     return policy_of({"metric": metric, "scope": "each", "margin": 0.45, **support})
 
@@ -293,7 +293,7 @@ def test_where_an_identity_is_judged_now_is_said():
     plan = plan_policy(policy_of(*asked, roll_up={"all": [*GROUPS]}), joined)
     assert {one.judged for one in plan.needs} == {"all"}
     assert 0 < plan.chance < 1
-    assert "; judged in all now)" in "\n".join(told(plan))
+    assert "; judged in all now)" in "\n".join(describe_plan(plan))
     without = plan_policy(policy_of(*asked), comments)
     assert {one.judged for one in without.needs} == {None}
     assert without.chance == 0
@@ -335,7 +335,7 @@ def test_a_plan_is_told_identity_by_identity():
     plan = Plan("p", 0.8, 0.25, 50_000, None, needs, ())
     already = "in all; judged by itself already, with a lower probability)"
     rolled = "in all; judged in religion now)"
-    first, *lines, last = told(plan)
+    first, *lines, last = describe_plan(plan)
     assert first.endswith("passes with a probability of 25% today.")
     assert lines == [
         "For a probability of 80%: 50,000 comments drawn at random, all labelled.",
@@ -350,7 +350,10 @@ def test_a_plan_is_told_identity_by_identity():
 
 def test_forty_identities_are_told_and_how_many_more_there_are():
     needs = [Need(f"identity {n}", "alone", 30, 60, 10) for n in range(42)]
-    lines = [list(told(Plan("p", 0.8, 0.25, 50_000, None, tuple(needs[:n]), ()))) for n in (40, 42)]
+    lines = [
+        list(describe_plan(Plan("p", 0.8, 0.25, 50_000, None, tuple(needs[:n]), ())))
+        for n in (40, 42)
+    ]
     assert "mention identity 39 (" in lines[0][-1]
     assert lines[1] == [*lines[0], "  ... and 2 more identities: see them with `--json`"]
 
@@ -369,14 +372,14 @@ def test_rules_that_no_plan_covers_are_named():
     names = "final_score/aggregate, fpr_gap/each/given, warning, bpsn_auc/each/short"
     assert plan.not_planned == (*names.split(", "), "auc/overall/short")
     assert plan.nights == -(-plan.comments // 1000)
-    text = "\n".join(told(plan))
+    text = "\n".join(describe_plan(plan))
     assert f"Not planned for: {names}, auc/overall/short." in text
     assert f"all labelled, or {plan.nights} nights." in text
 
 
 def test_named_identities_have_rules_of_their_own():
     rule = {"metric": "bpsn_auc", "scope": ["a"], "margin": 0.04, **SUPPORT}
-    needs = {one.identity: one.label for one in plan_policy(policy_of(rule), known()).needs}
+    needs = {need.identity: need.label for need in plan_policy(policy_of(rule), known()).needs}
     assert needs["a"] > 0
     assert needs["b"] == needs["c"] == needs["d"] == 0
 
@@ -391,15 +394,15 @@ def command(*arguments):
 def test_before_anything_is_labelled_shares_are_enough(tmp_path):
     file = tmp_path / "shares.yaml"
     file.write_text("toxic: 0.1\nidentities:\n  deaf: {share: 0.02, toxic: 0.2, auc: 0.95}\n")
-    found = command("no-worse", "--shares", file, "--design-effect", 2, "--json")
-    plan = json.loads(found.output)
+    result = command("no-worse", "--shares", file, "--design-effect", 2, "--json")
+    plan = json.loads(result.output)
     [need] = plan["needs"]
     assert (need["identity"], need["judged"]) == ("deaf", None)
     assert need["toxic"] == pytest.approx(0.2 * need["label"], abs=1)
     assert plan["chance"] is None
     policy, assumed = read_policy("no-worse", Path()), {"auc": 0.9, "correlation": 0.8}
-    known = comments_of_shares(file, policy, **assumed, design_effect=1.0)
-    assert known.identities["deaf"].have == (0, 0)
+    comments = read_comment_shares(file, policy, **assumed, design_effect=1.0)
+    assert comments.identities["deaf"].have == (0, 0)
     easy = json.loads(command("no-worse", "--shares", file, "--json").output)
     assert easy["needs"][0]["label"] < need["label"]
     assert plan["comments"] > easy["comments"] > 0
@@ -418,24 +421,24 @@ def test_before_anything_is_labelled_shares_are_enough(tmp_path):
 )
 def test_a_share_of_none_or_all_is_refused_and_an_auc_of_chance_or_no_error(tmp_path, key, values):
     file = tmp_path / "shares.yaml"
-    known = {"toxic": 0.1, "share": 0.02, "auc": 0.95} | values
-    deaf = {"share": known["share"], "toxic": 0.2, "auc": known["auc"]}
-    file.write_text(json.dumps({"toxic": known["toxic"], "identities": {"deaf": deaf}}))
+    content = {"toxic": 0.1, "share": 0.02, "auc": 0.95} | values
+    deaf = {"share": content["share"], "toxic": 0.2, "auc": content["auc"]}
+    file.write_text(json.dumps({"toxic": content["toxic"], "identities": {"deaf": deaf}}))
     policy, assumed = read_policy("no-worse", Path()), {"auc": 0.9, "correlation": 0.8}
     with pytest.raises(InputError, match=rf"{key}: Input should be (greater|less) than"):
-        comments_of_shares(file, policy, **assumed, design_effect=1.0)
+        read_comment_shares(file, policy, **assumed, design_effect=1.0)
 
 
 def test_the_shares_of_civil_comments_come_with_it():
     policy = read_policy("no-worse", Path())
-    found = comments_of_shares(
+    comments = read_comment_shares(
         "civil_comments", policy, auc=0.9, correlation=0.8, design_effect=1.0
     )
-    assert len(found.identities) == 9
-    assert found.categories["gender"].toxic == pytest.approx(0.1023 * 0.153 + 0.1202 * 0.134)
-    said = command("no-worse", "--shares", "civil_comments").output
-    assert "\n  label " in said
-    assert "more comments" not in said
+    assert len(comments.identities) == 9
+    assert comments.categories["gender"].toxic == pytest.approx(0.1023 * 0.153 + 0.1202 * 0.134)
+    output = command("no-worse", "--shares", "civil_comments").output
+    assert "\n  label " in output
+    assert "more comments" not in output
 
 
 @pytest.fixture(scope="module")
@@ -455,7 +458,7 @@ def test_how_closely_models_agree_follows_from_the_error_of_their_difference():
         for metric in AUCS:
             numbers[Key(metric, "a")] = MetricValue(0.9, std_error=own)
             numbers[Key(metric, "a", against="champion")] = Difference(0.9, 0.9, 0.0, apart)
-        return list(_correlations(BiasTable(numbers, {})))
+        return list(_estimate_correlations(BiasTable(numbers, {})))
 
     assert agreeing(0.1, 0.04) == pytest.approx([0.92] * len(AUCS))
     assert set(agreeing(0.1, 1e-9)) == {0.999}  # never quite the same numbers
@@ -465,39 +468,44 @@ def test_how_closely_models_agree_follows_from_the_error_of_their_difference():
 
 def test_after_an_evaluation_its_counts_and_numbers_are_those_of_the_plan(results):
     policy = policy_of(*MARGINS, roll_up={"both": ["gay", "muslim"]})
-    found = comments_of_evidence(results, policy, correlation=0.8, auc=0.9)
+    comments = measure_comments(results, policy, correlation=0.8, auc=0.9)
     report = json.loads((results / "report.json").read_text("utf-8"))["bias"]
-    for name, one in found.identities.items():
+    for name, one in comments.identities.items():
         rows = counts_of(report, name)
         cells = {key: cell(report, key, name) for key in AUCS}
         assert one.have == (rows["n_positive"], rows["n_negative"])
         n = n_of(report)
         assert [one.toxic * n, one.harmless * n] == pytest.approx(one.have)
         assert one.guess.get_value("bpsn_auc") == cells["bpsn_auc"]["value"]
-        outside = [all_of - own for all_of, own in zip(found.have, one.have, strict=True)]
+        outside = [all_of - own for all_of, own in zip(comments.have, one.have, strict=True)]
         counts = PlannedCounts(*one.have, *outside)
         errors = [predict_standard_error(key, cells[key]["value"], counts) for key in AUCS]
         factors = [
             (cells[key]["std_error"] / error) ** 2 for key, error in zip(AUCS, errors, strict=True)
         ]
         assert one.guess.inflation == pytest.approx(np.median(factors))
-    assert found.toxic == counts_of(report)["n_positive"] / n_of(report)
-    assert found.have[0] == counts_of(report)["n_positive"]
-    said = command("default", results)
-    assert said.exit_code == 0
-    assert "today" in said.output
+    assert comments.toxic == counts_of(report)["n_positive"] / n_of(report)
+    assert comments.have[0] == counts_of(report)["n_positive"]
+    output = command("default", results)
+    assert output.exit_code == 0
+    assert "today" in output.output
 
 
 def planned_for_two(folder, score):
-    """What is assumed of an identity with two toxic comments after an evaluation, and its cells."""
-    at = np.arange(1500)
-    label, two = at < 450, (at < 2) | ((at >= 450) & (at < 480))
-    rows = {"id": at.astype(str), "label": label, "identity/two": two, "score/candidate": score}
+    """The assumptions about an identity with two toxic comments, and its measured cells."""
+    numbers = np.arange(1500)
+    label, two = numbers < 450, (numbers < 2) | ((numbers >= 450) & (numbers < 480))
+    rows = {
+        "id": numbers.astype(str),
+        "label": label,
+        "identity/two": two,
+        "score/candidate": score,
+    }
     evidence_of(folder, rows, power_mean_groups=["two"])
-    found = comments_of_evidence(folder, policy_of(*MARGINS), correlation=0.8, auc=0.9)
-    assert found.have == (450, 1050)
+    comments = measure_comments(folder, policy_of(*MARGINS), correlation=0.8, auc=0.9)
+    assert comments.have == (450, 1050)
     cells = evaluate_bias(label, score, {"two": two}, confidence=0.9).subgroups["two"]
-    return found.identities["two"].guess, cells
+    return comments.identities["two"].guess, cells
 
 
 def test_two_comments_of_a_class_are_enough_to_know_an_error(tmp_path):
@@ -526,6 +534,6 @@ def test_a_model_without_any_error_is_planned_for_with_those_of_independent_rows
     ],
 )
 def test_a_plan_without_numbers_is_refused(arguments, message):
-    found = command("no-worse", *arguments)
-    assert found.exit_code == 2
-    assert message in found.stderr
+    result = command("no-worse", *arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr

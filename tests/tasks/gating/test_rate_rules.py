@@ -14,7 +14,7 @@ from support.judging import evidence_of, given, report_of, verdict_of, with_gaps
 from bias_metrics import MetricValue, Rows, equal_error_rate, evaluate_bias, rate_gaps
 from bias_metrics.thresholds import compare_rate_gaps
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.plain import plain
+from biasgate.tasks.common.plain import convert_to_plain
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.policy_explained import explain_policy
 from biasgate.tasks.gating.verdict import build_verdict
@@ -30,8 +30,8 @@ CHAMPION = Compared(name="old", kind="scores", threshold=0.9)
 
 
 def policy(*rules, **options):
-    known = {"version": 1, "name": "p", "allow_first": True, "rules": list(rules)}
-    return Policy.model_validate(known | options)
+    content = {"version": 1, "name": "p", "allow_first": True, "rules": list(rules)}
+    return Policy.model_validate(content | options)
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def rows():
     label, gay = rng.random(3000) < 0.4, rng.random(3000) < 0.4
     good = label + rng.random(3000)
     return {
-        "id": pa.array([str(one) for one in range(3000)]),
+        "id": pa.array([str(number) for number in range(3000)]),
         "label": label,
         "identity/gay": gay,
         "slice/short": rng.random(3000) < 0.5,
@@ -50,7 +50,7 @@ def rows():
 
 
 def judge(folder, columns, rules, *, rivals=None, threshold=0.8, gap=None):
-    """Judge the candidate by its rows; `gap` is what the report says of them."""
+    """Judge the candidate by its rows; `gap` is the gap in the report."""
     evidence = evidence_of(folder, columns)
     measured = columns["label"], columns["score/candidate"], {"gay": columns["identity/gay"]}
     bias = evaluate_bias(*measured, power_mean_groups=["gay"])
@@ -75,9 +75,9 @@ def test_each_model_is_judged_at_its_own_threshold(tmp_path, rows):
     masks = {"gay": rows["identity/gay"]}
     options = {"threshold_a": 0.8, "threshold_b": 0.9, "confidence": 0.9}
     scores = rows["score/candidate"], rows["score/champion"]
-    found = compare_rate_gaps(Rows(rows["label"], masks), *scores, **options)
+    gaps = compare_rate_gaps(Rows(rows["label"], masks), *scores, **options)
     own = rate_gaps(Rows(rows["label"], masks), scores[0], threshold=0.8, confidence=0.9)
-    own, change = (one["fpr_gap", "gay"] for one in (own, found))
+    own, change = (one["fpr_gap", "gay"] for one in (own, gaps))
     assert (ceiling.value, ceiling.high) == (own.value, own.high)
     assert (margin.rival, margin.high) == (change.second, change.size_high)
     assert (margin.at, margin.rival_at) == (0.8, 0.9)
@@ -103,30 +103,30 @@ def test_a_gap_at_the_given_thresholds_may_be_shown_to_be_worse_without_a_rule_o
     tmp_path, rows
 ):
     verdict = judge(tmp_path, rows, [EQUAL])
-    [shown] = [one for one in verdict.worsened if one.metric == "fpr_gap"]
+    [shown] = [loss for loss in verdict.worsened if loss.metric == "fpr_gap"]
     assert shown.threshold == "given"
     masks = {"gay": rows["identity/gay"]}
     options = {"threshold_a": 0.8, "threshold_b": 0.9}
     # Bonferroni: five metrics without a threshold, two at one.
     options["confidence"] = 1 - 2 * 0.05 / 7
     scores = rows["score/candidate"], rows["score/champion"]
-    found = compare_rate_gaps(Rows(rows["label"], masks), *scores, **options).subgroups["gay"][
+    gaps = compare_rate_gaps(Rows(rows["label"], masks), *scores, **options).subgroups["gay"][
         "fpr_gap"
     ]
-    assert shown.worse_by_at_least == shown.low == pytest.approx(found.size_low)
+    assert shown.worse_by_at_least == shown.low == pytest.approx(gaps.size_low)
     assert verdict.champion.threshold == 0.9
 
 
 def test_without_a_threshold_of_both_models_no_gap_at_one_is_looked_at(tmp_path, rows):
     verdict = judge(tmp_path, rows, [EQUAL], rivals={"champion": replace(CHAMPION, threshold=None)})
     assert verdict.worsened
-    assert "fpr_gap" not in {one.metric for one in verdict.worsened}
+    assert "fpr_gap" not in {loss.metric for loss in verdict.worsened}
 
 
 def test_without_a_champion_the_margin_is_skipped(tmp_path, rows):
     del rows["score/champion"]
     verdict = judge(tmp_path, rows, [GIVEN | {"margin": 0.05, "ceiling": 0.4}], rivals={})
-    assert [one.outcome for one in verdict.results] == ["pass", "skipped"]
+    assert [result.outcome for result in verdict.results] == ["pass", "skipped"]
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_rows_that_do_not_give_the_reported_gaps_decide_nothing(tmp_path, rows):
 
 
 def test_a_verdict_holds_enough_to_be_decided_again(tmp_path, rows):
-    """`verify` knows of the champion only what the verdict says of it."""
+    """`verify` has no other information about the champion than the verdict."""
     rules = [GIVEN | {"margin": 0.05}, EQUAL | {"margin": 0.1}]
     verdict = judge(tmp_path, rows, rules)
     again = judge(tmp_path, rows, rules, rivals={"champion": verdict.champion})
@@ -163,9 +163,9 @@ def test_a_verdict_holds_enough_to_be_decided_again(tmp_path, rows):
 
 
 def test_a_policy_with_a_threshold_is_kept_with_it():
-    found = policy(GIVEN)
-    assert Policy.model_validate(found.model_dump(mode="json")) == found
-    assert found.digest != policy(GIVEN | {"threshold": "equal_errors"}).digest
+    original = policy(GIVEN)
+    assert Policy.model_validate(original.model_dump(mode="json")) == original
+    assert original.digest != policy(GIVEN | {"threshold": "equal_errors"}).digest
 
 
 def test_a_rule_at_a_threshold_is_told_in_words():
@@ -201,18 +201,18 @@ def written(folder, *, rules=(GIVEN | {"margin": 0.05},), **changes):
     content = {"version": 1, "name": "p", "allow_first": True, "rules": list(rules)}
     (folder / "policy.yaml").write_text(yaml.safe_dump(content), "utf-8")
     table = {"path": "scores.csv", "id": "id"}
-    one = table | {"name": "c", "kind": "scores", "score": "score"}
+    source = table | {"name": "c", "kind": "scores", "score": "score"}
     evaluation = {
         "name": "e",
         "evaluation_sets": [
             table | {"name": "s", "source": "table", "label": "label", "identities": ["gay"]}
         ],
-        "candidates": [one | {"threshold": 0.5}],
-        "champion": one | {"name": "old", "threshold": 0.6},
+        "candidates": [source | {"threshold": 0.5}],
+        "champion": source | {"name": "old", "threshold": 0.6},
         "policy": "policy.yaml",
     }
     for role, values in changes.items():
-        evaluation[role] = one | values if role != "candidates" else [one | values]
+        evaluation[role] = source | values if role != "candidates" else [source | values]
     (folder / "evaluation.yaml").write_text(yaml.safe_dump(evaluation), "utf-8")
     return folder / "evaluation.yaml"
 
@@ -270,7 +270,7 @@ class Registry:
     def read_json(self, run_id, name):
         assert run_id == "r7"
         report = self.report
-        return plain(report if name == "report.json" else verdict_of(report))
+        return convert_to_plain(report if name == "report.json" else verdict_of(report))
 
 
 def champion_of(registry, **named):

@@ -78,7 +78,7 @@ def results(table, tmp_path_factory):
     report = report_of(bias, thresholds=given(HALF))
     verdict = build_verdict(report, policy, evidence, {}, n_candidates=1, today=date(2026, 11, 21))
     assert verdict.outcome == "fail"
-    return {(one.metric, one.threshold, one.group): one for one in verdict.results}
+    return {(result.metric, result.threshold, result.group): result for result in verdict.results}
 
 
 @pytest.mark.parametrize("threshold", COUNTS)
@@ -114,15 +114,15 @@ def gap(metric, threshold, group):
 @pytest.mark.parametrize("group", JIGSAW_NINE)
 def test_each_gap_is_the_quotient_of_its_counts(results, metric, threshold, group):
     errors, n, others, n_others = gap(metric, threshold, group)
-    found = results[metric, threshold, group]
-    assert found.value == pytest.approx(errors / n - others / n_others, abs=1e-12)
+    result = results[metric, threshold, group]
+    assert result.value == pytest.approx(errors / n - others / n_others, abs=1e-12)
 
 
 def test_harmless_mentions_of_gay_people_are_not_shown_to_be_over_flagged_at_one_half(results):
     """28 of 775 are flagged, and 530 - 28 = 502 of the other 38111 - 775 = 37336."""
-    found = results["fpr_gap", "given", "homosexual_gay_or_lesbian"]
+    result = results["fpr_gap", "given", "homosexual_gay_or_lesbian"]
     own, other = 28 / 775, 502 / 37336
-    assert found.value == pytest.approx(own - other)  # .0361 - .0134 = +.0227
+    assert result.value == pytest.approx(own - other)  # .0361 - .0134 = +.0227
 
     def upper(share, n):  # Wilson
         centre = share + Z * Z / (2 * n)
@@ -137,24 +137,24 @@ def test_harmless_mentions_of_gay_people_are_not_shown_to_be_over_flagged_at_one
     own, other = 29 / 777, 503 / 37338  # one error and one row without are added to each
     spread = own * (1 - own) / 777 + other * (1 - other) / 37338
     caffo = own - other + Z * math.sqrt(spread)
-    assert found.high == pytest.approx(max(newcombe, caffo))
-    assert found.bound == found.high == pytest.approx(0.0355, abs=5e-5)
-    assert found.outcome == "pass"  # .0355 is below the ceiling of .05
+    assert result.high == pytest.approx(max(newcombe, caffo))
+    assert result.bound == result.high == pytest.approx(0.0355, abs=5e-5)
+    assert result.outcome == "pass"  # .0355 is below the ceiling of .05
 
 
 def test_toxic_mentions_of_muslims_are_missed_more_often_at_one_half(results):
     """398 of 483 are missed, and 3226 - 398 = 2828 of the other 4759 - 483 = 4276."""
-    found = results["fnr_gap", "given", "muslim"]
-    assert found.value == pytest.approx(398 / 483 - 2828 / 4276)  # .8240 - .6614 = +.1627
-    assert found.outcome == "fail"
-    assert 0.1 < found.low < 398 / 483 - 2828 / 4276
-    assert (found.reason, found.kind) == ("not_met", "ceiling")
+    result = results["fnr_gap", "given", "muslim"]
+    assert result.value == pytest.approx(398 / 483 - 2828 / 4276)  # .8240 - .6614 = +.1627
+    assert result.outcome == "fail"
+    assert 0.1 < result.low < 398 / 483 - 2828 / 4276
+    assert (result.reason, result.kind) == ("not_met", "ceiling")
 
 
 def test_at_equal_errors_the_interval_allows_for_how_far_the_threshold_is_known(results, table):
     """335 of 775 are flagged, and 6929 - 335 = 6594 of the other 37336."""
-    found = results["fpr_gap", "equal_errors", "homosexual_gay_or_lesbian"]
-    assert found.value == pytest.approx(335 / 775 - 6594 / 37336)  # .4323 - .1766 = +.2556
+    result = results["fpr_gap", "equal_errors", "homosexual_gay_or_lesbian"]
+    assert result.value == pytest.approx(335 / 775 - 6594 / 37336)  # .4323 - .1766 = +.2556
     toxic, score = table["toxicity"] >= 0.5, table["prediction"]
     low, high = equal_error_range(toxic.to_numpy(), score.to_numpy(), confidence=0.9)
     mentions = table["homosexual_gay_or_lesbian"] >= 0.5
@@ -166,10 +166,10 @@ def test_at_equal_errors_the_interval_allows_for_how_far_the_threshold_is_known(
     moved = max(abs(at(low) - at(EQUAL)), abs(at(high) - at(EQUAL)))
     own, other = 336 / 777, 6595 / 37338
     spread = own * (1 - own) / 777 + other * (1 - other) / 37338
-    caffo = found.value - (own - other - Z * math.sqrt(spread))
-    assert found.low <= found.value - math.hypot(caffo, moved) + 1e-12
-    assert found.low == pytest.approx(found.value - math.hypot(caffo, moved), abs=0.001)
-    assert found.outcome == "fail"
+    caffo = result.value - (own - other - Z * math.sqrt(spread))
+    assert result.low <= result.value - math.hypot(caffo, moved) + 1e-12
+    assert result.low == pytest.approx(result.value - math.hypot(caffo, moved), abs=0.001)
+    assert result.outcome == "fail"
 
 
 def test_the_outcomes_follow_from_the_counts(results):
@@ -181,10 +181,10 @@ def test_the_outcomes_follow_from_the_counts(results):
             a, b = errors / n, others / n_others
             reach = Z * math.sqrt(a * (1 - a) / n + b * (1 - b) / n_others)
             worst, best = abs(a - b) + reach, abs(a - b) - reach
-            found = results[metric, threshold, group].outcome
+            outcome = results[metric, threshold, group].outcome
             expected = "pass" if worst < ceiling else "fail" if best > ceiling else "insufficient"
             clear = min(abs(worst - ceiling), abs(best - ceiling)) > 0.005
-            assert found == expected or not clear, (metric, threshold, group)
+            assert outcome == expected or not clear, (metric, threshold, group)
             seen += clear
     assert seen >= 30
     failed = {key for key, one in results.items() if one.outcome == "fail"}

@@ -1,4 +1,4 @@
-"""Small identities in a verdict that is made from an evidence file, and made again from it."""
+"""Small identities in a verdict from an evidence file, and in its repetition."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -19,7 +19,7 @@ from support.judging import (
 from bias_metrics import Rows, compare_bias, evaluate_bias
 from bias_metrics.families import bonferroni_level
 from bias_metrics.thresholds import compare_rate_gaps
-from biasgate.tasks.common.plain import plain
+from biasgate.tasks.common.plain import convert_to_plain
 from biasgate.tasks.gating.verdict import build_verdict
 
 N = 3_000
@@ -45,7 +45,7 @@ def made(shift=0.0, **more):
     base = 2 * label + rng.standard_normal(N)
     candidate = base + 0.3 * rng.standard_normal(N) + shift * (groups["hindu"] & ~label)
     return {
-        "id": pa.array([str(one) for one in range(N)]),
+        "id": pa.array([str(number) for number in range(N)]),
         "label": label,
         **{f"identity/{name}": mask for name, mask in groups.items()},
         "score/candidate": candidate,
@@ -72,7 +72,7 @@ def verdict_of(folder, columns, policy, choices=None, n_candidates=1, today=TODA
 
 
 def by_group(verdict, metric="bpsn_auc"):
-    return {one.group: one for one in verdict.results if one.metric == metric}
+    return {result.group: result for result in verdict.results if result.metric == metric}
 
 
 def test_a_verdict_lists_what_was_judged_where_with_the_category_s_own_numbers(tmp_path):
@@ -80,14 +80,18 @@ def test_a_verdict_lists_what_was_judged_where_with_the_category_s_own_numbers(t
     policy = policy_of(BPSN, FLOORS, FINAL, roll_up=ROLL_UP, not_measured=NOT_MEASURED)
     verdict = verdict_of(tmp_path, rows, policy)
     assert verdict.outcome == "pass"
-    assert plain(verdict.holds_for) == {"identities": ["muslim"], "of": 3}
-    assert [(one.group, one.why) for one in verdict.exceptions] == [
+    assert convert_to_plain(verdict.holds_for) == {"identities": ["muslim"], "of": 3}
+    assert [(exception.group, exception.why) for exception in verdict.exceptions] == [
         ("hindu", "category"),
         ("other_religion", "not_measured"),
     ]
-    found = by_group(verdict)
-    assert found["religion"].instead_of == ("hindu", "other_religion")
-    assert found["hindu"].judged_in == found["other_religion"].judged_in == "religion"
+    results_by_group = by_group(verdict)
+    assert results_by_group["religion"].instead_of == ("hindu", "other_religion")
+    assert (
+        results_by_group["hindu"].judged_in
+        == results_by_group["other_religion"].judged_in
+        == "religion"
+    )
     religion = rows["identity/hindu"] | rows["identity/muslim"]
     alone = compare_bias(
         rows["label"],
@@ -96,10 +100,10 @@ def test_a_verdict_lists_what_was_judged_where_with_the_category_s_own_numbers(t
         {"religion": religion},
         confidence=0.9,
     )["bpsn_auc", "religion"]
-    bounds = found["religion"].low, found["religion"].high
+    bounds = results_by_group["religion"].low, results_by_group["religion"].high
     assert bounds == pytest.approx((alone.low, alone.high), abs=1e-12)
     assert by_group(verdict, "final_score")[None].instead_of == ("religion", "muslim")
-    assert found["muslim"].judged_in is None
+    assert results_by_group["muslim"].judged_in is None
 
 
 @pytest.mark.parametrize(
@@ -146,11 +150,11 @@ def test_the_final_score_covers_the_category_instead_of_its_small_identities(tmp
 
 def test_a_small_identity_that_got_much_worse_fails_though_its_category_passes(tmp_path):
     verdict = verdict_of(tmp_path, made(shift=2.5), policy_of(BPSN, roll_up=ROLL_UP))
-    found = by_group(verdict)
-    assert (verdict.outcome, found["religion"].outcome) == ("fail", "pass")
-    assert found["hindu"].outcome == "fail"
-    assert found["hindu"].high < 0
-    assert found["hindu"].confidence == 0.95
+    results_by_group = by_group(verdict)
+    assert (verdict.outcome, results_by_group["religion"].outcome) == ("fail", "pass")
+    assert results_by_group["hindu"].outcome == "fail"
+    assert results_by_group["hindu"].high < 0
+    assert results_by_group["hindu"].confidence == 0.95
 
 
 def test_with_a_background_of_no_identity_the_small_ones_are_compared_with_it(tmp_path):
@@ -163,19 +167,19 @@ def test_clusters_too_few_of_a_small_identity_lead_to_its_category(tmp_path):
     rows = made(cluster=np.arange(N) // 10)
     few = BPSN | {"min_negatives": 2, "min_clusters": 40}
     verdict = verdict_of(tmp_path, rows, policy_of(few, roll_up=ROLL_UP))
-    found = by_group(verdict)
-    assert found["hindu"].judged_in == "religion"
-    lack = found["hindu"].lack
+    results_by_group = by_group(verdict)
+    assert results_by_group["hindu"].judged_in == "religion"
+    lack = results_by_group["hindu"].lack
     assert (lack.of, lack.needed, lack.side, lack.group) == ("cluster", 40, "", None)
     assert 0 < lack.n < 40
-    assert found["religion"].n_clusters >= 40
+    assert results_by_group["religion"].n_clusters >= 40
 
 
 def test_error_rates_of_small_identities_are_judged_in_the_category_too(tmp_path):
     rows = made()
     rule = {"metric": "fpr_gap", "scope": "each", "threshold": "given", "margin": 0.2}
     policy = policy_of(rule | {"min_negatives": 50}, roll_up=ROLL_UP)
-    found = by_group(verdict_of(tmp_path, rows, policy), "fpr_gap")
+    results_by_group = by_group(verdict_of(tmp_path, rows, policy), "fpr_gap")
     religion = {"religion": rows["identity/hindu"] | rows["identity/muslim"]}
     both = rows["score/candidate"], rows["score/champion"]
     options = {"threshold_a": 1.0, "threshold_b": 1.0}
@@ -186,9 +190,9 @@ def test_error_rates_of_small_identities_are_judged_in_the_category_too(tmp_path
             ({"hindu": rows["identity/hindu"]}, bonferroni_level(2 * 7, 0.05)),
         )
     )
-    assert found["religion"].value == alone["fpr_gap", "religion"].first
-    assert found["religion"].high == alone["fpr_gap", "religion"].size_high
-    assert found["hindu"].high == hindu["fpr_gap", "hindu"].size_high
+    assert results_by_group["religion"].value == alone["fpr_gap", "religion"].first
+    assert results_by_group["religion"].high == alone["fpr_gap", "religion"].size_high
+    assert results_by_group["hindu"].high == hindu["fpr_gap", "hindu"].size_high
 
 
 def test_a_correction_for_candidates_is_not_lenient_to_small_identities(tmp_path):

@@ -1,4 +1,4 @@
-"""How often a set was used, and from when on its best candidate proves nothing."""
+"""The number of uses of a set, and the number after which its best candidate proves nothing."""
 
 import pytest
 from support.partial import partial

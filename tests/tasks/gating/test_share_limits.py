@@ -1,4 +1,4 @@
-"""The keys `max_missing` and `max_truncated` of policies: what they accept, and their words."""
+"""Accepted values and descriptions of the keys `max_missing` and `max_truncated` of policies."""
 
 import pytest
 from pydantic import ValidationError
@@ -16,7 +16,7 @@ def policy(**options):
 
 @EACH_KEY
 def test_a_number_is_the_limit_of_all_and_of_each(key):
-    [(rule, limits)] = policy(**{key: 0.02}).share_limits().items()
+    [(rule, limits)] = policy(**{key: 0.02}).list_share_limits().items()
     assert rule == key
     assert (limits.overall, limits.each, limits.gap, limits.mode) == (0.02, 0.02, None, "proven")
     assert limits.confidence == 0.95
@@ -25,7 +25,7 @@ def test_a_number_is_the_limit_of_all_and_of_each(key):
 @EACH_KEY
 def test_several_candidates_share_the_rate_of_false_passes_if_the_policy_says_so(key):
     shared = policy(**{key: 0.02}, correction="bonferroni")
-    limits = shared.share_limits(shared.n_sharing_alpha(5))[key]
+    limits = shared.list_share_limits(shared.count_sharing_candidates(5))[key]
     assert limits.confidence == pytest.approx(0.99)
 
 

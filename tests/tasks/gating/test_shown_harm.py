@@ -1,4 +1,4 @@
-"""Harm that is shown blocks under the included policies, and is named in the first line."""
+"""Significant losses block under the included policies, and are named in the first line."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ from support.judging import (
 from bias_metrics import evaluate_bias
 from bias_metrics.gate.decide import find_worst_outcome
 from biasgate.tasks.check_messages import describe_exception
-from biasgate.tasks.common.plain import plain
+from biasgate.tasks.common.plain import convert_to_plain
 from biasgate.tasks.gating.policy import SHIPPED, read_policy
 from biasgate.tasks.gating.verdict import build_verdict
 from biasgate.tasks.wording import get_verdict_words, list_exception_lines
@@ -29,7 +29,7 @@ AT = 1.0
 
 
 def rows(plant=None, by=1.0, n_small=600, seed=3):
-    """Rows of three identities; of `transgender` the harmless or the toxic are shifted."""
+    """Rows of three identities; harmless or toxic scores of `transgender` are shifted."""
     rng = np.random.default_rng(seed)
     label = rng.random(N) < 0.3
     small = np.zeros(N, dtype=bool)
@@ -45,7 +45,7 @@ def rows(plant=None, by=1.0, n_small=600, seed=3):
     if plant in {"toxic", "both"}:
         candidate -= by * (small & label)
     return {
-        "id": pa.array([str(at) for at in range(N)]),
+        "id": pa.array([str(number) for number in range(N)]),
         "label": label,
         **{f"identity/{name}": mask for name, mask in groups.items()},
         "score/candidate": candidate,
@@ -65,14 +65,14 @@ def judged(folder, columns, policy, threshold=None, rivals=("champion",)):
     measured = columns["label"], columns["score/candidate"], members
     bias = with_gaps(evaluate_bias(*measured), *measured, threshold)
     report = report_of(bias, thresholds={} if threshold is None else given(threshold))
-    known = replace(CHAMPION, threshold=threshold)
-    compared = dict.fromkeys(rivals, known)
+    champion = replace(CHAMPION, threshold=threshold)
+    compared = dict.fromkeys(rivals, champion)
     return build_verdict(report, policy, evidence, compared, n_candidates=1, today=TODAY)
 
 
 def shown(verdict):
-    results = [one for one in verdict.results if one.rule == "shown_harm"]
-    return {one.metric: one for one in results if one.group == "transgender"}
+    results = [result for result in verdict.results if result.rule == "shown_harm"]
+    return {result.metric: result for result in results if result.group == "transgender"}
 
 
 PLANTS = {
@@ -88,9 +88,9 @@ def test_a_loss_in_each_metric_blocks_and_is_named_first(tmp_path, name, plant):
     verdict = judged(tmp_path, rows(plant), read_policy(name, SHIPPED), AT)
     assert verdict.outcome == "fail"
     for metric in PLANTS[plant]:
-        found = shown(verdict)[metric]
-        assert (found.outcome, found.action) == ("fail", "block")
-        assert (found.threshold is not None) == metric.endswith("_gap")
+        result = shown(verdict)[metric]
+        assert (result.outcome, result.action) == ("fail", "block")
+        assert (result.threshold is not None) == metric.endswith("_gap")
     first = verdict.results[0]
     assert (first.rule, first.group) == ("shown_harm", "transgender")
     assert get_verdict_words(verdict).text == "Blocked: worse for transgender"
@@ -112,7 +112,7 @@ def test_without_harm_the_rule_passes_and_the_bounds_are_counted(tmp_path):
     assert (first.reason, first.n_bounds) == ("no_loss", 3 * 5)
     assert verdict.bounds.jointly == 3 * 5
     assert verdict.bounds.alpha == pytest.approx(0.05)
-    assert plain(verdict.holds_for) == {"identities": list(NAMES), "of": 3}
+    assert convert_to_plain(verdict.holds_for) == {"identities": list(NAMES), "of": 3}
     assert verdict.exceptions == []
     assert get_verdict_words(verdict).text == "Passed"
 
@@ -138,7 +138,7 @@ def test_a_loss_that_is_shown_and_does_not_block_is_named(tmp_path, rule, allowe
     lenient = policy_of({"metric": "bpsn_auc", "scope": "each", "floor": 0.6}, shown_harm=rule)
     verdict = judged(tmp_path, rows("harmless"), lenient)
     assert verdict.outcome == "pass"
-    [entry] = [one for one in verdict.exceptions if one.why == "shown_worse"]
+    [entry] = [exception for exception in verdict.exceptions if exception.why == "shown_worse"]
     assert (entry.group, entry.allowed_by) == ("transgender", allowed_by)
     assert f"Exception: {describe_exception(entry)}" in list_exception_lines([verdict])
 
@@ -210,12 +210,12 @@ def test_a_name_that_the_set_lacks_changes_nothing(tmp_path):
 def test_an_entry_that_ended_or_is_misspelt_is_told_where_evidence_lacks(tmp_path, entry, hint):
     columns = rows()
     columns["identity/female"] = np.zeros(N, dtype=bool)
-    known = {"reason": "none", "expires": "2099-12-31"} | entry
+    exemption = {"reason": "none", "expires": "2099-12-31"} | entry
     rule = {"metric": "bpsn_auc", "scope": "each", "margin": 0.3}
-    policy = policy_of(rule, roll_up={"gender": list(NAMES)}, not_measured=[known])
+    policy = policy_of(rule, roll_up={"gender": list(NAMES)}, not_measured=[exemption])
     verdict = judged(tmp_path, columns, policy)
     assert verdict.outcome == "insufficient"
-    [lacking] = [one for one in verdict.results if one.outcome == "insufficient"]
+    [lacking] = [result for result in verdict.results if result.outcome == "insufficient"]
     assert (lacking.group, lacking.reason) == ("female", "small_group")
     assert lacking.hint.endswith(hint)
 
@@ -223,6 +223,8 @@ def test_an_entry_that_ended_or_is_misspelt_is_told_where_evidence_lacks(tmp_pat
 def test_the_outcome_is_the_worst_of_all_results_that_count(tmp_path):
     verdict = judged(tmp_path, rows("harmless"), read_policy("strict", SHIPPED))
     counted = [
-        one.outcome for one in verdict.results if one.action == "block" and one.outcome != "skipped"
+        result.outcome
+        for result in verdict.results
+        if result.action == "block" and result.outcome != "skipped"
     ]
     assert verdict.outcome == find_worst_outcome(counted)

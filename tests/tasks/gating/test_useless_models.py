@@ -1,4 +1,4 @@
-"""Rules that a useless model meets by construction: it does not pass them all the same."""
+"""A useless model does not pass, even by rules that it meets by construction."""
 
 import numpy as np
 import pytest
@@ -52,7 +52,7 @@ def test_no_gap_of_a_useless_model_makes_it_pass(tmp_path, options, metric, told
     report, verdict, _ = judged(tmp_path, *GAPS, **options)
     useless = verdict.results[0]
     assert (useless.rule, useless.metric, useless.outcome) == ("useful", metric, "insufficient")
-    assert {one.outcome for one in verdict.results[1:]} == {"pass"}
+    assert {result.outcome for result in verdict.results[1:]} == {"pass"}
     assert verdict.outcome == "insufficient"
     assert verdict.holds_for.identities == []
     assert told in Story.of(report, verdict).headline
@@ -65,7 +65,9 @@ def test_no_gap_of_a_useless_model_makes_it_pass(tmp_path, options, metric, told
 
 def test_guesses_are_no_worse_than_a_champion_that_guesses_and_pass_nothing(tmp_path):
     _, verdict, _ = judged(tmp_path, MARGIN, champion=True, scores=shuffled)
-    assert {one.outcome for one in verdict.results if one.rule == "bpsn_auc/each"} == {"pass"}
+    assert {result.outcome for result in verdict.results if result.rule == "bpsn_auc/each"} == {
+        "pass"
+    }
     assert verdict.outcome == "insufficient"
 
 

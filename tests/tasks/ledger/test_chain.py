@@ -9,8 +9,8 @@ from support.promoted import entry_content, tag_of_entry
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
-from biasgate.tasks.common.plain import plain
-from biasgate.tasks.common.processes import this_process
+from biasgate.tasks.common.plain import convert_to_plain
+from biasgate.tasks.common.processes import describe_this_process
 from biasgate.tasks.ledger import entry
 from biasgate.tasks.ledger.chain import Chain
 from biasgate.tasks.ledger.entry import TAG, Entry, VerdictReference, build_entry_tags, read_entry
@@ -51,7 +51,7 @@ def year(keys):
                 "expires": format_day(number),
                 "model": "m",
                 "number": number,
-                "predecessor": plain(Chain(links[-1:]).head),
+                "predecessor": convert_to_plain(Chain(links[-1:]).head),
                 "time": format_day(number),
                 "state": "done",
                 "note": "done",
@@ -220,7 +220,7 @@ def test_who_promotes_on_another_machine_counts_as_ended_after_five_minutes(
 
 
 def test_who_promotes_on_this_machine_counts_as_ended_with_its_process(monkeypatch):
-    own = this_process()
+    own = describe_this_process()
     machine, pid, started = own.rsplit(" ", 2)
 
     def is_stale(process):

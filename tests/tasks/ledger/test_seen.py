@@ -202,7 +202,7 @@ def test_whoever_waits_for_an_entry_says_once_for_which_after_five_seconds(gatew
 
         of_test = SimpleNamespace(monotonic=lambda: clock[0], sleep=slept)
         monkeypatch.setattr(ledger, "time", of_test)
-        monkeypatch.setattr(ledger, "say", lambda text: said.append((clock[0], text)))
+        monkeypatch.setattr(ledger, "log_message", lambda text: said.append((clock[0], text)))
         model.await_entries([first])
     [(told_at, told)] = said
     owner, _ = first.content.owner.rsplit(" ", 1)  # without what is drawn at random

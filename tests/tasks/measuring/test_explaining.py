@@ -15,7 +15,7 @@ from bias_metrics import (
 )
 from bias_metrics.families import widen_selected
 from bias_metrics.metrics import SUBGROUP_METRICS
-from biasgate.tasks.common.plain import plain
+from biasgate.tasks.common.plain import convert_to_plain
 from biasgate.tasks.measuring.explaining import describe_harm, explain_numbers, look_first
 from biasgate.tasks.reporting.story import Story
 from biasgate.tasks.reporting.terminal import explained
@@ -65,7 +65,7 @@ def test_the_spread_of_identities_is_that_of_the_library_unless_there_are_very_m
     bias = evaluate_bias(*rows())
     found = explain_numbers(written(*rows()), bias)
     assert found.spread == {metric: bias.difference(metric) for metric in SUBGROUP_METRICS}
-    report = report_of(bias, spread=plain(found.spread))
+    report = report_of(bias, spread=convert_to_plain(found.spread))
     assert report.spread == found.spread
     shown = dict(Story.of(report, verdict_of()).numbers)
     assert shown["Highest minus lowest BPSN AUC"] == found.spread["bpsn_auc"].value

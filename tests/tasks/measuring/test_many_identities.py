@@ -16,7 +16,7 @@ from bias_metrics import Key, evaluate_bias
 from bias_metrics.metrics import AUCS
 from bias_metrics.report import sort_worst_first
 from bias_metrics.table import key_numbers
-from biasgate.tasks.common.console import console
+from biasgate.tasks.common.console import make_console
 from biasgate.tasks.evidence.answers import refuse_other_numbers
 from biasgate.tasks.measuring import identities
 from biasgate.tasks.measuring.identities import MAX_TASKS, divide_identities, measure_identities
@@ -114,7 +114,7 @@ def test_a_card_lists_the_worst_and_counts_the_others(report):
 
 
 def test_the_table_shows_the_worst_and_the_first_line_counts_the_rows(report, capsys):
-    print_details(console(), Published(Path("out"), report, VERDICT))
+    print_details(make_console(), Published(Path("out"), report, VERDICT))
     out = capsys.readouterr().out
     assert out.startswith("c on s: 3,000 of 3,500 rows: 14 % lack a value of some identity, ")
     assert out.count("group 0") == 39

@@ -15,7 +15,7 @@ from support.partial import partial
 
 from bias_metrics import evaluate_bias
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.plain import plain
+from biasgate.tasks.common.plain import convert_to_plain
 from biasgate.tasks.data.freezing import SOURCES, freeze_source
 from biasgate.tasks.evidence.file import FILE
 from biasgate.tasks.evidence.join import write_evidence
@@ -124,7 +124,9 @@ def test_the_choices_stand_in_the_report(frame, measure):
     assert (choices.n_rows, choices.n_rows_rated) == (400, 300)
     assert report.evaluation_set.digest == rows.digest
     own = {key: one for key, one in report.bias.items() if key.threshold is None}
-    assert plain(replace(bias, numbers=own, thresholds={})) == expected(frame, threshold=0.4)
+    assert convert_to_plain(replace(bias, numbers=own, thresholds={})) == expected(
+        frame, threshold=0.4
+    )
 
 
 def test_a_cluster_column_widens_the_intervals_as_in_one_call(frame, measure):

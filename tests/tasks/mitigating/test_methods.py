@@ -44,7 +44,7 @@ def apply_method(kind, seed=0, training=TRAINING, pool=POOL, **options):
 
 
 def test_the_catalogue_has_the_methods_of_the_guide():
-    assert METHODS.names() == ["pool", "random", "reweight", "swap"]
+    assert METHODS.list_names() == ["pool", "random", "reweight", "swap"]
 
 
 def test_pool_adds_rows_until_the_term_is_at_the_prior():

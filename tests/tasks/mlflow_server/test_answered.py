@@ -19,7 +19,7 @@ GONE = '{"error_code": "RESOURCE_DOES_NOT_EXIST", "message": "none"}'
 @pytest.fixture
 def said(monkeypatch):
     sentences = []
-    monkeypatch.setattr(module, "say", sentences.append)
+    monkeypatch.setattr(module, "log_message", sentences.append)
     monkeypatch.setattr(module, "_have_answered", set())
     monkeypatch.setattr(module, "_given_up", {})
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")

@@ -28,7 +28,7 @@ from support.promoted import (
 from biasgate.tasks import reading_evaluation
 from biasgate.tasks.cleaning import VerdictReferences
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.plain import plain
+from biasgate.tasks.common.plain import convert_to_plain
 from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.ledger import entry as entries
@@ -101,7 +101,7 @@ def forge_open_entry(gateway, version, replaces, verdict, /, **changes):
         "expires": "2026-01-01T00:05:00+00:00",
         "model": MODEL,
         "number": number,
-        "predecessor": plain(chain.head),
+        "predecessor": convert_to_plain(chain.head),
         "time": "2026-01-01T00:00:00+00:00",
         "state": "open",
         "note": "",

@@ -348,7 +348,7 @@ def nights(store, tmp_path, monkeypatch):
     def say(sentence, *, aside):
         made.said.append((sentence, aside))
 
-    monkeypatch.setattr(last_step, "say", say)
+    monkeypatch.setattr(last_step, "log_message", say)
     return made
 
 

@@ -254,7 +254,7 @@ def test_an_alias_that_names_another_version_than_the_ledger_is_told_with_what_t
     assert f"champion is version {moved}, and candidates are compared with it." in warning
     assert f"biasgate promote {MODEL} {moved}" in warning
     messages = []
-    monkeypatch.setattr(rivals, "say", messages.append)
+    monkeypatch.setattr(rivals, "log_message", messages.append)
     evaluated = None, None, MODEL, POLICY, [], partial({"gateway": gateway})
     assert rivals.pin_rivals.fn(*evaluated)["champion"].uri == champion[0].uri
     assert messages == [warning]

@@ -13,7 +13,7 @@ from support.judged import by_place, judge, rows, summary_of
 
 from bias_metrics import Rows
 from bias_metrics.thresholds import errors_by_term
-from biasgate.tasks.common.printable import printable
+from biasgate.tasks.common.printable import escape_invisible
 from biasgate.tasks.records import Report
 from biasgate.tasks.reporting import terminal
 from biasgate.tasks.reporting.candidates import CandidateStory
@@ -189,7 +189,9 @@ def test_hostile_terms_are_text_on_the_page(hostile):
     for page in (candidate_page(*hostile), of_all):
         html = render(page).decode()
         read_back = read_page(html)
-        assert {printable(one) for one in NAMES} <= {one.text for one in read_back.find("bdi")}
+        assert {escape_invisible(one) for one in NAMES} <= {
+            one.text for one in read_back.find("bdi")
+        }
         assert OVERRIDE not in html
         for one in read_back.find():
             assert one.tag != "img"

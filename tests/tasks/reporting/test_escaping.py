@@ -11,8 +11,8 @@ import pytest
 from support.made import number, report_with, result, verdict_of
 
 from biasgate.tasks.analysing.analyse import write_rows
-from biasgate.tasks.common.csv_files import as_cell
-from biasgate.tasks.common.markdown import as_text
+from biasgate.tasks.common.csv_files import escape_cell
+from biasgate.tasks.common.markdown import escape_markdown
 from biasgate.tasks.reporting.candidates import CandidateStory
 from biasgate.tasks.reporting.markdown import candidates_markdown
 from biasgate.tasks.reporting.report import metric_csv, write_submission
@@ -26,17 +26,17 @@ NO_FORMULAS += ["", "1-2"]
 
 @pytest.mark.parametrize("text", FORMULAS)
 def test_a_formula_becomes_text(text):
-    assert as_cell(text) == f"'{text}"
+    assert escape_cell(text) == f"'{text}"
 
 
 @pytest.mark.parametrize("value", [*NO_FORMULAS, -0.5, 3, None])
 def test_numbers_and_other_text_stay_as_they_are(value):
-    assert as_cell(value) == value
+    assert escape_cell(value) == value
 
 
 @pytest.mark.parametrize("text", [*FORMULAS, *NO_FORMULAS, "'=1", "'a'", "''"])
 def test_a_cell_without_its_first_quote_is_the_exact_text(text):
-    assert as_cell(text).removeprefix("'") == text
+    assert escape_cell(text).removeprefix("'") == text
 
 
 def test_identities_in_the_table_of_metrics_are_no_formulas():
@@ -87,4 +87,4 @@ def test_names_in_a_verdict_make_no_html_link_or_picture():
     story = Story.of(report_with({}), verdict_of(named))
     shown = "\n".join(candidates_markdown([CandidateStory.of(story)]))
     assert r"\<script>alert(1)\</script> !\[a](http\://host) is 0.5" in shown
-    assert as_text("a `b` \\<c") == r"a \`b\` \\\<c"
+    assert escape_markdown("a `b` \\<c") == r"a \`b\` \\\<c"

@@ -133,7 +133,7 @@ def test_one_lost_message_does_not_keep_the_next(monkeypatch):
 
 def test_a_prefect_block_is_used_by_name(monkeypatch):
     used = []
-    monkeypatch.setattr(notifying, "notify_by_block", lambda *given: used.append(given))
+    monkeypatch.setattr(notifying, "send_notification", lambda *given: used.append(given))
     block = Notification(kind="prefect_block", block="slack-webhook/alerts")
     assert notify([block], message_of_crash("small", "OSError"), PATIENCE_S) == []
     subject = "biasgate small: error"

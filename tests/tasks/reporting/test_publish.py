@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.own_folders import remove_own_folders, removed_if_empty
+from biasgate.tasks.common.own_folders import discard_if_empty, remove_own_folders
 from biasgate.tasks.reporting import publish
 
 
@@ -30,7 +30,7 @@ def test_nights_that_start_in_the_same_second_have_folders_of_their_own(tmp_path
 
 
 def fail_in(folder, *, after_writing):
-    with removed_if_empty(str(folder)):
+    with discard_if_empty(str(folder)):
         if after_writing:
             (folder / "summary.json").touch()
         raise ZeroDivisionError
@@ -48,7 +48,7 @@ def test_a_night_that_must_end_at_once_leaves_no_empty_folder(tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "summary.json").touch()
-    with removed_if_empty(str(tmp_path / "empty")), removed_if_empty(str(tmp_path / "full")):
+    with discard_if_empty(str(tmp_path / "empty")), discard_if_empty(str(tmp_path / "full")):
         remove_own_folders()
     assert list(tmp_path.iterdir()) == [tmp_path / "full"]
 

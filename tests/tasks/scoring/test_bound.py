@@ -12,7 +12,7 @@ from support.frozen import freeze_table
 from support.registered import save_words
 
 from biasgate.tasks.common.errors import CandidateError, InputError
-from biasgate.tasks.common.plain import plain
+from biasgate.tasks.common.plain import convert_to_plain
 from biasgate.tasks.data import reading
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
@@ -68,10 +68,10 @@ def test_kept_scores_say_which_files_decided_them(rows, tmp_path):
     (tmp_path / "weights").write_text("1")
     kept = score_rows(FromFile(tmp_path / "weights"), rows, SETTINGS, str(tmp_path / "scores"))
     manifest = Manifest.from_path(tmp_path / "weights")
-    assert plain(ScoredSet.open(kept.url).record.bound) == {
+    assert convert_to_plain(ScoredSet.open(kept.url).record.bound) == {
         "what": "files",
         "digest": manifest.digest,
-        "files": plain(manifest.files),
+        "files": convert_to_plain(manifest.files),
         "not_bound": None,
     }
 
@@ -180,7 +180,7 @@ def test_a_kind_that_says_nothing_binds_nothing():
         def score(self, rows):
             return np.zeros(rows.num_rows)
 
-    assert plain(Silent().bound) == {
+    assert convert_to_plain(Silent().bound) == {
         "what": "nothing",
         "digest": None,
         "files": [],

@@ -21,7 +21,7 @@ from support.judging import report_of, verdict_of
 from support.registered import workplace_of
 
 from bias_metrics import evaluate_bias
-from biasgate.tasks.common.command_lines import command_line
+from biasgate.tasks.common.command_lines import format_command
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.gating.policy import read_policy
 from biasgate.tasks.mlflow_server.model_folders import save_classifier
@@ -261,7 +261,7 @@ def registry_of(options, files=None, uri=MODEL):
         versions=lambda _: [],
         read_json=lambda _, name: files_of_run[name],
         downloaded=lambda _: nullcontext(files),
-        command=command_line,
+        command=format_command,
     )
 
 

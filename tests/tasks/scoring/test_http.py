@@ -18,7 +18,7 @@ from support.comments import ODD, batch
 from support.endpoints import ATTACKS, answered, attacking, zipped
 
 from biasgate.tasks.common.errors import CandidateError, CandidateStoppedError, InputError
-from biasgate.tasks.common.secrets import masking
+from biasgate.tasks.common.secrets import mask_errors
 from biasgate.tasks.scoring.kinds import http_requests as requests
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 
@@ -103,7 +103,7 @@ def candidate(server, **options):
 def score(server, texts, **options):
     with candidate(server, **options).open(None) as scorer:
         # As in a Prefect task, which must pass on the errors of parallel requests.
-        return masking(scorer.score)(batch(texts)).scores.tolist()
+        return mask_errors(scorer.score)(batch(texts)).scores.tolist()
 
 
 def refused(server, answer=None):

@@ -8,7 +8,7 @@ from prefect.task_runners import ThreadPoolTaskRunner
 from support.frozen import freeze_table
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.prefect_task import task_runner
+from biasgate.tasks.common.prefect_task import make_task_runner
 from biasgate.tasks.scoring import scored as module
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.scored import score_candidate
@@ -42,7 +42,7 @@ def candidate(tmp_path):
 
 @pytest.fixture
 def spread(monkeypatch):
-    monkeypatch.setattr(module, "is_spread", lambda: True)
+    monkeypatch.setattr(module, "is_distributed", lambda: True)
 
 
 @pytest.mark.usefixtures("spread")
@@ -80,7 +80,7 @@ def test_a_worker_tells_its_progress_through_its_own_range(rows, store, candidat
         told.append([total, 0])
         yield lambda n: told[-1].__setitem__(1, told[-1][1] + n)
 
-    monkeypatch.setattr("biasgate.tasks.scoring.scored.progress", progress)
+    monkeypatch.setattr("biasgate.tasks.scoring.scored.show_progress", progress)
     for part in module.share_out.fn(candidate(120), rows, store):
         module.score_part.fn(part, candidate(120), rows, store)
     assert told == [[120, 120]] * 4 + [[20, 20]]
@@ -105,10 +105,10 @@ def test_in_one_process_nothing_is_shared_out(rows, store, candidate):
 
 def test_tasks_run_in_threads_unless_the_environment_says_otherwise(monkeypatch):
     monkeypatch.delenv("BIASGATE_TASK_RUNNER", raising=False)
-    assert task_runner() is None
+    assert make_task_runner() is None
     monkeypatch.setenv("BIASGATE_TASK_RUNNER", "prefect.task_runners:ThreadPoolTaskRunner")
     monkeypatch.setenv("BIASGATE_TASK_RUNNER_OPTIONS", '{"max_workers": 3}')
-    assert task_runner() == ThreadPoolTaskRunner(max_workers=3)
+    assert make_task_runner() == ThreadPoolTaskRunner(max_workers=3)
 
 
 @pytest.mark.parametrize(
@@ -125,4 +125,4 @@ def test_a_task_runner_that_is_not_there_is_refused(monkeypatch, named, options)
     monkeypatch.setenv("BIASGATE_TASK_RUNNER", named)
     monkeypatch.setenv("BIASGATE_TASK_RUNNER_OPTIONS", options)
     with pytest.raises(InputError, match=f"BIASGATE_TASK_RUNNER must be .* got '{named}'"):
-        task_runner()
+        make_task_runner()

@@ -146,7 +146,7 @@ def test_the_memory_of_a_training_is_given_back(monkeypatch):
         return block
 
     monkeypatch.setattr(training, "Block", make_block)
-    monkeypatch.setattr(tfidf, "give_back_memory", lambda: alive.append([one() for one in blocks]))
+    monkeypatch.setattr(tfidf, "release_memory", lambda: alive.append([one() for one in blocks]))
     monkeypatch.setattr(tfidf, "_texts", lambda _: TEXTS)
     monkeypatch.setattr(Tfidf, "training_labels", lambda *_: LABELS)
     monkeypatch.setattr(Tfidf, "training_weights", lambda *_: None)
@@ -162,7 +162,7 @@ def test_comments_that_share_nothing_are_refused():
 
 def test_that_the_solver_stopped_early_is_said(monkeypatch):
     said = []
-    monkeypatch.setattr(training, "say", lambda line, **_: said.append(line))
+    monkeypatch.setattr(training, "log_message", lambda line, **_: said.append(line))
     pipeline = settings().pipeline()
     pipeline[-1].max_iter = 2
     assert fit(pipeline, lambda: TEXTS, LABELS)[-1].n_iter_.tolist() == [2]

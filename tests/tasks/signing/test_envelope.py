@@ -6,7 +6,7 @@ import json
 import pytest
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.plain import plain
+from biasgate.tasks.common.plain import convert_to_plain
 from biasgate.tasks.signing.envelope import Envelope, decode_base64, pae
 from biasgate.tasks.signing.keys import PrivateKey, TrustedKey, TrustedKeys
 
@@ -40,7 +40,7 @@ def test_keys_of_other_programs_in_an_envelope_are_ignored_as_dsse_says():
     content = Envelope.sign(b"text", "kind", MINE).to_record().to_dict()
     content |= {
         "more": 1,
-        "signatures": [one | {"cert": "x"} for one in plain(content)["signatures"]],
+        "signatures": [one | {"cert": "x"} for one in convert_to_plain(content)["signatures"]],
     }
     assert (
         Envelope.from_dict(content, "it").check_signatures(make_trusted_keys(MINE)).status

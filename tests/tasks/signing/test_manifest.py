@@ -7,8 +7,8 @@ import pytest
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import folder_digest
-from biasgate.tasks.common.plain import plain
-from biasgate.tasks.common.untrusted import check
+from biasgate.tasks.common.plain import convert_to_plain
+from biasgate.tasks.common.untrusted import check_document
 from biasgate.tasks.records import FileRecord
 from biasgate.tasks.signing.manifest import Manifest
 
@@ -146,13 +146,13 @@ def test_what_is_missing_is_said(tmp_path):
 
 def read_files(content):
     """Read a list of files like the list in a verdict."""
-    return Manifest.from_records(check(content, list[FileRecord], "a manifest"))
+    return Manifest.from_records(check_document(content, list[FileRecord], "a manifest"))
 
 
 def test_a_manifest_survives_being_written(model):
     manifest = Manifest.from_path(model)
-    assert read_files(plain(manifest.files)) == manifest
-    assert read_files(plain(manifest.files)[::-1]) == manifest
+    assert read_files(convert_to_plain(manifest.files)) == manifest
+    assert read_files(convert_to_plain(manifest.files)[::-1]) == manifest
 
 
 @pytest.mark.parametrize(

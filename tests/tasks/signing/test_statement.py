@@ -10,7 +10,7 @@ from support.promoted import POLICY, artifact, frozen_set, judged_version, local
 from bias_metrics.gate.exceptions import PassException
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest
-from biasgate.tasks.common.plain import plain
+from biasgate.tasks.common.plain import convert_to_plain
 from biasgate.tasks.records import FileRecord, HoldsFor
 from biasgate.tasks.signing.envelope import Envelope
 from biasgate.tasks.signing.keys import PrivateKey
@@ -109,7 +109,7 @@ def test_its_subject_is_the_files_of_the_model(signed):
 
 
 def test_keys_of_other_programs_in_a_statement_are_ignored_as_in_toto_says(statement):
-    content = plain(statement.to_dict())
+    content = convert_to_plain(statement.to_dict())
     content |= {"more": 1, "subject": [one | {"uri": "x"} for one in content["subject"]]}
     payload = json.dumps(content).encode()
     assert read_statement(Envelope.sign(payload, PAYLOAD, None), "it") == statement

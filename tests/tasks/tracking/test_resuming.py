@@ -11,8 +11,8 @@ import pytest
 
 from biasgate.tasks.common import processes
 from biasgate.tasks.common.files import whole_file
-from biasgate.tasks.common.own_folders import own_folder, temporary_files
-from biasgate.tasks.common.processes import has_ended, this_process
+from biasgate.tasks.common.own_folders import own_folder, redirect_temporary_files
+from biasgate.tasks.common.processes import describe_this_process, has_ended
 from biasgate.tasks.ending import end_mlflow_runs
 from biasgate.tasks.mlflow_server.runs import OWNER, Gateway
 from biasgate.tasks.tracking.resume import EVALUATION, RESUMED, run_key, settle_abandoned
@@ -33,7 +33,8 @@ def experiment(gateway):
 @pytest.fixture
 def dead():
     """Name of a process that has ended."""
-    code = "from biasgate.tasks.common.processes import this_process; print(this_process())"
+    code = "from biasgate.tasks.common.processes import describe_this_process as describe\n"
+    code += "print(describe())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return done.stdout.strip()
 
@@ -64,11 +65,11 @@ def test_the_same_evaluation_goes_on_with_the_runs_of_one_that_died(
     assert statuses(gateway, runs) == ["RUNNING", "RUNNING"]
     assert gateway.run(experiment, "new", "evaluate small") == runs[0]
     tags = gateway.client.get_run(runs[0]).data.tags
-    assert (tags[OWNER], tags[RESUMED]) == (this_process(), "true")
+    assert (tags[OWNER], tags[RESUMED]) == (describe_this_process(), "true")
 
 
 def test_a_process_that_must_end_at_once_ends_its_own_runs_alone(gateway, tmp_path, left, dead):
-    own, other = left(this_process()), left(dead, key="other")
+    own, other = left(describe_this_process()), left(dead, key="other")
     end_mlflow_runs(tmp_path, "FAILED")
     assert statuses(gateway, own) == ["FAILED", "FAILED"]
     assert statuses(gateway, other) == ["RUNNING", "RUNNING"]
@@ -92,7 +93,7 @@ def test_of_two_that_died_the_newer_goes_on_and_the_other_ends(gateway, experime
 
 @pytest.mark.parametrize("evaluation", ["same", "other"])
 def test_runs_of_a_live_process_are_left_alone(gateway, experiment, left, evaluation):
-    runs = left(this_process(), evaluation)
+    runs = left(describe_this_process(), evaluation)
     settle_abandoned(gateway, experiment, "new", "same")
     assert statuses(gateway, runs) == ["RUNNING", "RUNNING"]
     assert gateway.find_run(experiment, "new") is None
@@ -116,13 +117,13 @@ def test_a_run_that_somebody_else_made_is_left_alone(gateway, experiment):
 
 
 def test_a_run_knows_what_it_is_nested_under(gateway, left):
-    run, below = left(this_process())
+    run, below = left(describe_this_process())
     assert [gateway.parent_of(one) for one in (below, run, "0" * 32)] == [run, None, None]
 
 
 def test_a_killed_process_that_nobody_has_waited_for_has_ended():
-    code = "from biasgate.tasks.common.processes import this_process\n"
-    code += "print(this_process(), flush=True); input()"
+    code = "from biasgate.tasks.common.processes import describe_this_process\n"
+    code += "print(describe_this_process(), flush=True); input()"
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen([sys.executable, "-c", code], text=True, **pipes) as process:
         owner = process.stdout.readline().strip()
@@ -134,7 +135,7 @@ def test_a_killed_process_that_nobody_has_waited_for_has_ended():
         assert has_ended(owner)
         process.stdin.close()
         process.stdin = None
-    assert not has_ended(this_process())
+    assert not has_ended(describe_this_process())
     assert not has_ended("elsewhere 1 2")
 
 
@@ -151,11 +152,16 @@ def test_a_killed_process_that_nobody_has_waited_for_has_ended():
     ids=["ended", "before a restart", "same name", "other container", "both", "other host"],
 )
 def test_a_process_has_ended_only_if_it_can_be_known_from_here(monkeypatch, changed, ended):
-    here = {"host": "host", "machine": "1a2b", "boot": "3c4d", "namespace": processes._OUTERMOST}
-    monkeypatch.setattr(processes, "_machine", lambda: "~".join(here.values()))
-    monkeypatch.setattr(processes, "_described", processes._described.__wrapped__)
-    *_, pid, started = this_process().split(" ")
-    assert not has_ended(this_process())
+    here = {
+        "host": "host",
+        "machine": "1a2b",
+        "boot": "3c4d",
+        "namespace": processes._HOST_NAMESPACE,
+    }
+    monkeypatch.setattr(processes, "_identify_machine", lambda: "~".join(here.values()))
+    monkeypatch.setattr(processes, "_describe_process", processes._describe_process.__wrapped__)
+    *_, pid, started = describe_this_process().split(" ")
+    assert not has_ended(describe_this_process())
     there = here | {"pid": pid} | changed
     pid = there.pop("pid")
     assert has_ended(f"{'~'.join(there.values())} {pid} {started}") == ended
@@ -220,10 +226,10 @@ def test_temporary_files_of_libraries_go_when_the_last_user_has_ended(tmp_path, 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.delenv("TMPDIR", raising=False)
     left = kill_in_own_folder(tmp_path, "biasgate-")
-    with temporary_files():
+    with redirect_temporary_files():
         assert not left.exists()
         file = Path(tempfile.mkdtemp()) / "model"
-        with temporary_files():
+        with redirect_temporary_files():
             file.touch()
             seen = subprocess.check_output(
                 [sys.executable, "-c", "import tempfile; print(tempfile.gettempdir())"], text=True

@@ -8,7 +8,7 @@ from scipy.stats import binomtest
 from support.judged import judge, rows
 
 from bias_metrics import Rows, compare_bias, rate_gaps
-from biasgate.tasks.common.plain import plain
+from biasgate.tasks.common.plain import convert_to_plain
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.records import Details
 from biasgate.tasks.reporting.page import details as module
@@ -136,7 +136,7 @@ def test_differences_from_the_champion_are_those_of_the_library(judged, columns)
         {name: columns[f"identity/{name}"] for name in NAMES},
         power_mean_groups=["gay", "muslim"],
     )
-    assert plain(judged[2].champion) == plain(alone)
+    assert convert_to_plain(judged[2].champion) == convert_to_plain(alone)
 
 
 def test_without_a_champion_there_are_no_differences(tmp_path):
@@ -187,7 +187,11 @@ def test_scores_that_are_all_the_same_have_a_histogram(tmp_path, columns):
 def test_details_are_read_as_they_were_written(tmp_path, judged):
     report, verdict, details = judged
     write_details(details, tmp_path)
-    assert read_details(tmp_path, report, verdict) == details == Details.from_dict(plain(details))
+    assert (
+        read_details(tmp_path, report, verdict)
+        == details
+        == Details.from_dict(convert_to_plain(details))
+    )
 
 
 @pytest.mark.parametrize("left", ["nothing", "those of another"])

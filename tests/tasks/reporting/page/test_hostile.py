@@ -10,7 +10,7 @@ import pytest
 from support.html_page import read_page
 from support.judged import by_place, judge, rows, summary_of
 
-from biasgate.tasks.common.plain import plain
+from biasgate.tasks.common.plain import convert_to_plain
 from biasgate.tasks.records import Details, Report, Verdict
 from biasgate.tasks.reporting.page.page import candidate_page, evaluation_page
 from biasgate.tasks.reporting.page.writing import render
@@ -32,7 +32,7 @@ def judged(tmp_path_factory):
     names = NAMES[:-2]  # a set cannot even be written with half a character
     columns = rows(names, champion=True)
     report, verdict, details = judge(tmp_path_factory.mktemp("hostile"), columns)
-    text = json.dumps(plain([report, verdict, details]))
+    text = json.dumps(convert_to_plain([report, verdict, details]))
     for known, hostile in (('"c"', IMAGE), ('"s"', SCRIPT), ('"p"', HEBREW), ('"old"', OVERRIDE)):
         text = text.replace(known, json.dumps(hostile))
     kinds = (Report, Verdict, Details)
