@@ -51,7 +51,7 @@ def measure(rows: int | None = None) -> Measurement:
         store, large = folder / "store", folder / "weights.bin"
         large.write_bytes(os.urandom(1_000_000) * megabytes)
         _make_champion(folder, store, large)
-        gateway = Gateway.of_store(store)
+        gateway = Gateway.from_store(store)
 
         def verified() -> None:
             findings = verify_model(MODEL, None, gateway, store)
@@ -95,10 +95,10 @@ def _make_champion(folder: Path, store: Path, large: Path) -> None:
     pipeline = Tfidf(name=MODEL, kind="tfidf", model=f"models:/{MODEL}/1").pipeline()
     save_classifier(pipeline.fit(texts, [0, 1] * 200), model, EXAMPLE)
     os.link(large, model / large.name)
-    gateway = Gateway.of_store(store)
-    run_id = gateway.run(gateway.experiment("models"), MODEL, MODEL)
+    gateway = Gateway.from_store(store)
+    run_id = gateway.ensure_run(gateway.ensure_experiment("models"), MODEL, MODEL)
     gateway.log_folder(run_id, model, "model")
-    gateway.finish(run_id)
+    gateway.end_run(run_id)
     gateway.register(MODEL, run_id, "model", {})
     for name, content in (("large.yaml", _EVALUATION), ("own.yaml", _POLICY)):
         (folder / name).write_text(json.dumps(content), "utf-8")  # JSON is YAML

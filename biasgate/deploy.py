@@ -170,5 +170,5 @@ def _registry(store: str | Path | None, tracking_uri: str | None) -> tuple[Gatew
         raise InputError(msg)
     if not uri:
         require_store(folder)
-    gateway = Gateway.at(uri) if uri else Gateway.of_store(folder)
+    gateway = Gateway.from_uri(uri) if uri else Gateway.from_store(folder)
     return gateway, folder if folder.is_dir() else None

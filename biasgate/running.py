@@ -108,8 +108,8 @@ def check_input(
         from biasgate.tasks.mlflow_server import server  # noqa: PLC0415
         from biasgate.tasks.reading_evaluation import read_evaluation  # noqa: PLC0415
 
-        server.address_in(server.TRACKING)
-        server.address_in(server.REGISTRY)
+        server.read_address(server.TRACKING)
+        server.read_address(server.REGISTRY)
         check_places(output, store)
         evaluation = read_evaluation(config, outcome_of, sample)
         if output is not None and not overwrite:
@@ -175,9 +175,9 @@ def run_flow(name: str, *places: str, store: Path, **options: Any) -> Any:
 def run_evaluation(name: str, *places: str, store: Path, **options: Any) -> Any:
     """Run the flow `evaluate` or `nightly`; return its summary, whether it passed or not."""
     state = run_flow(name, *places, store=store, return_state=True, **options)
-    from biasgate.flows.states import summary_of  # noqa: PLC0415
+    from biasgate.flows.states import get_summary  # noqa: PLC0415
 
-    return summary_of(state)
+    return get_summary(state)
 
 
 def run_tasks_by(task_runner: str | None, options: str | None) -> None:
@@ -211,7 +211,7 @@ def open_registry(
         try:
             with redirect_temporary_files():
                 with waiting("opening the registry"):
-                    gateway = Gateway.of_store(store)
+                    gateway = Gateway.from_store(store)
                 yield gateway
         except NotVerifiedError as error:
             print_error(str(error))

@@ -53,7 +53,7 @@ def ui(
     with report_errors(places={"store": store}):
         if not os.environ.get("MLFLOW_TRACKING_URI"):
             require_store(store)
-        gateway = Gateway.of_store(store)
+        gateway = Gateway.from_store(store)
         if gateway.uri.startswith("http"):
             print_sentence("MLFLOW_TRACKING_URI is set: MLflow runs there. Runs of")
             _print_links(gateway.uri.rstrip("/"), gateway)
@@ -85,15 +85,17 @@ def _print_links(address: str, gateway: Gateway) -> None:
     """Print the pages of each experiment; an experiment without evaluations has only its runs."""
     from biasgate.tasks.tracking import addresses, view  # noqa: PLC0415
 
-    for name, one in gateway.experiments().items():
+    for name, one in gateway.list_experiments().items():
         if f"{view.TAG}{view.LATEST}" not in one.tags:
-            print_sentence(f"  {name}: {address}/{addresses.runs_page(one.experiment_id)}")
+            print_sentence(
+                f"  {name}: {address}/{addresses.format_runs_address(one.experiment_id)}"
+            )
             continue
         pages = {
-            "candidates": addresses.view_page(one.experiment_id, view.LATEST),
-            "charts": addresses.view_page(one.experiment_id, view.LATEST, charts=True),
-            "all evaluations": addresses.view_page(one.experiment_id, view.ALL),
-            "models": addresses.models_page(one.experiment_id),
+            "candidates": addresses.format_view_address(one.experiment_id, view.LATEST),
+            "charts": addresses.format_view_address(one.experiment_id, view.LATEST, charts=True),
+            "all evaluations": addresses.format_view_address(one.experiment_id, view.ALL),
+            "models": addresses.format_models_address(one.experiment_id),
         }
         print_sentence(f"  {name}:")
         for what, page in pages.items():
@@ -207,7 +209,7 @@ def clean(
 
             if not os.environ.get("MLFLOW_TRACKING_URI"):
                 require_store(store)
-            referenced = VerdictReferences.from_ledgers(Gateway.of_store(store))
+            referenced = VerdictReferences.from_ledgers(Gateway.from_store(store))
             plan = plan_cleaning(store.resolve(), age, referenced)
         removed = list(remove_items(plan.removed)) if yes else []
         if as_json:

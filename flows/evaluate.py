@@ -1,4 +1,4 @@
-"""Measure candidates on evaluation sets, judge them, promote the ones that pass."""
+"""Measure candidates on evaluation sets, judge them, and promote the best that passes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 from prefect import flow, runtime, unmapped
 
-from biasgate.flows.own_runs import own_run, steps_of
-from biasgate.flows.score import look_up_rivals, score_everyone, score_rivals
-from biasgate.flows.stages import stage, timed_stages
+from biasgate.flows.own_runs import apply_file_settings, record_own_run
+from biasgate.flows.score import look_up_rivals, score_all_models, score_rivals
+from biasgate.flows.stages import stage, time_stages
 from biasgate.flows.states import conclude
 from biasgate.tasks.analysing.analyse import analyse_rows, check_analyses
 from biasgate.tasks.analysing.analysis import Analysis
@@ -66,11 +66,11 @@ from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.store import Workplace
 from biasgate.tasks.tracking.log_runs import (
     close_evaluation_run,
-    evaluation_run,
     log_candidate_run,
     log_stage_seconds,
+    track_evaluation_run,
 )
-from biasgate.tasks.tracking.prefect_pages import report_address, show_results
+from biasgate.tasks.tracking.prefect_pages import find_report_address, show_results
 from biasgate.tasks.tracking.resume import EvaluationRun, find_promotion
 from biasgate.tasks.tracking.set_uses import count_set_uses
 
@@ -78,7 +78,7 @@ from biasgate.tasks.tracking.set_uses import count_set_uses
 @flow(
     name="evaluate",
     flow_run_name="evaluate {config}",
-    on_running=[own_run],
+    on_running=[record_own_run],
     on_failure=[notify_of_crash, remember_failed_night],
     on_crashed=[notify_of_crash, remember_failed_night],
 )
@@ -97,79 +97,75 @@ def evaluate(
 ) -> Any:
     """Measure every candidate of an evaluation file on every set, judge and promote.
 
-    First it checks that results can be written, and reads and checks the evaluation file, the
-    policy and the inputs that they name.
+    The flow first checks that results can be written, and reads and checks the evaluation file,
+    the policy and their inputs. Its stages are nested flows:
 
-    Its stages are flows within this one:
-
-    1. `freeze` the evaluation sets; check that they can be measured and analysed, and judged by
-       the policy
-    2. `score`: find the registered versions that are candidates; train the candidates that are
-       trained here; pin registered ones to a version; score every candidate, champion and
-       reference on every set (kept scores are reused; on a cluster all workers score); the others
-       are judged without a candidate that fails
-    3. `measure` each identity in its own task, then the aggregates; do further analyses; write
+    1. `freeze` the evaluation sets; check that they can be measured, analysed and judged by the
+       policy
+    2. `score`: find the candidates in the registry; train the candidates that the file trains; pin
+       registered candidates to a version; score every candidate, champion and reference on every
+       set. Kept scores are reused, and on a cluster all workers score. A candidate that fails does
+       not stop the others
+    3. `measure` each identity in its own task, then the aggregates; run further analyses; write
        report, table and figures
-    4. `judge`: compare all candidates with the current champion, and decide; log one MLflow run
-       per set and candidate; publish `output/<set>/<candidate>/`; move `champion` to the best of
-       those that passed on every required set, if the policy lets it replace the champion
-    5. `publish` the outcome of all; of a night: what changed since the nights before, and whether
-       by more than chance
+    4. `judge`: compare all candidates with the current champion, and decide; log an MLflow run per
+       set and candidate; publish `output/<set>/<candidate>/`; move `champion` to the best
+       candidate that passed on every required set, if the policy allows the replacement
+    5. `publish` the overall outcome; for a night, also the significant changes since earlier nights
 
-    At the end it counts which candidates each set has judged, writes `summary.json`, `junit.xml`
-    and the page `report.html`, logs the seconds of each stage, shows the results on Prefect's
-    pages, and sends notifications (also after a crash).
+    The stage `publish` counts the candidates that each set has judged, and writes `summary.json`,
+    `junit.xml` and the page `report.html`. At the end, the flow logs the seconds of each stage,
+    shows the results on Prefect's pages, and sends notifications (also after a crash).
 
     Parameters
     ----------
     config : str
         Path of the evaluation file, or the name of an included evaluation.
     output : str
-        Folder for the results; nothing is written there unless a candidate was measured.
+        Folder for the results; it stays empty unless a candidate was measured.
     store : str
         Folder of frozen sets, scores and, by default, the MLflow store.
     outcome_of : list of str, optional
-        Candidates whose outcome counts for the evaluation; default: those that the file names,
-        or else all.
+        Candidates that decide the outcome of the evaluation. Default: as in the file, or all.
     overwrite : bool, default=False
         Replace the results of another evaluation in `output`; otherwise that is refused.
     yes : bool, default=False
         Send comments to services that have a price or limits without asking.
     night : bool, default=False
-        Measure the champion, too, if it is no candidate (it keeps the verdict of its
-        promotion); compare with the nights before, and remember this one.
+        Also measure the champion if it is not a candidate (it keeps the verdict of its
+        promotion); compare with earlier nights, and record this night.
     withheld : str, optional
-        Why `champion` does not move, whatever passes. Default: the policy decides.
+        Reason to keep the champion whatever passes. Default: the policy decides.
     sample : int, optional
-        Use a fixed random part of about this many rows of each set, training sets included, for a
-        first look: a champion is not replaced. Default: as the evaluation file says.
+        Approximate number of rows of a fixed random sample of each set, including training sets,
+        for a first look: a champion is not replaced. Default: as in the evaluation file.
 
     Returns
     -------
     Summary or State
         The flow's state is Completed, named `Passed`, `Blocked`,
-        `Undecided`, `Error` or, where the policy only reports, `Reported`.
+        `Undecided`, `Error` or, if the policy only reports, `Reported`.
     """
-    with redirect_temporary_files(), steps_of(config, store), timed_stages() as seconds:
+    with redirect_temporary_files(), apply_file_settings(config, store), time_stages() as seconds:
         check_places(output, store)
         evaluation = read_evaluation_file(config, outcome_of, sample)
         check_output(output, evaluation.name, overwrite=overwrite)
         workplace = Workplace(Path(store))
-        named = {candidate.name for candidate in evaluation.candidates}
+        file_names = {candidate.name for candidate in evaluation.candidates}
         evaluation = find_candidates(evaluation, workplace, watch_champion=night)
         names = [candidate.name for candidate in evaluation.candidates]
         frozen = freeze_sets(evaluation, workplace)
-        scored = score_everyone(
-            evaluation, frozen, workplace, found=set(names) - named, night=night, yes=yes
+        scored = score_all_models(
+            evaluation, frozen, workplace, found=set(names) - file_names, night=night, yes=yes
         )
         key = f"evaluate-{runtime.flow_run.id}"
         with (
             own_folder(workplace.store / "work") as folder,
-            evaluation_run(config, evaluation, scored.scores, key, workplace) as run,
+            track_evaluation_run(config, evaluation, scored.scores, key, workplace) as run,
         ):
-            everyone = [*scored.candidates, *scored.watched]
+            all_candidates = [*scored.candidates, *scored.watched]
             measured = measure_candidates(
-                everyone,
+                all_candidates,
                 scored.scores,
                 evaluation,
                 frozen,
@@ -202,7 +198,7 @@ def evaluate(
             )
             log_stage_seconds(run, seconds)
         show_results(summary, output, run)
-        address = report_address(run, page) if night else None
+        address = find_report_address(run, page) if night else None
         notify_people(evaluation.notifications, summary, output, trend, address)
         return conclude(summary)
 
@@ -211,7 +207,7 @@ def evaluate(
 def freeze_sets(evaluation: Evaluation, workplace: Workplace) -> list[str]:
     """Freeze the evaluation sets; check that they can be measured, judged and analysed.
 
-    First it reports what will be downloaded.
+    Planned downloads are reported first.
     """
     plan_downloads(evaluation, workplace)
     frozen = [freeze_evaluation_set(source, workplace) for source in evaluation.evaluation_sets]
@@ -235,12 +231,12 @@ def publish_evaluation(
     store: str,
     sample: int | None,
 ) -> tuple[Summary, Trend | None, str]:
-    """Write summary and page, and close the evaluation's run in MLflow; of a night, compare it.
+    """Write summary and page, close the evaluation's run in MLflow, and compare a night.
 
     Returns
     -------
     tuple
-        The summary, how the night compares with those before, and the address of the page.
+        The summary, the comparison with earlier nights or None, and the address of the page.
     """
     trend = None
     if night:
@@ -282,7 +278,10 @@ def measure_candidates(
     *,
     submission: bool,
 ) -> list[list[Measured]]:
-    """Measure every candidate, `scored` on every set, in folders within `work`."""
+    """Measure every candidate on every set, in folders within `work`.
+
+    `scored` has the folders of scores of each candidate, per set.
+    """
     return [
         [
             measure_candidate(
@@ -290,16 +289,16 @@ def measure_candidates(
                 candidate,
                 rows,
                 scores,
-                against,
+                rival_scores,
                 work,
                 evaluation.list_set_analyses(source.name),
                 submission=submission,
             )
-            for source, rows, scores, against in zip(
-                evaluation.evaluation_sets, frozen, of_candidate, rivals, strict=True
+            for source, rows, scores, rival_scores in zip(
+                evaluation.evaluation_sets, frozen, candidate_scores, rivals, strict=True
             )
         ]
-        for candidate, of_candidate in zip(candidates, scored, strict=True)
+        for candidate, candidate_scores in zip(candidates, scored, strict=True)
     ]
 
 
@@ -314,22 +313,22 @@ def measure_candidate(
     *,
     submission: bool,
 ) -> Measured:
-    """Measure one candidate on one set.
+    """Measure a candidate on a set.
 
-    - gather the rows, the candidate's scores and those of its rivals in one file, from which
-      anyone can recompute the verdict; all that follows reads it
+    - gather the rows, the candidate's scores and its rivals' scores in a single file, from which
+      anyone can recompute the verdict; all later steps read it
     - measure each identity in its own task; more than 32 identities share 32 tasks
     - compute overall and aggregate numbers
-    - count the comments that have no score, and those that the model truncated
-    - find significantly low AUCs, count errors at thresholds and by term
-    - do the analyses that the file asks for, each in its own task
+    - count the comments without a score, and the truncated comments
+    - find significantly low AUCs; count errors at thresholds and by term
+    - run the analyses of the evaluation file, each in its own task
     - write the report and its table, draw the figures
     """
     folder = make_folder(work, RESULTS, source.name, candidate.name)
     evidence = gather_evidence(rows, scores, rivals, source, folder)
     shares = list_identities(evidence)
-    what = f"measuring {candidate.name} on {source.name}"
-    with show_progress(what, total=len(evidence.identities), unit="identities") as advance:
+    description = f"measuring {candidate.name} on {source.name}"
+    with show_progress(description, total=len(evidence.identities), unit="identities") as advance:
         futures = measure_identity.map(
             list(shares), list(shares.values()), evidence=unmapped(evidence)
         )
@@ -355,7 +354,7 @@ def measure_candidate(
     return Measured(source, candidate, rows, scores, folder, report)
 
 
-# The candidates are judged again each time another process promotes meanwhile.
+# The candidates are judged again after each concurrent promotion by another process.
 ATTEMPTS = 5
 
 
@@ -372,16 +371,15 @@ def judge_candidates(
 ) -> Decided:
     """Return every candidate's verdict on every set, and the decision on each candidate.
 
-    `watched` is the champion, if it is measured without being a candidate: the policy says how it
-    does now, and nothing is decided about it.
-
-    If this evaluation promoted a candidate already (before it was killed), keep that result.
+    `watched` is the champion, if it is measured but is not a candidate: it gets a current verdict,
+    and no decision. If this evaluation promoted a candidate before it was killed, that result is
+    kept.
 
     - look up the current champion and reference, and score them (kept scores are reused)
     - look up the last entry of the ledger
-    - judge each candidate against them, describe its version, publish its results
-    - move `champion` to the best one that passed, if the policy lets it replace the
-      champion and nothing is `withheld`; if another process moved `champion` meanwhile, start again
+    - judge each candidate against champion and reference, describe its version, publish its results
+    - move `champion` to the best candidate that passed, if the policy allows the replacement and
+      promotion is not `withheld`; start again if another process moved `champion` meanwhile
     """
     model, policy = evaluation.registered_model, evaluation.policy
     candidates = [on_sets[0].candidate for on_sets in measured]
@@ -391,18 +389,18 @@ def judge_candidates(
             publish_results(measured, output)
             return promoted
         rivals = look_up_rivals(evaluation, candidates, run.workplace)
-        against = [
-            score_rivals(rivals, one.rows, run.workplace) for one in (*measured, *watched)[0]
+        rival_scores = [
+            score_rivals(rivals, on_set.rows, run.workplace) for on_set in (*measured, *watched)[0]
         ]
         context = read_ledger_context(model, policy, evaluation.required_sets, run.workplace)
-        every = [
+        all_verdicts = [
             [
                 judge_on_set(on_set, rivals, scores, context, evaluation, run, output)
-                for on_set, scores in zip(on_sets, against, strict=True)
+                for on_set, scores in zip(on_sets, rival_scores, strict=True)
             ]
             for on_sets in (*measured, *watched)
         ]
-        verdicts, of_watched = every[: len(measured)], every[len(measured) :]
+        verdicts, watched_verdicts = all_verdicts[: len(measured)], all_verdicts[len(measured) :]
         for candidate, on_sets in zip(candidates, measured, strict=True):
             describe_version(candidate, on_sets, model, policy, run.workplace)
         publish_results([*measured, *watched], output)
@@ -417,8 +415,8 @@ def judge_candidates(
         )
         if not any(decision.champion_moved for decision in decisions):
             break
-    decisions += map(decide_watched_champion, of_watched)
-    return Decided([verdict for on_sets in every for verdict in on_sets], decisions)
+    decisions += map(decide_watched_champion, watched_verdicts)
+    return Decided([verdict for on_sets in all_verdicts for verdict in on_sets], decisions)
 
 
 def judge_on_set(
@@ -430,11 +428,11 @@ def judge_on_set(
     run: EvaluationRun,
     output: str,
 ) -> LoggedVerdict:
-    """Return the verdict on one set, logged.
+    """Return the logged verdict on a set.
 
-    - if a rival is another one by now, gather its scores too
-    - decide, write the model card and the page
-    - log all of it as one MLflow run
+    - gather the scores again if a rival has changed
+    - decide; write the model card and the page
+    - log all results as an MLflow run
     """
     policy, n_candidates = evaluation.policy, max(1, len(evaluation.candidates))
     evidence = gather_evidence(

@@ -1,4 +1,4 @@
-"""Mitigate bias: train a candidate again with every method, and evaluate the results."""
+"""Train a candidate again with every mitigation method, and evaluate the results."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 from prefect import flow
 
 from biasgate.flows.evaluate import evaluate
-from biasgate.flows.own_runs import own_run, steps_of
-from biasgate.flows.states import conclude, summary_of
+from biasgate.flows.own_runs import apply_file_settings, record_own_run
+from biasgate.flows.states import conclude, get_summary
 from biasgate.tasks.common.own_folders import redirect_temporary_files
 from biasgate.tasks.data.freezing import freeze_evaluation_set
 from biasgate.tasks.mitigating.blocked import limit_to_failed, read_blocked
@@ -24,7 +24,7 @@ from biasgate.tasks.store import Workplace
 WITHHELD = "`biasgate mitigate` is an experiment, and promotes only with `--promote`"
 
 
-@flow(name="mitigate", flow_run_name="mitigate {config}", on_running=[own_run])
+@flow(name="mitigate", flow_run_name="mitigate {config}", on_running=[record_own_run])
 def mitigate(
     config: str,
     output: str,
@@ -36,10 +36,10 @@ def mitigate(
 ) -> Any:
     """Train a candidate again with every method, and evaluate the results.
 
-    It is an experiment: no alias moves, unless `promote` is set.
+    The flow is an experiment: aliases move only if `promote` is set.
 
-    - read the verdict of a blocked candidate: the identities that failed are balanced
-    - freeze the sets; a wrong one is refused before anything is written
+    - read the verdict of a blocked candidate, to balance the identities that failed
+    - freeze the sets; refuse wrong sets before anything is written
     - write an evaluation file of all mitigated candidates, and evaluate it
 
     Parameters
@@ -47,33 +47,35 @@ def mitigate(
     store : str
         Folder of frozen sets, scores and, by default, the MLflow store.
     candidate : str, optional
-        The candidate to mitigate. Default: that of `blocked`, or the only one that is trained
-        here.
+        The candidate to mitigate. Default: the candidate of `blocked`, or the only candidate that
+        the evaluation file trains.
     blocked : str, optional
         Folder of results of a candidate that did not pass, OUTPUT/SET/CANDIDATE.
+    promote : bool, default=False
+        Let a mitigated candidate that passes replace the champion.
 
     Returns
     -------
-    dict
-        As `evaluate`.
+    Summary or State
+        As in `evaluate`.
     """
-    with redirect_temporary_files(), steps_of(config, store):
+    with redirect_temporary_files(), apply_file_settings(config, store):
         check_places(output, store)
         evaluation = read_evaluation_file(config)
         verdict = read_blocked(blocked, output)
-        chosen = resolve_candidate(evaluation, candidate, verdict)
+        base_candidate = resolve_candidate(evaluation, candidate, verdict)
         workplace = Workplace(Path(store))
         mitigation = evaluation.mitigation or Mitigation()
         sets = freeze_sets(
-            get_training_source(chosen),
+            get_training_source(base_candidate),
             evaluation.evaluation_sets,
             mitigation,
             lambda source: freeze_evaluation_set(source, workplace),
         )
         mitigation = limit_to_failed(verdict, mitigation, sets)
         check_sets(sets, mitigation)
-        candidates = propose_candidates(chosen, mitigation, sets.training.folder)
-        written = write_evaluation_file(evaluation, candidates, config, output)
+        candidates = propose_candidates(base_candidate, mitigation, sets.training.folder)
+        file = write_evaluation_file(evaluation, candidates, config, output)
         withheld = None if promote else WITHHELD
-        state: Any = evaluate(written, output, store, withheld=withheld, return_state=True)
-        return conclude(summary_of(state))
+        state: Any = evaluate(file, output, store, withheld=withheld, return_state=True)
+        return conclude(get_summary(state))

@@ -1,4 +1,4 @@
-"""The scheduled evaluation: the same as `evaluate`, with a new folder for each run."""
+"""Scheduled evaluation: `evaluate` with a new folder for each run."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 from prefect import flow
 
 from biasgate.flows.evaluate import evaluate
-from biasgate.flows.own_runs import own_run, steps_of
-from biasgate.flows.states import conclude, summary_of
+from biasgate.flows.own_runs import apply_file_settings, record_own_run
+from biasgate.flows.states import conclude, get_summary
 from biasgate.tasks.common.own_folders import discard_if_empty
 from biasgate.tasks.records import NightSummary, Summary
 from biasgate.tasks.reporting.publish import folder_of_this_run
 from biasgate.tasks.tracking.prefect_pages import show_summary
 
 
-@flow(name="nightly", flow_run_name="nightly {config}", on_running=[own_run])
+@flow(name="nightly", flow_run_name="nightly {config}", on_running=[record_own_run])
 def nightly(
     config: str,
     output: str,
@@ -29,8 +29,8 @@ def nightly(
     """Evaluate, and show the result on Prefect's pages.
 
     - create a folder named after the time of this run
-    - run `evaluate` into it (sets and scores that did not change are reused); the champion is
-      measured even if it is no candidate, and the night is compared with those before
+    - run `evaluate` with this folder. Unchanged sets and scores are reused. The champion is
+      measured even if it is not a candidate, and the night is compared with earlier nights
     - publish the summary as a Prefect artifact
 
     Parameters
@@ -43,7 +43,7 @@ def nightly(
     outcome_of : list of str, optional
         As in `evaluate`.
     fail_when_blocked : bool, default=False
-        End in a state of type Failed if the outcome is not a pass; its name is the same.
+        End in a state of type Failed, with the same name, if the outcome is not a pass.
     yes : bool, default=False
         As in `evaluate`.
     sample : int, optional
@@ -51,10 +51,10 @@ def nightly(
 
     Returns
     -------
-    dict
-        As `evaluate`. Without `fail_when_blocked` a block is a result, not a failure.
+    NightSummary or State
+        As in `evaluate`. Without `fail_when_blocked`, a block is a result and not a failure.
     """
-    with steps_of(config, store):
+    with apply_file_settings(config, store):
         folder = folder_of_this_run(output, store)
         with discard_if_empty(folder):
             state: Any = evaluate(
@@ -67,7 +67,7 @@ def nightly(
                 sample=sample,
                 return_state=True,
             )
-            summary: Summary = summary_of(state)
+            summary: Summary = get_summary(state)
         show_summary(summary, folder)
         night = NightSummary(**vars(summary), output=folder)
         return conclude(night, fail_when_blocked=fail_when_blocked)

@@ -1,7 +1,7 @@
-"""Flow runs of this process, and their end where the process is stopped or a step hangs.
+"""Final states for the flow runs of processes that are killed, stopped or hang.
 
-A process that is killed cannot say so itself: the next run marks its flow runs as Crashed. A step
-that outlasts its limit may hang where no error can be raised, so the whole process ends.
+A killed process cannot end its flow runs, so the next run marks them as Crashed. A step beyond its
+time limit may hang in code that cannot raise an error, so its whole process is ended.
 """
 
 from __future__ import annotations
@@ -41,32 +41,34 @@ FLOWS = (
     *STAGES,
 )
 PROCESS = "biasgate.process"
-_NOT_ENDED = ["RUNNING", "PENDING", "SCHEDULED"]  # the last one waits for its retry
-_own: set[UUID] = set()
+_NOT_ENDED = ["RUNNING", "PENDING", "SCHEDULED"]  # SCHEDULED: waits for its retry
+_own_ids: set[UUID] = set()
 
 
-def own_run(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
-    """Record which process executes a flow run, and end the runs of processes that have ended.
+def record_own_run(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
+    """Record the process of a flow run, and mark the runs of ended processes as Crashed.
 
-    A hook for `on_running`. A worker needs the number of the process that it started for a run of a
-    deployment, so the process is a label there: a worker that was killed can watch nothing. A run
-    within another one may have lost its process before this hook noted it, so it ends with that.
+    A hook for `on_running`. In a run of a deployment, the process is a label: the field
+    `infrastructure_pid` belongs to the worker that started the run. A nested run of an ended
+    process may lack a record, so nested runs are ended together with their parents.
     """
     del flow, state
     with get_client(sync_client=True) as client:
-        _own.add(flow_run.id)
+        _own_ids.add(flow_run.id)
         if flow_run.deployment_id is None:
             client.update_flow_run(flow_run.id, infrastructure_pid=describe_this_process())
         else:
             client.update_flow_run_labels(flow_run.id, {PROCESS: describe_this_process()})
-        abandoned = [one for one in _running(client) if one.id != flow_run.id and is_abandoned(one)]
-        for late in _with_parts(client, abandoned):
+        abandoned = [
+            run for run in _list_running(client) if run.id != flow_run.id and is_abandoned(run)
+        ]
+        for run_id in _include_nested(client, abandoned):
             crashed: State[Any] = Crashed(message="Its process was killed.")
-            client.set_flow_run_state(late, crashed, force=True)
+            client.set_flow_run_state(run_id, crashed, force=True)
 
 
 def cancel_own_runs(reason: str) -> None:
-    """Mark the flow runs of this process as Cancelled, when it is stopped."""
+    """Mark the flow runs of this process as Cancelled, before it stops."""
     end_own_runs(Cancelled(message=reason))
 
 
@@ -74,58 +76,63 @@ register_end_action(cancel_own_runs)
 
 
 def end_own_runs(state: State[Any], step: UUID | None = None) -> None:
-    """Give the flow runs of this process, and a step of theirs, a final state.
+    """Set a final state on the flow runs of this process, and on the task run `step`.
 
-    Their other steps that have not ended are marked as Cancelled.
+    Their other unfinished task runs are marked as Cancelled.
     """
-    if not _own:
+    if not _own_ids:
         return
     with get_client(sync_client=True) as client:
-        own = [one for one in _running(client) if one.id in _own]
-        for late in _with_parts(client, own):
-            client.set_flow_run_state(late, state, force=True)
-        of_own = FlowRunFilter.model_validate({"id": {"any_": list(_own)}})
+        own_runs = [run for run in _list_running(client) if run.id in _own_ids]
+        for run_id in _include_nested(client, own_runs):
+            client.set_flow_run_state(run_id, state, force=True)
+        own_filter = FlowRunFilter.model_validate({"id": {"any_": list(_own_ids)}})
         unfinished = TaskRunFilter.model_validate({"state": {"type": {"any_": _NOT_ENDED}}})
-        for late_step in client.read_task_runs(flow_run_filter=of_own, task_run_filter=unfinished):
-            ended = state if late_step.id == step else Cancelled(message="Its run was ended.")
-            client.set_task_run_state(late_step.id, ended, force=True)
+        for task_run in client.read_task_runs(
+            flow_run_filter=own_filter, task_run_filter=unfinished
+        ):
+            ended = state if task_run.id == step else Cancelled(message="Its run was ended.")
+            client.set_task_run_state(task_run.id, ended, force=True)
 
 
-def _with_parts(client: SyncPrefectClient, runs: list[FlowRun]) -> list[UUID]:
-    """Return these runs after the ones within them that have not ended."""
+def _include_nested(client: SyncPrefectClient, runs: list[FlowRun]) -> list[UUID]:
+    """Return the ids of these runs and their unfinished nested runs, nested runs first."""
     if not runs:
         return []
-    ids = [one.id for one in runs]
-    within = {"parent_flow_run_id": {"any_": ids}, "state": {"type": {"any_": _NOT_ENDED}}}
-    parts = client.read_flow_runs(flow_run_filter=FlowRunFilter.model_validate(within))
-    return list(dict.fromkeys([*_with_parts(client, parts), *ids]))
+    ids = [run.id for run in runs]
+    nested_filter = {"parent_flow_run_id": {"any_": ids}, "state": {"type": {"any_": _NOT_ENDED}}}
+    nested = client.read_flow_runs(flow_run_filter=FlowRunFilter.model_validate(nested_filter))
+    return list(dict.fromkeys([*_include_nested(client, nested), *ids]))
 
 
-def _running(client: SyncPrefectClient) -> list[FlowRun]:
-    named = FlowFilter.model_validate({"name": {"any_": FLOWS}})
-    running = FlowRunFilter.model_validate({"state": {"type": {"any_": ["RUNNING"]}}})
-    return list(client.read_flow_runs(flow_filter=named, flow_run_filter=running))
+def _list_running(client: SyncPrefectClient) -> list[FlowRun]:
+    flow_filter = FlowFilter.model_validate({"name": {"any_": FLOWS}})
+    run_filter = FlowRunFilter.model_validate({"state": {"type": {"any_": ["RUNNING"]}}})
+    return list(client.read_flow_runs(flow_filter=flow_filter, flow_run_filter=run_filter))
 
 
 def is_abandoned(run: FlowRun) -> bool:
-    """Whether a run was owned by a process as `own_run` names it, and that has ended."""
+    """Return True if `record_own_run` recorded a process for the run, and it has ended."""
     owner = str(run.labels.get(PROCESS) or run.infrastructure_pid or "")
     try:
         return "~" in owner and has_ended(owner)
-    except ValueError:  # of another program
+    except ValueError:  # the format of another program
         return False
 
 
 TIMED_OUT = "TimedOut"
-_CRASH = 1
-# For servers and receivers of messages that do not answer.
+_EXIT_CODE = 1
+# Limit for servers and notification services that do not respond.
 _PATIENCE_S = 10.0
-_first = threading.Lock()
+_end_lock = threading.Lock()
 
 
 @contextmanager
-def steps_of(config: str, store: str) -> Iterator[None]:
-    """Try the steps of a flow as its evaluation file says; of a flow within one, as that does."""
+def apply_file_settings(config: str, store: str) -> Iterator[None]:
+    """Apply time limit and retries of an evaluation file to the steps of a flow.
+
+    A nested flow keeps the settings of the outer flow.
+    """
     settings = get_step_settings() or read_step_settings(config)
     if settings.timeout_s is not None and is_distributed():
         msg = (
@@ -138,16 +145,16 @@ def steps_of(config: str, store: str) -> Iterator[None]:
 
 
 def _end_run(config: str, store: str, flow: FlowRunContext | None, limit: float) -> NoReturn:
-    """End this process because of a step of this flow, in whose context this is called."""
-    _first.acquire()  # for good: of several late steps, the first one is reported
-    sentence = mask_secrets(
+    """End this process because of a late step; called in the context of the step."""
+    _end_lock.acquire()  # never released: only the first late step is reported
+    message = mask_secrets(
         f"step {runtime.task_run.name!r} took longer than its limit of {limit:g} s, "
         f"`step_timeout_s` in {config}, so the run was ended; {describe_kept_work(Path(store))}"
     )
-    log_message(sentence, is_error=True)
-    state: State[Any] = Failed(name=TIMED_OUT, message=sentence)
+    log_message(message, is_error=True)
+    state: State[Any] = Failed(name=TIMED_OUT, message=message)
     end_immediately(
-        _CRASH,
+        _EXIT_CODE,
         _PATIENCE_S,
         partial(end_own_runs, state, UUID(runtime.task_run.id)),
         partial(end_mlflow_runs, Path(store), "FAILED"),
@@ -157,7 +164,7 @@ def _end_run(config: str, store: str, flow: FlowRunContext | None, limit: float)
 
 
 def _call_hooks(context: FlowRunContext | None, state: State[Any]) -> None:
-    """Do what the flow does after a failure, such as notifying people."""
+    """Call the failure hooks of the flow, such as notifications."""
     if context is None or context.flow is None or context.flow_run is None:
         return
     for hook in context.flow.on_failure_hooks:

@@ -1,4 +1,4 @@
-"""Train candidates, and score them on sets: here, or on workers of a cluster (stage `score`)."""
+"""Train and score candidates in this process or on workers of a cluster (stage `score`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from prefect import flow, unmapped
 
-from biasgate.flows.own_runs import own_run, steps_of
+from biasgate.flows.own_runs import apply_file_settings, record_own_run
 from biasgate.flows.stages import stage
 from biasgate.tasks.common.errors import CandidateError, InputError
 from biasgate.tasks.common.own_folders import redirect_temporary_files
@@ -35,23 +35,23 @@ from biasgate.tasks.store import Workplace
 
 
 @dataclass(frozen=True)
-class Scored:
-    """What came of scoring."""
+class ScoringResult:
+    """Scores of candidates and rivals, and the candidates that failed."""
 
     candidates: list[CandidateSettings]
-    """Those that have scores on every set, each registered one pinned to its version."""
+    """Candidates with scores on every set; registered candidates are pinned to a version."""
     watched: list[CandidateSettings]
-    """The champion, if it is measured without being a candidate."""
+    """The champion, if it is measured but is not a candidate."""
     scores: list[list[str]]
-    """For each of these and of `watched` the folders of its scores, one per set."""
+    """Folders of scores per set, for each of `candidates` and then of `watched`."""
     failed: list[CandidateDecision]
-    """On each of the others: that it is not judged, and why."""
+    """Decisions not to judge the other candidates, with reasons."""
     rivals: list[RivalScores]
-    """The scores of champion and reference, by set."""
+    """Scores of champion and reference, by set."""
 
 
 @stage("score", spread=True)
-def score_everyone(
+def score_all_models(
     evaluation: Evaluation,
     frozen: list[str],
     workplace: Workplace,
@@ -59,14 +59,14 @@ def score_everyone(
     found: Collection[str],
     night: bool,
     yes: bool,
-) -> Scored:
-    """Train what is trained here, and score candidates, champion and reference on every set.
+) -> ScoringResult:
+    """Train candidates, and score candidates, champion and reference on every set.
 
     - refuse files that do not fit the sets, before they are registered
-    - train candidates, pin registered ones to a version
-    - score everyone; the others are judged without a candidate that fails
+    - train candidates; pin registered candidates to a version
+    - score candidates and rivals; a candidate that fails does not stop the others
 
-    `found` names the candidates that are in the registry and not in the evaluation file.
+    `found` has the names of candidates in the registry that the evaluation file does not list.
     """
     for candidate in evaluation.candidates:
         if candidate.registered_model is not None:
@@ -74,15 +74,15 @@ def score_everyone(
     candidates = prepare_candidates(evaluation, workplace, frozen, found)
     rivals = look_up_rivals(evaluation, candidates, workplace)
     watched = find_watched_champion(rivals, candidates) if night else []
-    scored, failed, of_rivals = score_candidates(
+    scored, failed, rival_scores = score_candidates(
         candidates, rivals, frozen, workplace, found=found, watched=bool(watched), yes=yes
     )
-    return Scored(
+    return ScoringResult(
         [attempt.candidate for attempt in scored],
         watched,
-        [*(attempt.scores for attempt in scored), *(of_rivals[CHAMPION] for _ in watched)],
+        [*(attempt.scores for attempt in scored), *(rival_scores[CHAMPION] for _ in watched)],
         [attempt.decision() for attempt in failed],
-        [{role: scores[at] for role, scores in of_rivals.items()} for at in range(len(frozen))],
+        [{role: scores[i] for role, scores in rival_scores.items()} for i in range(len(frozen))],
     )
 
 
@@ -117,56 +117,62 @@ def score_candidates(
 ) -> tuple[list[_Attempt], list[_Attempt], dict[str, list[str]]]:
     """Score candidates and their rivals.
 
-    Return candidates with scores, those that failed, and the rivals' scores on each set, by role.
-
     A candidate that fails does not stop the others:
 
-    - check all of them against all sets before anything is scored
-    - say what is sent to paid or limited services, and ask unless `yes`
-    - on a cluster: submit ranges of shards, for all candidates and sets
-    - make the shards that are still missing in this process, one candidate after the other
-      (kept scores are reused)
+    - check all candidates and rivals against all sets before scoring
+    - report what is sent to paid or limited services, and ask for consent unless `yes`
+    - on a cluster, submit ranges of shards for all candidates and sets
+    - score the remaining shards in this process, a candidate at a time; kept scores are reused
 
-    Who may tag a version must not keep the others from being judged, so wrong input of a `found`
-    candidate does not. `watched` says that a rival is measured without being a candidate.
+    Anyone who can tag a version can make it a `found` candidate, so its wrong input must not keep
+    the others from being judged. `watched` is True if a rival is measured but is not a candidate.
+
+    Returns
+    -------
+    tuple
+        Candidates with scores, candidates that failed, and the scores of rivals on each set, by
+        role.
 
     Raises
     ------
     InputError
-        If the check finds wrong input of a candidate that the file names.
+        If the check finds wrong input of a candidate that the file lists.
     Exception
-        If a rival failed, or every candidate and nobody else is measured, or if something else
-        did, such as the disk.
+        If a rival fails, if every candidate fails and no rival is measured, or if another error
+        occurs, such as a full disk.
     """
-    of_candidates = [_Attempt(candidate) for candidate in candidates]
-    every = [*of_candidates, *(_Attempt(rival, role) for role, rival in rivals.items())]
-    for one in every:
-        with one.noting(CandidateError, *([InputError] if one.candidate.name in found else [])):
-            check_candidate(one.candidate, frozen, workplace)
-    able = [attempt for attempt in every if attempt.error is None]
+    candidate_attempts = [_Attempt(candidate) for candidate in candidates]
+    attempts = [*candidate_attempts, *(_Attempt(rival, role) for role, rival in rivals.items())]
+    for attempt in attempts:
+        kinds = [InputError] if attempt.candidate.name in found else []
+        with attempt.record_errors(CandidateError, *kinds):
+            check_candidate(attempt.candidate, frozen, workplace)
+    able = [attempt for attempt in attempts if attempt.error is None]
     sending = estimate_sending([attempt.candidate for attempt in able], frozen, workplace)
     agree_to_send(sending, yes=yes)
-    for one in able:
-        one.parts = _submit(one.candidate, frozen, workplace)
-    for one in able:
-        with one.noting(CandidateError, InputError):
-            for part in one.parts:
+    for attempt in able:
+        attempt.parts = _submit_parts(attempt.candidate, frozen, workplace)
+    for attempt in able:
+        with attempt.record_errors(CandidateError, InputError):
+            for part in attempt.parts:
                 part.result()
-            one.scores = [score_candidate(one.candidate, rows, workplace) for rows in frozen]
-    scored = [of_candidate for of_candidate in of_candidates if of_candidate.error is None]
-    failed = [of_candidate for of_candidate in of_candidates if of_candidate.error is not None]
+            attempt.scores = [
+                score_candidate(attempt.candidate, rows, workplace) for rows in frozen
+            ]
+    scored = [attempt for attempt in candidate_attempts if attempt.error is None]
+    failed = [attempt for attempt in candidate_attempts if attempt.error is not None]
     if failed and not scored and not watched:
-        raise failed[0].error  # type: ignore[misc] # it has one
+        raise failed[0].error  # type: ignore[misc] # not None
     return (
         scored,
         failed,
-        {attempt.role: attempt.scores for attempt in every if attempt.role is not None},
+        {attempt.role: attempt.scores for attempt in attempts if attempt.role is not None},
     )
 
 
 @dataclass(eq=False)
 class _Attempt:
-    """What came of scoring one candidate so far; a rival has a role, as in `champion`."""
+    """Progress of scoring a candidate, or a rival, which has a role such as `champion`."""
 
     candidate: CandidateSettings
     role: str | None = None
@@ -175,28 +181,28 @@ class _Attempt:
     error: Exception | None = None
 
     @contextmanager
-    def noting(self, *kinds: type[Exception]) -> Iterator[None]:
-        """Note an error of these kinds instead of raising it; without a rival nobody is judged."""
+    def record_errors(self, *kinds: type[Exception]) -> Iterator[None]:
+        """Record an error of these kinds instead of raising it; raise every error of a rival."""
         try:
             yield
         except (CandidateError, InputError) as error:
             if self.role is not None:
-                raise type(error)(self._without_rival(error)) from None
+                raise type(error)(self._explain_rival_error(error)) from None
             if not isinstance(error, kinds):
                 raise
             self.error = error
 
-    def _without_rival(self, error: Exception) -> str:
-        """Say which rival failed, and what to do about a champion that is no use any more."""
+    def _explain_rival_error(self, error: Exception) -> str:
+        """Return the error of a rival that failed, with a hint for an unusable champion."""
         uri = self.candidate.uri
-        named = f"{self.role} {uri or self.candidate.name}"
-        msg = f"no candidate can be judged: {named} could not be scored: {error}"
+        subject = f"{self.role} {uri or self.candidate.name}"
+        message = f"no candidate can be judged: {subject} could not be scored: {error}"
         if self.role == CHAMPION and uri is not None:
-            msg += " To stop comparing with it, see `--reset` in `biasgate promote --help`."
-        return msg
+            message += " To stop comparing with it, see `--reset` in `biasgate promote --help`."
+        return message
 
     def decision(self) -> CandidateDecision:
-        """Say that it is not judged, and why."""
+        """Report that the candidate is not judged, and return the decision."""
         log_message(f"{self.candidate.name} could not be scored; the others are judged without it")
         sentence = f"Not judged, since it could not be scored: {self.error}"
         return CandidateDecision(
@@ -204,7 +210,9 @@ class _Attempt:
         )
 
 
-def _submit(candidate: CandidateSettings, frozen: list[str], workplace: Workplace) -> list[Any]:
+def _submit_parts(
+    candidate: CandidateSettings, frozen: list[str], workplace: Workplace
+) -> list[Any]:
     score = score_part.with_options(tags=candidate.tags)
     submitted: list[Any] = []
     for rows in frozen:
@@ -220,17 +228,15 @@ def prepare_candidates(
     frozen: Sequence[str],
     found: Collection[str] = (),
 ) -> list[CandidateSettings]:
-    """Return the candidates, each registered one pinned to its version.
+    """Train candidates, and pin registered candidates to a version.
 
-    A candidate in `found`, which was found in the registry, is left out if the version is one that
-    was trained here.
-
-    - freeze all training sets, so that a wrong one is refused before any training, as is one that
-      shares rows with an evaluation set, `frozen`
-    - for each candidate with `train_on`: train, log and register it, or find the version that
-      the same training made before
+    - freeze all training sets; refuse wrong sets, and sets that share rows with an evaluation set
+      in `frozen`, before any training
+    - for each candidate with `train_on`: train, log and register it, or find the version of an
+      earlier identical training
     - for each `models:/name@alias`: look up the version once, for all later steps
-    - refuse one version at two thresholds
+    - leave out a candidate in `found` (from the registry) if its version is also a listed candidate
+    - refuse a version with two thresholds
     """
     training_sets = {
         candidate.name: freeze_evaluation_set(source, workplace)
@@ -247,18 +253,21 @@ def prepare_candidates(
         else pin_candidate(candidate, workplace)
         for candidate in evaluation.candidates
     ]
-    named = {candidate.uri for candidate in prepared if candidate.name not in found}
-    prepared = [one for one in prepared if one.name not in found or one.uri not in named]
+    listed_uris = {candidate.uri for candidate in prepared if candidate.name not in found}
+    prepared = [
+        candidate
+        for candidate in prepared
+        if candidate.name not in found or candidate.uri not in listed_uris
+    ]
     refuse_two_thresholds(prepared)
     return prepared
 
 
-@flow(name="train", flow_run_name="train {config}", on_running=[own_run])
+@flow(name="train", flow_run_name="train {config}", on_running=[record_own_run])
 def train(config: str, store: str, *, sample: int | None = None) -> list[CandidateSettings]:
-    """Train and register the candidates of an evaluation file that are trained here.
+    """Train and register the candidates of an evaluation file with `train_on`.
 
-    The evaluation sets are frozen before, so that a training set that shares rows with one of them
-    is refused.
+    The evaluation sets are frozen first, to refuse training sets that share rows with them.
 
     Parameters
     ----------
@@ -272,13 +281,13 @@ def train(config: str, store: str, *, sample: int | None = None) -> list[Candida
     list of CandidateSettings
         The candidates; trained ones with `model`, as in `models:/toxicity/3`.
     """
-    with redirect_temporary_files(), steps_of(config, store):
+    with redirect_temporary_files(), apply_file_settings(config, store):
         evaluation = read_evaluation_file(config, sample=sample)
         workplace = Workplace(Path(store))
-        compares = any(
-            one.training() is not None and not one.allow_training_rows
-            for one in evaluation.candidates
+        needs_sets = any(
+            candidate.training() is not None and not candidate.allow_training_rows
+            for candidate in evaluation.candidates
         )
-        sets = evaluation.evaluation_sets if compares else []
+        sets = evaluation.evaluation_sets if needs_sets else []
         frozen = [freeze_evaluation_set(source, workplace) for source in sets]
         return prepare_candidates(evaluation, workplace, frozen)

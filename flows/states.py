@@ -1,4 +1,4 @@
-"""How a flow ends: a block is a result, not a crash."""
+"""Final states of flows: a block is a result, not a crash."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _concluded: dict[UUID, Summary] = {}
 
 
 class NotPassedError(RuntimeError):
-    """The result of a run that is Failed because its outcome is not a pass.
+    """Error of a flow run that is Failed because its outcome is not a pass.
 
-    Prefect raises what a Failed state carries, and logs it where a worker runs the flow.
+    Prefect raises the data of a Failed state, and logs it if a worker runs the flow.
 
     Attributes
     ----------
     summary : Summary
-        The summary that a Completed state would carry.
+        The data of a Completed state.
     """
 
     def __init__(self, summary: Summary) -> None:
@@ -32,16 +32,16 @@ class NotPassedError(RuntimeError):
         self.summary = summary
 
     def __str__(self) -> str:
-        return f"{get_outcome_words(self.summary).text}. {_message(self.summary)}"
+        return f"{get_outcome_words(self.summary).text}. {_describe_summary(self.summary)}"
 
 
 def conclude(summary: Summary, *, fail_when_blocked: bool = False) -> State[Any]:
-    """Return the state that names the outcome and carries the summary.
+    """Return the final state, with the outcome as name and the summary as data.
 
-    It is Completed. With `fail_when_blocked` it is Failed if the outcome is not a pass, and
-    carries the summary in a `NotPassedError`.
+    The state is Completed. With `fail_when_blocked` it is Failed if the outcome is not a pass, with
+    the summary in a `NotPassedError`.
     """
-    name, message = get_outcome_words(summary).state, _message(summary)
+    name, message = get_outcome_words(summary).state, _describe_summary(summary)
     if runtime.flow_run.id:
         _concluded[UUID(runtime.flow_run.id)] = summary
     if fail_when_blocked and summary.outcome != "pass":
@@ -49,24 +49,24 @@ def conclude(summary: Summary, *, fail_when_blocked: bool = False) -> State[Any]
     return Completed(name=name, message=message, data=summary)
 
 
-def summary_of(state: State[Any]) -> Any:
-    """Return the summary with which a flow run of this process ended, whether it passed or not.
+def get_summary(state: State[Any]) -> Any:
+    """Return the summary of a concluded flow run of this process.
 
-    What a state carries does not come back from Prefect's server. It answers with a state of its
-    own where it is told the same twice, as after a reply that was lost.
+    The data of a state is not stored on Prefect's server. If a state is set twice, as after a lost
+    response, the server returns its own state without data. So summaries are kept in this process.
 
     Raises
     ------
     Exception
-        What ended the run, if it did not end with `conclude`.
+        The error of the run, if it did not end with `conclude`.
     """
-    known = _concluded.get(state.state_details.flow_run_id or UUID(int=0))
-    if known is not None and state.name == get_outcome_words(known).state:
-        return known
+    summary = _concluded.get(state.state_details.flow_run_id or UUID(int=0))
+    if summary is not None and state.name == get_outcome_words(summary).state:
+        return summary
     return state.result()
 
 
-def _message(summary: Summary) -> str:
+def _describe_summary(summary: Summary) -> str:
     decisions, verdicts = summary.decisions, summary.verdicts
     return " ".join(
         [

@@ -119,7 +119,7 @@ class VerdictReferences:
         """Read all ledgers of a registry; refuse an incomplete or changed ledger."""
         sets, names, scores = set[str](), set[str](), set[tuple[str, str]]()
         for run_id, name in _iter_move_verdicts(gateway):
-            tags = gateway.run_tags(run_id) or {}
+            tags = gateway.get_run_tags(run_id) or {}
             set_digest = tags.get("biasgate.set_digest")
             candidate_digest = tags.get("biasgate.candidate_digest")
             if set_digest is None or candidate_digest is None:
@@ -148,7 +148,7 @@ class VerdictReferences:
 def _iter_move_verdicts(gateway: Gateway) -> Iterator[tuple[str, str]]:
     """Yield run and set of each verdict that moved `champion`."""
     # Also for models without a ledger: their verdicts may name entries of a deleted ledger.
-    for model in dict.fromkeys(name.removesuffix(LEDGER_SUFFIX) for name in gateway.models()):
+    for model in dict.fromkeys(name.removesuffix(LEDGER_SUFFIX) for name in gateway.list_models()):
         ledger = Ledger(gateway, model)
         problem = next(
             iter([*ledger.find_foreign_versions(), *find_problems(ledger, ledger.chain)]), None

@@ -24,7 +24,7 @@ from biasgate.tasks.common.prefect_artifacts import get_api_url
 from biasgate.tasks.common.secrets import mask_secrets
 from biasgate.tasks.mlflow_server.local_store import DATABASE
 from biasgate.tasks.mlflow_server.runs import Gateway
-from biasgate.tasks.mlflow_server.server import REGISTRY, TRACKING, address_in
+from biasgate.tasks.mlflow_server.server import REGISTRY, TRACKING, read_address
 from biasgate.tasks.signing.keys import PRIVATE_KEY, SHORT_ID_LENGTH, PrivateKey, TrustedKeys
 
 GIB = 2**30
@@ -202,12 +202,12 @@ def check_disks(places: Mapping[str, Path]) -> Iterator[Check]:
 
 def check_mlflow(store: Path) -> Iterator[Check]:
     """Check that MLflow and its registry answer, or that a local store opens."""
-    if not address_in(TRACKING) and not (store / DATABASE).exists():
+    if not read_address(TRACKING) and not (store / DATABASE).exists():
         yield Check(
             "MLflow", "ok", f"{store} does not have runs yet; the first evaluation creates them"
         )
         return
-    gateway = Gateway.of_store(store)
+    gateway = Gateway.from_store(store)
     user = os.environ.get("MLFLOW_TRACKING_USERNAME")
     auth = (user, os.environ.get("MLFLOW_TRACKING_PASSWORD", "")) if user else None
     for name, variable, uri in (
@@ -218,7 +218,7 @@ def check_mlflow(store: Path) -> Iterator[Check]:
             url = f"{uri.rstrip('/')}/version"
             yield _check_server(name, url, variable, version("mlflow"), auth)
         elif uri == gateway.uri:
-            gateway.models()
+            gateway.list_models()
             yield Check("MLflow", "ok", f"{mask_secrets(uri)} answers; MLflow {version('mlflow')}")
 
 

@@ -84,7 +84,7 @@ def end_mlflow_runs(store: Path, status: str) -> None:
     if "mlflow" in sys.modules:  # otherwise this process did not start runs
         from biasgate.tasks.mlflow_server.runs import Gateway  # noqa: PLC0415
 
-        Gateway.of_store(store).end_own_runs(status)
+        Gateway.from_store(store).end_own_runs(status)
 
 
 def _call_safely(function: Callable[[], object]) -> None:

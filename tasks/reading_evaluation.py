@@ -214,7 +214,7 @@ def with_found(evaluation: Evaluation, gateway: Gateway, *, watch_champion: bool
     wanted, model = evaluation.registered_candidates, evaluation.registered_model
     if wanted is None or model is None:
         return evaluation
-    champion = gateway.alias(model, CHAMPION)
+    champion = gateway.get_alias(model, CHAMPION)
     known = {
         gateway.resolve(candidate.uri).uri for candidate in evaluation.candidates if candidate.uri
     }

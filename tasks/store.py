@@ -22,7 +22,7 @@ class Workplace:
     @property
     def gateway(self) -> Gateway:
         """A new connection to the tracking server and registry."""
-        return Gateway.of_store(self.store)
+        return Gateway.from_store(self.store)
 
     @property
     def scores(self) -> str:

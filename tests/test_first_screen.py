@@ -37,8 +37,8 @@ from biasgate.tasks.reporting.story import Story
 from biasgate.tasks.reporting.terminal import explained, print_details
 from biasgate.tasks.reporting.verdict_story import VerdictStory
 from biasgate.tasks.reporting.version_tags import tags_of
-from biasgate.tasks.tracking.log_runs import candidate_note
-from biasgate.tasks.tracking.worst_numbers import headline_tags
+from biasgate.tasks.tracking.log_runs import write_candidate_note
+from biasgate.tasks.tracking.worst_numbers import collect_headline_tags
 
 HOSTILE = "[red]x[/] \x1b[2K\u202e<b>|`"
 ESTIMATED = ({"metric": "bpsn_auc", "scope": "each", "floor": 0.8, "mode": "estimate"},)
@@ -359,7 +359,7 @@ def test_scores_of_no_use_are_told_before_all_else_and_no_other_cause_is(tmp_pat
     story = Story.of(report, verdict)
     assert story.headline == told[0].upper() + told[1:]
     assert lead not in explained(report, story)
-    note = candidate_note(story, "1", "run")
+    note = write_candidate_note(story, "1", "run")
     assert told[1:] in note
     assert lead[:40] not in note
 
@@ -462,6 +462,6 @@ def test_what_limits_an_outcome_is_told_wherever_the_outcome_is(tmp_path):
         assert (
             text in tags_of([LoggedVerdict.from_verdict(verdict, "run")])["biasgate.s.exceptions"]
         )
-        assert text in headline_tags(story, report)["biasgate.exceptions"]
+        assert text in collect_headline_tags(story, report)["biasgate.exceptions"]
         assert text.partition("`")[0].strip() in page
         assert f"- {text.partition('`')[0]}" in card

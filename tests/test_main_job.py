@@ -90,7 +90,7 @@ class Command:
 
     @property
     def gateway(self):
-        return Gateway.of_store(self.folder / ".biasgate")
+        return Gateway.from_store(self.folder / ".biasgate")
 
 
 @pytest.fixture(scope="module")
@@ -159,8 +159,8 @@ def test_the_command_ends_with_verdicts_runs_pictures_and_a_registered_version(e
     summary = command.summary()
     assert [one["candidate"] for one in summary["decisions"]] == CANDIDATES
     gateway = command.gateway
-    assert gateway.alias("toxicity", "champion") is None
-    assert [one.version for one in gateway.versions("toxicity")] == ["1"]
+    assert gateway.get_alias("toxicity", "champion") is None
+    assert [one.version for one in gateway.list_versions("toxicity")] == ["1"]
     for verdict in summary["verdicts"]:
         files = {file.path for file in gateway.client.list_artifacts(verdict["run_id"])}
         assert {"report.json", "verdict.json", "report.html", "heatmap.png"} <= files
@@ -177,7 +177,7 @@ def test_a_second_evaluation_downloads_trains_and_scores_nothing(evaluated):
     assert "to download" not in again
     assert "scoring" not in again
     assert len(command.stand_ins.archive.seen) == 1
-    assert [one.version for one in command.gateway.versions("toxicity")] == ["1"]
+    assert [one.version for one in command.gateway.list_versions("toxicity")] == ["1"]
 
 
 def compare_cells(command):
@@ -261,7 +261,7 @@ def test_a_killed_command_is_resumed_to_the_same_numbers(command, config, step, 
     code, said = command.evaluate(config)
     assert code == INSUFFICIENT, said
     assert sum(server.sent) < 1.2 * server.size
-    assert [one.version for one in command.gateway.versions("toxicity")] == ["1"]
+    assert [one.version for one in command.gateway.list_versions("toxicity")] == ["1"]
     for candidate in CANDIDATES:
         assert command.report(candidate)["bias"] == evaluated[0].report(candidate)["bias"]
 
@@ -292,8 +292,8 @@ def test_a_drop_of_one_identity_is_named_by_its_night_and_the_champion_stays(com
     for release in ("usual", "biased", "usual"):
         known = {"BIASGATE_CIVIL_COMMENTS": release, "BIASGATE_CIVIL_COMMENTS_URL": ""}
         ended.append(command.run("nightly", "mine.yaml", "--output", "nights", **known))
-        assert command.gateway.alias("toxicity", "champion").version == "1", ended
-        for one in command.gateway.versions("toxicity") if len(ended) == 2 else ():
+        assert command.gateway.get_alias("toxicity", "champion").version == "1", ended
+        for one in command.gateway.list_versions("toxicity") if len(ended) == 2 else ():
             client = command.gateway.client
             client.set_model_version_tag("toxicity", one.version, "stage", "candidate")
     (first, of_first), (second, of_second), (third, of_third) = ended

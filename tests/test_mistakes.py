@@ -242,7 +242,7 @@ def test_a_store_inside_the_results_is_refused_before_work(home, begun, command)
 
 
 def test_where_no_model_is_registered_the_command_says_how_one_is(home):
-    Gateway.of_store(home / "store").experiment("any")
+    Gateway.from_store(home / "store").ensure_experiment("any")
     code, said = run("history", "toxicity", "--store", home / "store")
     assert "(known: none). An evaluation with `registered_model: NAME` registers" in said
     assert code == 2
@@ -250,7 +250,7 @@ def test_where_no_model_is_registered_the_command_says_how_one_is(home):
 
 def test_a_port_in_use_is_refused_and_a_free_one_is_named(home, monkeypatch):
     monkeypatch.setattr(os, "execve", lambda *_: pytest.fail("a server was started"))
-    Gateway.of_store(home / "store").experiment("any")
+    Gateway.from_store(home / "store").ensure_experiment("any")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

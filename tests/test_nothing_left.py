@@ -58,9 +58,9 @@ def place(tmp_path, mlflow_server, prefect_home):
     save_classifier(pipeline, tmp_path / "model", frame["text"][:2])
     assert sum(one.stat().st_size for one in (tmp_path / "model").rglob("*")) > 8 * FEATURES
     gateway = Gateway(mlflow_server)
-    run_id = gateway.run(gateway.experiment("models"), "first", "first")
+    run_id = gateway.ensure_run(gateway.ensure_experiment("models"), "first", "first")
     gateway.log_folder(run_id, tmp_path / "model", "model")
-    gateway.finish(run_id)
+    gateway.end_run(run_id)
     gateway.register("toxicity", run_id, "model", {})
     (tmp_path / "temporary").mkdir()
     return tmp_path

@@ -341,14 +341,14 @@ def test_every_command_of_the_demo_runs(prefect_server, tmp_path, monkeypatch):
 @pytest.fixture
 def gateway(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    return Gateway.of_store(tmp_path / STORE)
+    return Gateway.from_store(tmp_path / STORE)
 
 
 def test_a_command_on_a_registry_names_its_store(gateway):
-    found = gateway.command("promote", MODEL, "VERSION", "--reset", "--reason", "TEXT")
+    found = gateway.format_command("promote", MODEL, "VERSION", "--reset", "--reason", "TEXT")
     assert found == ("biasgate promote 'my model' VERSION --reset --reason TEXT --store 'my store'")
     assert parsed(found.removeprefix("biasgate "))[1]["store"] == Path(STORE)
-    assert Gateway.at("http://127.0.0.1:9").command("ui") == "biasgate ui"
+    assert Gateway.from_uri("http://127.0.0.1:9").format_command("ui") == "biasgate ui"
 
 
 SOURCES = [

@@ -73,7 +73,7 @@ def test_the_history_says_all_of_date_and_reason_in_a_narrow_terminal(evaluated,
     monkeypatch.setenv("COLUMNS", "80")
     command = ["history", "toxicity", "--store", str(evaluated / "store")]
     said = CliRunner().invoke(app, command).output
-    [entry] = read_history("toxicity", Gateway.of_store(evaluated / "store"))
+    [entry] = read_history("toxicity", Gateway.from_store(evaluated / "store"))
     assert entry.opened[:19].replace("T", " ") in said
     assert entry.reason in " ".join(said.split())
     assert max(map(len, said.splitlines())) <= 80
@@ -81,7 +81,7 @@ def test_the_history_says_all_of_date_and_reason_in_a_narrow_terminal(evaluated,
 
 def test_a_copied_store_does_not_read_or_change_the_first(evaluated, tmp_path):
     copy = Path(shutil.copytree(evaluated / "store", tmp_path / "copy"))
-    Gateway.of_store(copy)
+    Gateway.from_store(copy)
     for store in (evaluated / "store", copy):
         rows = stored_paths(store)
         assert rows
@@ -98,13 +98,13 @@ def stored_paths(store):
 
 def test_a_database_copied_without_its_artifacts_is_left_alone(evaluated, tmp_path):
     shutil.copy(evaluated / "store" / "mlflow.db", tmp_path)
-    Gateway.of_store(tmp_path)
+    Gateway.from_store(tmp_path)
     assert stored_paths(tmp_path) == stored_paths(evaluated / "store")
 
 
 def test_artifacts_that_are_nowhere_are_a_finding(evaluated, tmp_path):
     copy = Path(shutil.copytree(evaluated / "store", tmp_path / "copy"))
-    Gateway.of_store(copy)
+    Gateway.from_store(copy)
     shutil.rmtree(copy / "mlartifacts")
     code, said = run("verify", "toxicity", "--store", copy)
     assert "artifacts must be at" in said

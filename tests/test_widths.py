@@ -91,7 +91,7 @@ def folder(tmp_path_factory):
     store = folder / "store"
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("MLFLOW_TRACKING_URI", raising=False)
-        patch.setattr(Gateway, "of_store", staticmethod(memory.gateway_of))
+        patch.setattr(Gateway, "from_store", staticmethod(memory.gateway_of))
         patch.setattr(os, "execve", lambda *_: None)  # the start of MLflow
         patch.chdir(folder)
         key = signing_key(patch, folder / "secret")

@@ -352,7 +352,7 @@ def _lock(database: Path) -> None:
 
 def _look(world: World, kind: str, step: str, uri: str, *, fired: bool) -> Trial:
     gateway, problems = Gateway(uri), []
-    champion = gateway.alias(MODEL, "champion")
+    champion = gateway.get_alias(MODEL, "champion")
     moved = champion is not None and champion.version == "2"
     if champion is None or champion.version not in {"1", "2"}:
         problems.append("champion is neither the old nor the new version")
@@ -364,7 +364,7 @@ def _look(world: World, kind: str, step: str, uri: str, *, fired: bool) -> Trial
     states = [one.state for one in Ledger(gateway, MODEL).read_entries()]
     if "open" in states:
         problems.append("an entry is open after the next run")
-    aliases = [gateway.alias(MODEL, name) for name in ("champion", "previous_champion")]
+    aliases = [gateway.get_alias(MODEL, name) for name in ("champion", "previous_champion")]
     if [one.version if one else None for one in aliases] != ["2", "1"]:
         problems.append("the next run did not complete the promotion")
     findings = verify_model(MODEL, None, gateway, world.folder)

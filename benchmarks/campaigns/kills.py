@@ -131,17 +131,19 @@ POINTS: dict[str, Callable[[int], None]] = {
     "during a shard's write": lambda turn: during_write(1 + turn * 5 % 12),
     "between shards": lambda turn: after(Shards, "write", 1 + turn * 5 % 11),
     "before scores are recorded as complete": lambda _: before(Folder, "write", 2, "record.json"),
-    "between scoring and tracking": lambda _: before(tracking, "settle_abandoned"),
+    "between scoring and tracking": lambda _: before(tracking, "settle_abandoned_runs"),
     "tracking: the evaluation's run is open": lambda _: after(
-        Gateway, "run", like="evaluate killed"
+        Gateway, "ensure_run", like="evaluate killed"
     ),
-    "tracking: a candidate's run is open": lambda _: after(Gateway, "run", like="counted on rows"),
+    "tracking: a candidate's run is open": lambda _: after(
+        Gateway, "ensure_run", like="counted on rows"
+    ),
     "tracking: its numbers are logged": lambda _: before(Gateway, "log_inputs", 2),
     "tracking: its files are logged": lambda _: before(Gateway, "log_table", 2),
-    "tracking: its run has ended": lambda _: after(Gateway, "finish", 3),
+    "tracking: its run has ended": lambda _: after(Gateway, "end_run", 3),
     "tracking: the champion has moved": lambda _: after(Gateway, "set_alias"),
     "tracking: the promotion is done": lambda _: before(publishing, "write_json"),
-    "tracking: the evaluation's run is to end": lambda _: before(Gateway, "finish", 4),
+    "tracking: the evaluation's run is to end": lambda _: before(Gateway, "end_run", 4),
 }
 WORKER = "one of two Dask workers, in a shard"
 
@@ -298,7 +300,7 @@ def score_bytes(scored: ScoredSet) -> bytes:
 
 def wrong_runs(store: Path) -> Iterator[str]:
     """Yield what is wrong with the runs in MLflow and with the champion."""
-    gateway = Gateway.of_store(store)
+    gateway = Gateway.from_store(store)
     experiments = [one.experiment_id for one in gateway.client.search_experiments()]
     runs = gateway.client.search_runs(experiments)
     names = Counter(one.info.run_name for one in runs)

@@ -58,8 +58,8 @@ def open_store(store: Path, log: Path) -> None:
     """Open a store, make a run in it and find it."""
     be_quiet(log)
     try:
-        gateway = Gateway.of_store(store)
-        run = gateway.run(gateway.experiment("any"), f"key {os.getpid()}", "name")
+        gateway = Gateway.from_store(store)
+        run = gateway.ensure_run(gateway.ensure_experiment("any"), f"key {os.getpid()}", "name")
         gateway.client.get_run(run)
     except BaseException:  # noqa: BLE001 - whatever it is, it is the result
         traceback.print_exc()

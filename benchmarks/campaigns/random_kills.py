@@ -204,13 +204,13 @@ class Ending:
     @classmethod
     def of(cls, exit_code: int | None, gateway: Gateway) -> Ending:
         """Read what is in the registry after a command."""
-        champion = gateway.alias(MODEL, "champion")
+        champion = gateway.get_alias(MODEL, "champion")
         moves = [
             (one.content.action, one.content.version, one.content.replaces)
             for one in Ledger(gateway, MODEL).read_entries()
             if one.content.state == "done"
         ]
-        versions = gateway.versions(MODEL)
+        versions = gateway.list_versions(MODEL)
         return cls(exit_code, champion and champion.version, moves, len(versions))
 
 
@@ -232,7 +232,7 @@ def run_series(
         problems += orphans(folder)
     process = start(folder, command)
     process.join(600)
-    found = Ending.of(process.exitcode, Gateway.of_store(folder / "store"))
+    found = Ending.of(process.exitcode, Gateway.from_store(folder / "store"))
     if found != expected:
         said = (folder / "log").read_text("utf-8")[-2000:]
         problems.append(f"{found} where {expected} is right: {said}")
@@ -250,7 +250,7 @@ def left_folders(folder: Path) -> Iterator[str]:
 
 def wrong_registry(store: Path) -> Iterator[str]:
     """Yield what is wrong with runs and verdicts."""
-    gateway = Gateway.of_store(store)
+    gateway = Gateway.from_store(store)
     experiments = [one.experiment_id for one in gateway.client.search_experiments()]
     states = Counter(one.info.status for one in gateway.client.search_runs(experiments))
     if set(states) - {"FINISHED", "KILLED"}:
@@ -278,7 +278,7 @@ def campaign(
         process = start(place, command)
         process.join()
         seconds = time.monotonic() - started
-        ending = Ending.of(process.exitcode, Gateway.of_store(place / "store"))
+        ending = Ending.of(process.exitcode, Gateway.from_store(place / "store"))
         if process.exitcode != 0:
             raise RuntimeError((place / "log").read_text("utf-8"))
         sys.stderr.write(f"undisturbed {command}: {seconds:.1f} s, {ending}\n")

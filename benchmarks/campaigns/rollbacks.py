@@ -118,14 +118,14 @@ def _look(world: World, gateway: Gateway, ended: list[int | None]) -> Trial:
 
 
 def _champion(gateway: Gateway) -> str | None:
-    found = gateway.alias(MODEL, "champion")
+    found = gateway.get_alias(MODEL, "champion")
     return found and found.version
 
 
 def make_world(folder: Path) -> World:
     """Create the registry that every trial starts from."""
     world = World.make(folder)
-    promote_second(Gateway.of_store(folder), world.verdict)
+    promote_second(Gateway.from_store(folder), world.verdict)
     return world
 
 

@@ -1,7 +1,7 @@
 """The numbers of a transparency report, measured again from the evidence of verdicts.
 
-What would mislead is refused here: appeals as truth, rows that are not the verdict's, identities
-found by terms of unknown recall, thresholds chosen on the sample.
+Misleading input is refused here: appeals as ground truth, rows that differ from the verdict's,
+identities found by terms with unknown recall, and thresholds chosen on the sample.
 """
 
 from __future__ import annotations
@@ -28,34 +28,34 @@ CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
-class Classifier:
-    """A classifier that is in use, measured on the sample."""
+class MeasuredClassifier:
+    """A classifier in use, measured on the sample."""
 
     published: Published
     purpose: str | None
     appeals: Appeals | None
-    """published, purpose, appeals: its verdict, and what the filing says of it."""
+    """published: the verdict. purpose, appeals: entries of the filing."""
     indicators: Indicators
-    """Of all labelled comments, and by identity of those whose identities were rated."""
+    """Indicators of all labelled comments; by identity, of the comments with rated identities."""
     slices: Mapping[str, GroupIndicators]
-    """Of languages and surfaces, by the name of the slice."""
+    """Indicators of languages and surfaces, by the name of the slice."""
     n_clusters: int | None
     is_weighted: bool
     n_missing: int
     n_unrated: int
-    """n_clusters, is_weighted: what intervals allow for. n_missing: comments without a score, which
-    no number counts. n_unrated: comments whose identities nobody rated, which the numbers by
-    identity do not count."""
+    """n_clusters, is_weighted: clusters and weights that the intervals account for. n_missing:
+    comments without a score, which are excluded. n_unrated: comments without rated identities,
+    which are excluded from the numbers by identity."""
     evidence_digest: str
 
     @property
     def name(self) -> str:
-        """The candidate's name."""
+        """Name of the candidate."""
         return self.published.verdict.candidate.name
 
     @property
     def version(self) -> str:
-        """Its registered version, or a digest of what decides its scores."""
+        """Registered version, or a digest of the settings and files that determine the scores."""
         candidate = self.published.verdict.candidate
         return candidate.model or f"digest {candidate.digest[:16]}"
 
@@ -65,21 +65,23 @@ class Classifier:
         return compute_verdict_digest(self.published.verdict)
 
 
-def classifiers_of(results: Results, filing: Filing) -> list[Classifier]:
+def measure_classifiers(results: Results, filing: Filing) -> list[MeasuredClassifier]:
     """Measure the classifiers that a filing names.
 
     Raises
     ------
     InputError
-        If something is missing, or would mislead; with what to do.
+        If input is missing or misleading.
     """
-    found = [_measured(published, filing) for published in _chosen(results, filing)]
+    classifiers = [
+        _measure_classifier(published, filing) for published in _select_published(results, filing)
+    ]
     if filing.ground_truth == "appeals":
-        raise InputError(_no_truth(found))
-    return found
+        raise InputError(_explain_ground_truth(classifiers))
+    return classifiers
 
 
-def _chosen(results: Results, filing: Filing) -> Iterator[Published]:
+def _select_published(results: Results, filing: Filing) -> Iterator[Published]:
     sets = list(dict.fromkeys(published.names[0] for published in results.each))
     name = filing.evaluation_set
     if name is None and len(sets) > 1:
@@ -96,11 +98,11 @@ def _chosen(results: Results, filing: Filing) -> Iterator[Published]:
         for published in results.each
         if name in {None, published.names[0]}
     }
-    decided = [] if results.summary is None else results.summary.decisions
-    lacking = [decision.candidate for decision in decided if decision.candidate not in on_set]
-    if lacking and not filing.classifiers:
+    decisions = [] if results.summary is None else results.summary.decisions
+    missing = [decision.candidate for decision in decisions if decision.candidate not in on_set]
+    if missing and not filing.classifiers:
         msg = (
-            f"every classifier must have a verdict; {lacking[0]} lacks a verdict on this set. "
+            f"every classifier must have a verdict; {missing[0]} lacks a verdict on this set. "
             "Evaluate it again, or list the classifiers in use under `classifiers`."
         )
         raise InputError(msg)
@@ -111,61 +113,64 @@ def _chosen(results: Results, filing: Filing) -> Iterator[Published]:
         yield on_set[classifier]
 
 
-def _measured(published: Published, filing: Filing) -> Classifier:
-    evidence = _evidence(published)
+def _measure_classifier(published: Published, filing: Filing) -> MeasuredClassifier:
+    evidence = _read_evidence(published)
     _require_sample(published, filing)
     _require_recall(published, filing)
-    known = filing.classifiers.get(published.names[1])
-    threshold = _threshold(published, None if known is None else known.threshold)
-    everyone, rated = evidence.labelled, evidence.rows
-    chosen = everyone.rows
-    rows, scores = chosen.check_rows(evidence.background).replace_subgroups({}), chosen.y_score
-    _require_within(threshold, scores, published.names[1])
-    by_slice = _slices(everyone, filing)
+    entry = filing.classifiers.get(published.names[1])
+    threshold = _find_threshold(published, None if entry is None else entry.threshold)
+    labelled, rated = evidence.labelled, evidence.rows
+    labelled_rows = labelled.rows
+    rows, scores = (
+        labelled_rows.check_rows(evidence.background).replace_subgroups({}),
+        labelled_rows.y_score,
+    )
+    _require_in_range(threshold, scores, published.names[1])
+    masks = _select_slices(labelled, filing)
     for name in filing.languages:
-        _require_both_classes(name, rows.y_true[by_slice[name]])
+        _require_both_classes(name, rows.y_true[masks[name]])
     measure = partial(decision_indicators, threshold=threshold, confidence=CONFIDENCE)
-    by_identity = measure(rated.check_rows(evidence.background), rated.y_score)
-    return Classifier(
+    rated_indicators = measure(rated.check_rows(evidence.background), rated.y_score)
+    return MeasuredClassifier(
         published=published,
-        purpose=None if known is None else known.purpose,
-        appeals=None if known is None else known.appeals,
-        indicators=replace(by_identity, overall=measure(rows, scores).overall),
+        purpose=None if entry is None else entry.purpose,
+        appeals=None if entry is None else entry.appeals,
+        indicators=replace(rated_indicators, overall=measure(rows, scores).overall),
         slices={
             name: measure(rows.select_rows(mask), scores[mask]).overall
-            for name, mask in by_slice.items()
+            for name, mask in masks.items()
         },
         n_clusters=None if rows.clusters is None else int(np.unique(rows.clusters).size),
         is_weighted=rows.sample_weight is not None,
         n_missing=0
-        if everyone.is_complete
-        else everyone.measure_missing(CONFIDENCE).overall.n_marked,
+        if labelled.is_complete
+        else labelled.measure_missing(CONFIDENCE).overall.n_marked,
         n_unrated=rows.n - rated.labels.size,
         evidence_digest=evidence.digest,
     )
 
 
-def _threshold(published: Published, filed: float | None) -> float:
-    """Return the threshold that a classifier is used with."""
-    at, name = published.report.thresholds.get(GIVEN), published.names[1]
-    if at is None and filed is None:
+def _find_threshold(published: Published, filed: float | None) -> float:
+    """Return the threshold of a classifier in production."""
+    errors, name = published.report.thresholds.get(GIVEN), published.names[1]
+    if errors is None and filed is None:
         msg = (
             f"the production `threshold` of {name} must be given, in the evaluation file or in "
             "`classifiers`: a threshold estimated on the sample makes its decisions look better "
             "than they are."
         )
         raise InputError(msg)
-    if at is not None and filed is not None and at.threshold != filed:
+    if errors is not None and filed is not None and errors.threshold != filed:
         msg = (
             f"`threshold` of {name} must be the threshold of its verdict, "
-            f"{at.threshold:g}; got {filed:g}."
+            f"{errors.threshold:g}; got {filed:g}."
         )
         raise InputError(msg)
-    return at.threshold if at is not None else float(filed or 0)
+    return errors.threshold if errors is not None else float(filed or 0)
 
 
-def _require_within(threshold: float, scores: np.ndarray, name: str) -> None:
-    """Refuse a threshold beside all scores, such as 50 for scores from 0 to 1."""
+def _require_in_range(threshold: float, scores: np.ndarray, name: str) -> None:
+    """Refuse a threshold outside the range of scores, such as 50 for scores from 0 to 1."""
     low, high = float(np.nanmin(scores)), float(np.nanmax(scores))
     if not low <= threshold <= high:
         msg = (
@@ -178,7 +183,7 @@ def _require_within(threshold: float, scores: np.ndarray, name: str) -> None:
 
 
 def _require_both_classes(name: str, y_true: np.ndarray) -> None:
-    """Refuse a slice of toxic comments alone, or of none, as a language."""
+    """Refuse a language with only toxic or only other comments: it is a slice of the label."""
     if bool(np.all(y_true)) or not bool(np.any(y_true)):
         msg = (
             f"`languages` must name slices with both toxic and other comments; all {y_true.size:,} "
@@ -189,19 +194,19 @@ def _require_both_classes(name: str, y_true: np.ndarray) -> None:
         raise InputError(msg)
 
 
-def left_out(results: Results, found: Iterable[Classifier]) -> list[str]:
+def list_left_out(results: Results, classifiers: Iterable[MeasuredClassifier]) -> list[str]:
     """Return the candidates of an evaluation that a filing does not measure."""
-    decided = [] if results.summary is None else results.summary.decisions
-    known = [
+    decisions = [] if results.summary is None else results.summary.decisions
+    candidates = [
         *(published.names[1] for published in results.each),
-        *(decision.candidate for decision in decided),
+        *(decision.candidate for decision in decisions),
     ]
-    filed = {classifier.name for classifier in found}
-    return [name for name in dict.fromkeys(known) if name not in filed]
+    filed_names = {classifier.name for classifier in classifiers}
+    return [name for name in dict.fromkeys(candidates) if name not in filed_names]
 
 
-def _evidence(published: Published) -> EvidenceFile:
-    """Return the rows of a verdict, if they are the ones that it was decided on."""
+def _read_evidence(published: Published) -> EvidenceFile:
+    """Return the evidence of a verdict; refuse files that were changed since."""
     evidence, verdict = published.evidence, published.verdict
     where = f"evidence.parquet in {published.folder}"
     if evidence is None:
@@ -217,10 +222,12 @@ def _evidence(published: Published) -> EvidenceFile:
 
 
 def _require_sample(published: Published, filing: Filing) -> None:
-    """Refuse phrases that were made from templates, filed as a random sample."""
+    """Refuse phrases from templates as a random sample, and a period after the evaluation."""
     choices = published.report.evaluation_set.choices
-    made = choices.population == "these_rows" or choices.source.get("source") == "templates"
-    if made and filing.sampling.kind == "random":
+    is_constructed = (
+        choices.population == "these_rows" or choices.source.get("source") == "templates"
+    )
+    if is_constructed and filing.sampling.kind == "random":
         msg = (
             f"`sampling.kind` must be `constructed` for evaluation set {published.names[0]!r}: its "
             "phrases were made from templates, so they are not a random sample of a service."
@@ -236,70 +243,73 @@ def _require_sample(published: Published, filing: Filing) -> None:
 
 
 def _require_recall(published: Published, filing: Filing) -> None:
-    """Refuse identities found by terms if nobody counted how many mentions terms find."""
+    """Refuse identities found by terms if the filing lacks the recall of the terms."""
     source = published.report.evaluation_set.choices.source
     terms = source.get("terms")
     by_terms = [
         subgroup for subgroup in published.report.bias.subgroups if subgroup in (terms or {})
     ]
-    lacking = [by_term for by_term in by_terms if by_term not in filing.recall_of_terms]
-    if lacking:
+    missing = [by_term for by_term in by_terms if by_term not in filing.recall_of_terms]
+    if missing:
         msg = (
             "`recall_of_terms` must give how many mentions the terms of "
-            f"{', '.join(lacking)} find: rates by identity cover the comments with these words, "
+            f"{', '.join(missing)} find: rates by identity cover the comments with these words, "
             "not every comment that mentions the identity. Have people read a sample, and write "
             "`recall_of_terms: "
-            f"{{{lacking[0]}: {{found: 88, of: 100}}}}`, or label identities."
+            f"{{{missing[0]}: {{found: 88, of: 100}}}}`, or label identities."
         )
         raise InputError(msg)
 
 
-def _slices(evidence: EvidenceFile, filing: Filing) -> dict[str, np.ndarray]:
-    known = evidence.columns(SLICE)
-    wanted = [*filing.languages, *filing.surfaces]
-    for name in wanted:
-        if name not in known:
+def _select_slices(evidence: EvidenceFile, filing: Filing) -> dict[str, np.ndarray]:
+    slices = evidence.columns(SLICE)
+    names = [*filing.languages, *filing.surfaces]
+    for name in names:
+        if name not in slices:
             msg = (
                 "`languages` and `surfaces` must be slices of the set; got "
-                f"{name!r} (known: {', '.join(known) or 'none'})."
+                f"{name!r} (known: {', '.join(slices) or 'none'})."
             )
-            raise InputError(msg + did_you_mean(name, list(known)))
-    return {name: np.asarray(known[name], dtype=np.bool_) for name in wanted}
+            raise InputError(msg + did_you_mean(name, list(slices)))
+    return {name: np.asarray(slices[name], dtype=np.bool_) for name in names}
 
 
-def overstatement(classifier: Classifier) -> str | None:
-    """Say by how much decisions that were not reversed overstate how many are right."""
+def describe_overstatement(classifier: MeasuredClassifier) -> str | None:
+    """Compare the share of decisions that were not reversed with the precision on the sample."""
     precision = classifier.indicators.overall.shares["precision"]
     if classifier.appeals is None or precision.value is None:
         return None
-    upheld, n = classifier.appeals.upheld, classifier.appeals
-    apart = upheld - precision.value
+    upheld, appeals = classifier.appeals.upheld, classifier.appeals
+    difference = upheld - precision.value
     interval = ""
     if precision.low is not None and precision.high is not None:
-        interval = f" (95% interval {percent(precision.low)} to {percent(precision.high)})"
-    if apart <= 0:
+        interval = (
+            f" (95% interval {format_percent(precision.low)} to {format_percent(precision.high)})"
+        )
+    if difference <= 0:
         return (
-            f"{classifier.name}: {percent(upheld)} of {n.decisions:,} decisions were not reversed; "
-            f"in the labelled sample {percent(precision.value)}{interval} of what it flags "
-            "is toxic."
+            f"{classifier.name}: {format_percent(upheld)} of {appeals.decisions:,} decisions were "
+            f"not reversed; in the labelled sample {format_percent(precision.value)}{interval} of "
+            "what it flags is toxic."
         )
     return (
-        f"{classifier.name}: {n.overturned:,} of {n.decisions:,} decisions were reversed, so "
-        f"{percent(upheld)} were not. In the labelled sample {percent(precision.value)}{interval} "
-        f"of what it flags is toxic. Appeals overstate this by {100 * apart:.1f} points, since few "
-        "people appeal, and missed comments are not appealed."
+        f"{classifier.name}: {appeals.overturned:,} of {appeals.decisions:,} decisions were "
+        f"reversed, so {format_percent(upheld)} were not. In the labelled sample "
+        f"{format_percent(precision.value)}{interval} of what it flags is toxic. Appeals overstate "
+        f"this by {100 * difference:.1f} points, since few people appeal, and missed comments are "
+        "not appealed."
     )
 
 
-def _no_truth(found: list[Classifier]) -> str:
-    told = " ".join(filter(None, map(overstatement, found)))
+def _explain_ground_truth(classifiers: list[MeasuredClassifier]) -> str:
+    comparison = " ".join(filter(None, map(describe_overstatement, classifiers)))
     return (
         "`ground_truth` must be `labels` of a random sample: a decision without an appeal may be "
         "wrong, and missed comments are not appealed. "
-        + (told or "Add `appeals` to the classifiers to see how much appeals overstate.")
+        + (comparison or "Add `appeals` to the classifiers to see how much appeals overstate.")
     )
 
 
-def percent(share: float) -> str:
-    """Return a share in percent, with one digit."""
+def format_percent(share: float) -> str:
+    """Format a share in percent, with one decimal."""
     return f"{100 * share:.1f} %"

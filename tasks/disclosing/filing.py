@@ -1,4 +1,4 @@
-"""Filing files: what a provider says of a labelled sample, beside what was measured on it."""
+"""Filing files: a provider's description of a labelled sample for a transparency report."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ APPLIES_TO: dict[Applicability, str] = {
     "NAM Total": "Only for providers of hosting services, including online platforms",
     "NAM Trusted Flagger": "Only for providers of online platforms",
 }
-"""The scopes of the form, and whom it asks for each."""
-Said = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1000)]
+"""Scopes of the form, with the providers to which each applies."""
+FilingText = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1000)]
 _LANGUAGES = frozenset(
     (
         *("aa", "ab", "ae", "af", "ak", "am", "an", "ar", "as", "av", "ay", "az", "ba", "be"),
@@ -43,8 +43,8 @@ _LANGUAGES = frozenset(
         *("za", "zh", "zu"),
     )
 )
-# Three letters of a language that the form names by two.
-_LONG = frozenset(
+# Codes of three letters for languages with a code of two letters in the form.
+_LONG_CODES = frozenset(
     (
         *("bul", "spa", "ces", "cze", "dan", "deu", "ger", "est", "ell", "gre", "eng", "fra"),
         *("fre", "gle", "hrv", "ita", "lav", "lit", "hun", "mlt", "nld", "dut", "pol", "por"),
@@ -54,16 +54,16 @@ _LONG = frozenset(
 _FEWEST_LETTERS = 4
 
 
-def _known_language(code: str) -> str:
+def _check_language(code: str) -> str:
     main, _, region = code.partition("-")
-    known = len(main) > len("de") or main in _LANGUAGES
-    if not known or main in _LONG or (region and main in OFFICIAL_LANGUAGES):
+    is_known = len(main) > len("de") or main in _LANGUAGES
+    if not is_known or main in _LONG_CODES or (region and main in OFFICIAL_LANGUAGES):
         msg = f"must be a code of ISO 639 such as de, without a region; got {code!r}"
         raise ValueError(msg)
     return code
 
 
-def _in_words(text: str) -> str:
+def _check_words(text: str) -> str:
     if sum(map(str.isalpha, text)) < _FEWEST_LETTERS:
         msg = f"must be in words, for readers of the filing; got {text!r}"
         raise ValueError(msg)
@@ -73,9 +73,9 @@ def _in_words(text: str) -> str:
 Language = Annotated[
     str,
     StringConstraints(pattern=r"^[a-z]{2,3}(-[A-Za-z0-9]{2,8})?$"),
-    AfterValidator(_known_language),
+    AfterValidator(_check_language),
 ]
-Words = Annotated[Said, AfterValidator(_in_words)]
+FilingWords = Annotated[FilingText, AfterValidator(_check_words)]
 _NO_RULE = (
     "must be given: without the rule by which comments were drawn, the numbers cannot be "
     "interpreted. Write `sampling: {kind: random, rule: ..., population: ..., labels: ...}`"
@@ -87,10 +87,10 @@ class Period(Settings):
 
     start: dt.date = Field(alias="from")
     end: dt.date = Field(alias="to")
-    """Its first and last day."""
+    """First and last day."""
 
     @model_validator(mode="after")
-    def _in_order(self) -> Self:
+    def _check_order(self) -> Self:
         if self.end < self.start:
             msg = f"`from` must not be later than `to`; got {self.start} and {self.end}"
             raise ValueError(msg)
@@ -98,26 +98,26 @@ class Period(Settings):
 
     @property
     def text(self) -> str:
-        """The period as the form has it."""
+        """The period in the format of the form."""
         return f"{self.start.isoformat()}/{self.end.isoformat()}"
 
 
 class Sampling(Settings):
-    """Where labelled comments come from."""
+    """Origin of the labelled comments."""
 
     kind: Literal["random", "constructed"]
     """`random`: drawn from the service with known probabilities; weights of the set are their
-    inverse. `constructed`: a test suite, which says nothing of how often the service errs."""
-    rule: Words
-    """How they were drawn, as in "every 400th comment of the period, whatever was decided"."""
-    population: Words
-    """What they were drawn from."""
-    labels: Words
-    """Who labelled them, and whether they saw the classifier's decision."""
+    inverse. `constructed`: a test suite, which does not measure how often the service errs."""
+    rule: FilingWords
+    """Rule of the draw, as in "every 400th comment of the period, whatever was decided"."""
+    population: FilingWords
+    """Comments from which the sample was drawn."""
+    labels: FilingWords
+    """Description of the labellers, and if they saw the classifier's decision."""
 
 
 class Appeals(Settings):
-    """What users contested, to be compared with the sample."""
+    """Decisions contested by users, for comparison with the sample."""
 
     decisions: Annotated[int, Field(gt=0)]
     """Comments on which the classifier acted."""
@@ -125,7 +125,7 @@ class Appeals(Settings):
     """Decisions that were reversed."""
 
     @model_validator(mode="after")
-    def _coherent(self) -> Self:
+    def _check_counts(self) -> Self:
         if self.overturned > self.decisions:
             msg = f"`overturned` must be at most `decisions`; got {self.overturned:,}"
             raise ValueError(msg)
@@ -133,18 +133,21 @@ class Appeals(Settings):
 
     @property
     def upheld(self) -> float:
-        """The share of decisions that were not reversed, which some call accuracy."""
+        """Share of decisions that were not reversed, sometimes reported as accuracy."""
         return 1 - self.overturned / self.decisions
 
 
 class Recall(Settings):
-    """How many comments that people say mention an identity its terms find."""
+    """Recall of an identity's terms, on comments labelled by people.
+
+    Of `of` comments that mention the identity, the terms find `found`.
+    """
 
     found: Annotated[int, Field(ge=0)]
     of: Annotated[int, Field(ge=0)]
 
     @model_validator(mode="after")
-    def _coherent(self) -> Self:
+    def _check_counts(self) -> Self:
         if self.of == 0:
             msg = (
                 "`of` must be at least 1, the number of comments in which people found the "
@@ -157,46 +160,45 @@ class Recall(Settings):
         return self
 
 
-class Classifier(Settings):
-    """A candidate that is in use."""
+class FiledClassifier(Settings):
+    """A candidate in use."""
 
-    purpose: Said | None = None
-    """What it is used for."""
+    purpose: FilingText | None = None
+    """Use of the classifier."""
     threshold: float | None = None
-    """The score from which on it flags. Default: `threshold` of the candidate."""
+    """Lowest score that is flagged. Default: `threshold` of the candidate."""
     appeals: Appeals | None = None
-    """What users contested."""
 
 
 class Filing(Settings):
-    """The content of a filing file."""
+    """Content of a filing file."""
 
-    service: Said
-    """Name of the service, as in the form."""
+    service: FilingText
+    """Name of the service in the form."""
     period: Period
     scope: Applicability = "Total number"
-    """Which content the sample is of: a scope of the form."""
+    """Scope of the form that the sample covers."""
     evaluation_set: Name | None = None
-    """The set that is the sample. Default: the only one of the results."""
+    """Evaluation set of the sample. Default: the only set of the results."""
     sampling: Sampling
     ground_truth: Literal["labels", "appeals"] = "labels"
-    """What decides whether a decision was right: people who labelled the sample. Appeals do not."""
-    classifiers: dict[Name, Classifier] = Field(default_factory=dict)
-    """The candidates in use. Default: all of the results."""
+    """Ground truth of decisions: labels by people. `appeals` is refused, with an explanation."""
+    classifiers: dict[Name, FiledClassifier] = Field(default_factory=dict)
+    """Candidates in use. Default: all of the results."""
     language: Language | None = None
-    """Language of the sample, if it has one."""
+    """Language of the sample, if it has a single language."""
     languages: dict[SliceName, Language] = Field(default_factory=dict)
-    """Or languages by `slices` of the set, as in `{german: de}`: rows for very large platforms."""
+    """Languages by `slices` of the set, as in `{german: de}`, for rows of very large platforms."""
     surfaces: list[SliceName] = Field(default_factory=list)
-    """Further slices of the set to be reported in Part 11, such as comments and profiles."""
+    """Further slices of the set for Part 11, such as comments and profiles."""
     recall_of_terms: dict[str, Recall] = Field(default_factory=dict)
-    """For identities that terms find: on comments of which people said that they mention them."""
-    not_measured: list[Said] = Field(default_factory=list)
-    """What the sample does not cover, in your words: images, audio, other languages."""
+    """Recall of terms, by identity, for identities that are found by terms."""
+    not_measured: list[FilingText] = Field(default_factory=list)
+    """Content that the sample does not cover: images, audio, other languages."""
 
     @model_validator(mode="before")
     @classmethod
-    def _has_a_sample(cls, value: Any) -> Any:
+    def _require_sampling(cls, value: Any) -> Any:
         if isinstance(value, dict) and not value.get("sampling"):
             msg = f"`sampling` {_NO_RULE}"
             raise ValueError(msg)
@@ -204,21 +206,21 @@ class Filing(Settings):
 
     @field_validator("classifiers", mode="before")
     @classmethod
-    def _by_name(cls, value: Any) -> Any:
+    def _map_names(cls, value: Any) -> Any:
         if isinstance(value, list):
             return {name: {} for name in value if isinstance(name, str)}
         if isinstance(value, dict):
-            return {name: one or {} for name, one in value.items()}
+            return {name: entry or {} for name, entry in value.items()}
         return value
 
     @model_validator(mode="after")
-    def _one_language_each(self) -> Self:
+    def _check_languages(self) -> Self:
         if self.language is not None and self.languages:
             msg = "give `language` of the whole sample, or `languages` of its slices, not both"
             raise ValueError(msg)
         codes = list(self.languages.values())
-        if twice := sorted({code for code in codes if codes.count(code) > 1}):
-            msg = f"`languages` must name each language once; {twice[0]} is given twice"
+        if duplicates := sorted({code for code in codes if codes.count(code) > 1}):
+            msg = f"`languages` must name each language once; {duplicates[0]} is given twice"
             raise ValueError(msg)
         return self
 
@@ -229,6 +231,6 @@ def read_filing(path: Path) -> Filing:
     Raises
     ------
     InputError
-        If a value is missing or wrong; with every wrong key.
+        If values are missing or wrong; lists every wrong key.
     """
     return read_settings(path.resolve(), Filing)

@@ -1,7 +1,7 @@
 """Part 8 rows and the text of Part 11 for transparency reports under the Digital Services Act.
 
-The form is Annex I of Commission Implementing Regulation (EU) 2024/2835. This helps whoever files;
-it is no legal advice.
+The form is Annex I of Commission Implementing Regulation (EU) 2024/2835. The files support a
+filing; they are not legal advice.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from biasgate.tasks.common.markdown import escape_markdown, format_table_row
 from biasgate.tasks.common.printable import escape_invisible
 from biasgate.tasks.disclosing.classifiers import (
     CONFIDENCE,
-    Classifier,
-    classifiers_of,
-    left_out,
-    overstatement,
-    percent,
+    MeasuredClassifier,
+    describe_overstatement,
+    format_percent,
+    list_left_out,
+    measure_classifiers,
 )
 from biasgate.tasks.disclosing.filing import (
     APPLIES_TO,
@@ -41,13 +41,13 @@ COLUMNS = (
     *("Applicability", "Service", "Reporting period", "Section", "Indicator", "Scope", "Value"),
     "Contextual Information",
 )
-"""The columns of the form."""
+"""Columns of the form."""
 SECTION = "Use of automated means for content moderation"
 INDICATOR = "Accuracy of the automated means - {}"
 ASKED = ("accuracy", "precision", "recall")
 PART_8, PART_11, NUMBERS = "part8.csv", "part11.md", "transparency.json"
 REHEARSAL = "part8_not_for_filing.csv"
-_LARGE = "Only for VLOPs"
+_LARGE_PLATFORMS = "Only for VLOPs"
 _Z = 1.959963984540054
 _LEVEL = f"{100 * CONFIDENCE:g}%"
 
@@ -74,10 +74,10 @@ _RATES = {
     "false_discovery_rate": "false discovery rate: the share of flagged comments that is not toxic",
     "false_omission_rate": "false omission rate: the share of unflagged comments that is toxic",
 }
-"""The rates that the form's instructions name, in words."""
-_SHORT = ("TPR", "TNR", "PPV", "NPV", "FNR", "FPR", "FDR", "FOR")
-# By the share of right decisions: what it means if wrong ones are shown to be apart.
-_APART = {
+"""Rates in the form's instructions, in words."""
+_ABBREVIATIONS = ("TPR", "TNR", "PPV", "NPV", "FNR", "FPR", "FDR", "FOR")
+# Meaning of a significant difference, by the share of right decisions.
+_GAP_SENTENCES = {
     "true_negative_rate": "non-toxic comments that mention {group} are flagged {side}",
     "recall": "toxic comments that mention {group} are missed {side}",
     "precision": "a {share} share of the flagged comments that mention {group} is not toxic",
@@ -89,51 +89,62 @@ _APART = {
 
 @dataclass(frozen=True)
 class Transparency:
-    """What was written."""
+    """Written files, and cautions about them."""
 
     files: Sequence[Path]
     """Part 8, Part 11 and all numbers."""
     sentences: Sequence[str]
-    """What whoever files must know."""
+    """Cautions for the user who files."""
 
 
 def write_transparency(results: Results, filing: Filing, output: Path) -> Transparency:
     """Write Part 8 rows, the text of Part 11, and every number as JSON.
 
-    Rows of a test suite get a name that says that they are not to be filed.
+    For a test suite, the name of the rows' file marks them as not for filing.
 
     Raises
     ------
     InputError
-        If something is missing, or would mislead; with what to do.
+        If input is missing or misleading.
     """
-    found = classifiers_of(results, filing)
-    others = left_out(results, found)
-    filed = PART_8 if filing.sampling.kind == "random" else REHEARSAL
+    classifiers = measure_classifiers(results, filing)
+    unfiled = list_left_out(results, classifiers)
+    part_8_name = PART_8 if filing.sampling.kind == "random" else REHEARSAL
     output.mkdir(parents=True, exist_ok=True)
     for old in (PART_8, REHEARSAL):
         (output / old).unlink(missing_ok=True)
     for name, text in (
-        # RFC 4180 ends lines so.
-        (filed, format_csv(COLUMNS, (row.values() for row in part_8(found, filing)), "\r\n")),
-        (PART_11, part_11(found, filing, others)),
+        # RFC 4180 requires CRLF.
+        (
+            part_8_name,
+            format_csv(
+                COLUMNS, (row.values() for row in make_part_8_rows(classifiers, filing)), "\r\n"
+            ),
+        ),
+        (PART_11, render_part_11(classifiers, filing, unfiled)),
     ):
         with whole_file(output / name) as temporary:
             temporary.write_bytes(text.encode())
-    write_json(output / NUMBERS, numbers_of(found, filing, others))
-    files = [output / name for name in (filed, PART_11, NUMBERS)]
-    sentences = [*([_CONSTRUCTED] if filed == REHEARSAL else []), *_others(others), NO_ADVICE]
+    write_json(output / NUMBERS, collect_numbers(classifiers, filing, unfiled))
+    files = [output / name for name in (part_8_name, PART_11, NUMBERS)]
+    sentences = [
+        *([_CONSTRUCTED] if part_8_name == REHEARSAL else []),
+        *_describe_left_out(unfiled),
+        NO_ADVICE,
+    ]
     return Transparency(files, sentences)
 
 
 # ---- Part 8
 
 
-def part_8(found: Sequence[Classifier], filing: Filing) -> list[dict[str, str]]:
-    """Return the rows of the form that a sample answers: three for each classifier and scope."""
+def make_part_8_rows(
+    classifiers: Sequence[MeasuredClassifier], filing: Filing
+) -> list[dict[str, str]]:
+    """Return the rows of the form: three indicators for each classifier and scope."""
     rows = []
-    for classifier in found:
-        for applies, scope, group in _scopes(classifier, filing):
+    for classifier in classifiers:
+        for applies, scope, group in _list_scopes(classifier, filing):
             for name in ASKED:
                 share = group.shares[name]
                 values = (
@@ -144,13 +155,13 @@ def part_8(found: Sequence[Classifier], filing: Filing) -> list[dict[str, str]]:
                     INDICATOR.format(name.capitalize()),
                     scope,
                     "" if share.value is None else f"{share.value:.4f}",
-                    _context(classifier, filing, group, name),
+                    _describe_context(classifier, filing, group, name),
                 )
                 rows.append(
                     dict(
                         zip(
                             COLUMNS,
-                            (escape_invisible(" ".join(one.split())) for one in values),
+                            (escape_invisible(" ".join(value.split())) for value in values),
                             strict=True,
                         )
                     )
@@ -158,19 +169,23 @@ def part_8(found: Sequence[Classifier], filing: Filing) -> list[dict[str, str]]:
     return rows
 
 
-def _scopes(classifier: Classifier, filing: Filing) -> Iterator[tuple[str, str, GroupIndicators]]:
-    """Yield whom the form asks, the scope and the numbers."""
+def _list_scopes(
+    classifier: MeasuredClassifier, filing: Filing
+) -> Iterator[tuple[str, str, GroupIndicators]]:
+    """Yield the applicability, the scope and the numbers of each group of rows."""
     yield APPLIES_TO[filing.scope], filing.scope, classifier.indicators.overall
     if filing.language in OFFICIAL_LANGUAGES:
-        yield _LARGE, filing.language, classifier.indicators.overall
+        yield _LARGE_PLATFORMS, filing.language, classifier.indicators.overall
     for name, code in filing.languages.items():
         if code in OFFICIAL_LANGUAGES:
-            yield _LARGE, code, classifier.slices[name]
+            yield _LARGE_PLATFORMS, code, classifier.slices[name]
 
 
-def _context(classifier: Classifier, filing: Filing, group: GroupIndicators, name: str) -> str:
+def _describe_context(
+    classifier: MeasuredClassifier, filing: Filing, group: GroupIndicators, name: str
+) -> str:
     share = group.shares[name]
-    says = {
+    definitions = {
         "accuracy": f"the share of all {group.n:,} comments with the right decision",
         "precision": f"the share of the {group.n_flagged:,} flagged comments that is toxic",
         "recall": f"the share of the {group.n_positive:,} toxic comments that is flagged",
@@ -179,17 +194,17 @@ def _context(classifier: Classifier, filing: Filing, group: GroupIndicators, nam
         [
             *([_CONSTRUCTED] if filing.sampling.kind == "constructed" else []),
             f"Classifier {classifier.name} ({classifier.version}), which flags a comment if its",
-            f"score is at least {classifier.indicators.threshold:g}. {_interval(share)}.",
-            f"n = {group.n:,} labelled comments. {name.capitalize()}: {says[name]}.",
-            *_sample(filing.sampling),
-            *_allowed(classifier),
+            f"score is at least {classifier.indicators.threshold:g}. {_format_interval(share)}.",
+            f"n = {group.n:,} labelled comments. {name.capitalize()}: {definitions[name]}.",
+            *_describe_sample(filing.sampling),
+            *_describe_corrections(classifier),
             f"Evidence SHA-256 {classifier.evidence_digest};",
             f"verdict SHA-256 {classifier.verdict_digest}.",
         ]
     )
 
 
-def _interval(share: MetricValue) -> str:
+def _format_interval(share: MetricValue) -> str:
     if share.value is None:
         return f"Undefined: {share.reason}"
     if share.low is None or share.high is None:
@@ -197,17 +212,17 @@ def _interval(share: MetricValue) -> str:
     return f"{_LEVEL} interval {share.low:.4f} to {share.high:.4f}"
 
 
-def _sample(sampling: Sampling) -> Iterator[str]:
+def _describe_sample(sampling: Sampling) -> Iterator[str]:
     kind = "random sample" if sampling.kind == "random" else "test suite"
-    for what, said in (
+    for heading, text in (
         (f"Sampling ({kind})", sampling.rule),
         ("Population", sampling.population),
         ("Labels", sampling.labels),
     ):
-        yield f"{what}: {said.rstrip('.')}."
+        yield f"{heading}: {text.rstrip('.')}."
 
 
-def _allowed(classifier: Classifier) -> Iterator[str]:
+def _describe_corrections(classifier: MeasuredClassifier) -> Iterator[str]:
     if classifier.is_weighted:
         yield "Comments count by their sampling weights."
     if classifier.n_clusters is not None:
@@ -227,8 +242,10 @@ def _allowed(classifier: Classifier) -> Iterator[str]:
 # ---- Part 11
 
 
-def part_11(found: Sequence[Classifier], filing: Filing, others: Sequence[str] = ()) -> str:
-    """Return the text about accuracy and error of automated means, and how they vary."""
+def render_part_11(
+    classifiers: Sequence[MeasuredClassifier], filing: Filing, unfiled: Sequence[str] = ()
+) -> str:
+    """Return the text on accuracy and errors of automated means, also by control group."""
     lines = [
         (
             f"# Automated means of {escape_markdown(filing.service)}: accuracy, error and control "
@@ -244,18 +261,23 @@ def part_11(found: Sequence[Classifier], filing: Filing, others: Sequence[str] =
             if filing.sampling.kind == "constructed"
             else []
         ),
-        *_method(filing),
+        *_render_method(filing),
     ]
-    for classifier in found:
-        lines += ["", *_of_classifier(classifier, filing)]
-    lines += ["", *_unmeasured(found, filing, others), "", *_evidence(found)]
+    for classifier in classifiers:
+        lines += ["", *_render_classifier(classifier, filing)]
+    lines += [
+        "",
+        *_render_unmeasured(classifiers, filing, unfiled),
+        "",
+        *_render_evidence(classifiers),
+    ]
     return "\n".join(lines) + "\n"
 
 
-def _method(filing: Filing) -> Iterator[str]:
+def _render_method(filing: Filing) -> Iterator[str]:
     yield "## Method"
     yield ""
-    yield from (f"- {escape_markdown(line)}" for line in _sample(filing.sampling))
+    yield from (f"- {escape_markdown(line)}" for line in _describe_sample(filing.sampling))
     yield (
         "- A comment is toxic here if its labellers found it toxic. A classifier flags a comment "
         "if its score is at least its threshold. Only these labels are used as ground truth, not "
@@ -267,11 +289,11 @@ def _method(filing: Filing) -> Iterator[str]:
         "contains it. Intervals do not account for wrong labels."
     )
     yield "- The rates:"
-    for short, words in zip(_SHORT, _RATES.values(), strict=True):
+    for short, words in zip(_ABBREVIATIONS, _RATES.values(), strict=True):
         yield f"  - {short}: {words}."
 
 
-def _of_classifier(classifier: Classifier, filing: Filing) -> Iterator[str]:
+def _render_classifier(classifier: MeasuredClassifier, filing: Filing) -> Iterator[str]:
     overall, verdict = classifier.indicators.overall, classifier.published.verdict
     yield f"## {escape_markdown(classifier.name)}"
     yield ""
@@ -283,24 +305,26 @@ def _of_classifier(classifier: Classifier, filing: Filing) -> Iterator[str]:
         "is at least "
         f"{classifier.indicators.threshold:g}. Of {overall.n:,} labelled comments "
         f"{overall.n_positive:,} are toxic; it flags {overall.n_flagged:,}. "
-        f"{escape_markdown(' '.join(_allowed(classifier)))}"
+        f"{escape_markdown(' '.join(_describe_corrections(classifier)))}"
     ).rstrip()
     yield ""
     groups = {"all comments": overall, **classifier.indicators.subgroups}
     yield "Rates by control group, in percent. A group is the comments that mention an identity."
     yield ""
-    yield from _table("control group", groups, dict(zip(_SHORT, _RATES, strict=True)))
+    yield from _render_table(
+        "control group", groups, dict(zip(_ABBREVIATIONS, _RATES, strict=True))
+    )
     if classifier.slices:
         yield ""
         yield "By language or surface, in percent:"
         yield ""
-        named = {
+        parts = {
             f"{name} ({filing.languages[name]})" if name in filing.languages else name: group
             for name, group in classifier.slices.items()
         }
-        yield from _table("part", named, {name.capitalize(): name for name in ASKED})
+        yield from _render_table("part", parts, {name.capitalize(): name for name in ASKED})
     yield ""
-    yield from _differences(classifier)
+    yield from _render_differences(classifier)
     yield ""
     word = get_verdict_words(verdict)
     yield (
@@ -312,25 +336,25 @@ def _of_classifier(classifier: Classifier, filing: Filing) -> Iterator[str]:
         yield f"- {escape_markdown(check.word)}: {escape_markdown(check.sentence)}"
     for line in list_exception_lines([verdict]):
         yield f"- {escape_markdown(line)}"
-    told = overstatement(classifier)
-    if told is not None:
+    comparison = describe_overstatement(classifier)
+    if comparison is not None:
         yield ""
-        yield f"Why appeals are not used as ground truth. {escape_markdown(told)}"
+        yield f"Why appeals are not used as ground truth. {escape_markdown(comparison)}"
 
 
-def _table(
-    what: str, groups: Mapping[str, GroupIndicators], columns: Mapping[str, str]
+def _render_table(
+    heading: str, groups: Mapping[str, GroupIndicators], columns: Mapping[str, str]
 ) -> Iterator[str]:
-    yield format_table_row([what, "n", "toxic", *columns])
+    yield format_table_row([heading, "n", "toxic", *columns])
     yield format_table_row(["---", "--:", "--:", *["--:"] * len(columns)])
     for name, group in groups.items():
-        cells = [_percents(group.shares[column]) for column in columns.values()]
+        cells = [_format_percents(group.shares[column]) for column in columns.values()]
         yield format_table_row(
             [escape_markdown(name), f"{group.n:,}", f"{group.n_positive:,}", *cells]
         )
 
 
-def _percents(share: MetricValue) -> str:
+def _format_percents(share: MetricValue) -> str:
     if share.value is None:
         return f"undefined ({escape_markdown(share.reason or '')})"
     value = f"{100 * share.value:.1f}"
@@ -339,59 +363,62 @@ def _percents(share: MetricValue) -> str:
     return f"{value} [{100 * share.low:.1f}, {100 * share.high:.1f}]"
 
 
-def _differences(classifier: Classifier) -> Iterator[str]:
+def _render_differences(classifier: MeasuredClassifier) -> Iterator[str]:
     n_gaps, groups = classifier.indicators.n_gaps, classifier.indicators.subgroups
     if not groups:
         yield "No control group was measured."
         return
-    shown = [
+    significant = [
         (group, name, gap)
         for group, numbers in groups.items()
         for name, gap in numbers.gaps.items()
         if gap.low is not None and gap.high is not None and not gap.low <= 0 <= gap.high
     ]
     background = classifier.published.report.bias.background
-    others = (
+    comparison = (
         "comments that mention no measured identity"
         if background == "no_identity"
         else "all comments that do not mention it"
     )
     yield (
         f"Differences between control groups. The comments that mention an identity are compared "
-        f"with {others}, by accuracy, recall, specificity, precision and negative predictive "
+        f"with {comparison}, by accuracy, recall, specificity, precision and negative predictive "
         f"value: {n_gaps:,} differences. The list has the differences whose interval excludes 0. "
         f"These intervals are simultaneous: all {n_gaps:,} together hold at {_LEVEL} (Bonferroni)."
     )
     yield ""
-    for group, name, gap in shown:
-        yield f"- {_shown(group, name, groups[group].shares[name], gap)}"
-    if not shown:
+    for group, name, gap in significant:
+        yield f"- {_describe_gap(group, name, groups[group].shares[name], gap)}"
+    if not significant:
         yield "- No interval excludes 0."
     yield ""
     yield (
-        f"The other {n_gaps - len(shown):,} are not statistically significant, which does not "
-        "prove that they are 0: the sample may be too small. Precision and negative predictive "
+        f"The other {n_gaps - len(significant):,} are not statistically significant, which does "
+        "not prove that they are 0: the sample may be too small. Precision and negative predictive "
         "value also depend on how many comments of a group are toxic: groups can differ in them "
         "even if the classifier errs equally often on each."
     )
 
 
-def _shown(group: str, name: str, own: MetricValue, gap: MetricValue) -> str:
+def _describe_gap(group: str, name: str, own: MetricValue, gap: MetricValue) -> str:
     assert own.value is not None  # noqa: S101
     assert gap.value is not None  # noqa: S101
     assert gap.low is not None  # noqa: S101
     assert gap.high is not None  # noqa: S101
-    wrong, others = 1 - own.value, 1 - own.value + gap.value
+    error_rate, other_rate = 1 - own.value, 1 - own.value + gap.value
     more, share = ("more", "larger") if gap.value < 0 else ("less", "smaller")
-    text = _APART[name].format(group=escape_markdown(group), side=f"{more} often", share=share)
+    text = _GAP_SENTENCES[name].format(
+        group=escape_markdown(group), side=f"{more} often", share=share
+    )
     low, high = sorted((abs(gap.low), abs(gap.high)))
     return (
-        f"{text[0].upper()}{text[1:]}: {percent(wrong)} against {percent(others)}, "
-        f"{100 * abs(gap.value):.1f} points {more} [{100 * low:.1f}, {100 * high:.1f}]."
+        f"{text[0].upper()}{text[1:]}: {format_percent(error_rate)} against "
+        f"{format_percent(other_rate)}, {100 * abs(gap.value):.1f} points {more} "
+        f"[{100 * low:.1f}, {100 * high:.1f}]."
     )
 
 
-def _others(names: Sequence[str]) -> Iterator[str]:
+def _describe_left_out(names: Sequence[str]) -> Iterator[str]:
     if names:
         yield (
             f"Classifiers of the same evaluation that are left out of this filing: "
@@ -399,26 +426,28 @@ def _others(names: Sequence[str]) -> Iterator[str]:
         )
 
 
-def _unmeasured(found: Sequence[Classifier], filing: Filing, left: Sequence[str]) -> Iterator[str]:
+def _render_unmeasured(
+    classifiers: Sequence[MeasuredClassifier], filing: Filing, unfiled: Sequence[str]
+) -> Iterator[str]:
     yield "## What was not measured"
     yield ""
-    yield from (f"- {escape_markdown(line)}" for line in _others(left))
-    for said in filing.not_measured:
-        yield f"- {escape_markdown(said)}"
+    yield from (f"- {escape_markdown(line)}" for line in _describe_left_out(unfiled))
+    for text in filing.not_measured:
+        yield f"- {escape_markdown(text)}"
     languages = [*filing.languages.values(), *filter(None, [filing.language])]
-    others = [language for language in languages if language not in OFFICIAL_LANGUAGES]
-    if others:
+    unofficial = [language for language in languages if language not in OFFICIAL_LANGUAGES]
+    if unofficial:
         yield (
-            f"- {escape_markdown(', '.join(others))}: not among the official languages of the "
+            f"- {escape_markdown(', '.join(unofficial))}: not among the official languages of the "
             "Union; "
             "measured here, without rows in Part 8."
         )
     if languages:
-        missing = [one for one in OFFICIAL_LANGUAGES if one not in languages]
+        missing = [language for language in OFFICIAL_LANGUAGES if language not in languages]
         yield f"- Official languages without a sample: {', '.join(missing) or 'none'}."
     else:
         yield "- Separate languages: the sample does not record the language of its comments."
-    for classifier in found[:1]:
+    for classifier in classifiers[:1]:
         names = classifier.published.report.bias.subgroups
         yield (
             f"- Any identity except {escape_markdown(', '.join(names)) or 'none'}; and the "
@@ -427,9 +456,10 @@ def _unmeasured(found: Sequence[Classifier], filing: Filing, left: Sequence[str]
         )
         for name, recall in filing.recall_of_terms.items():
             if name in names:
-                yield f"- {_recall(name, recall)}"
+                yield f"- {_describe_recall(name, recall)}"
     intersections = all(
-        "intersections" in (classifier.published.report.analyses or {}) for classifier in found
+        "intersections" in (classifier.published.report.analyses or {})
+        for classifier in classifiers
     )
     if not intersections:
         yield "- Intersections of identities."
@@ -439,21 +469,22 @@ def _unmeasured(found: Sequence[Classifier], filing: Filing, left: Sequence[str]
     )
 
 
-def _recall(name: str, recall: Recall) -> str:
+def _describe_recall(name: str, recall: Recall) -> str:
     low, high = wilson_interval(recall.found / recall.of, recall.of, _Z)
     return (
         f"Mentions of {escape_markdown(name)} without any of its terms: people found {recall.of:,} "
         f"comments that mention it, and the terms find {recall.found:,} "
-        f"({percent(recall.found / recall.of)} [{percent(low)}, {percent(high)}])."
+        f"({format_percent(recall.found / recall.of)} "
+        f"[{format_percent(low)}, {format_percent(high)}])."
     )
 
 
-def _evidence(found: Sequence[Classifier]) -> Iterator[str]:
+def _render_evidence(classifiers: Sequence[MeasuredClassifier]) -> Iterator[str]:
     yield "## Evidence"
     yield ""
     yield "Every number can be recomputed from these files (SHA-256):"
     yield ""
-    for classifier in found:
+    for classifier in classifiers:
         verdict = classifier.published.verdict
         yield f"- {escape_markdown(classifier.name)}: evidence `{classifier.evidence_digest}`"
         yield f"- {escape_markdown(classifier.name)}: verdict `{classifier.verdict_digest}`"
@@ -467,14 +498,14 @@ def _evidence(found: Sequence[Classifier]) -> Iterator[str]:
 # ---- All numbers
 
 
-def numbers_of(
-    found: Sequence[Classifier], filing: Filing, others: Sequence[str] = ()
+def collect_numbers(
+    classifiers: Sequence[MeasuredClassifier], filing: Filing, unfiled: Sequence[str] = ()
 ) -> dict[str, JsonValue]:
-    """Return what was filed and every number behind it."""
+    """Return the filing, and all numbers from which its rows and texts are made."""
     return {
         "schema_version": 1,
         "filing": filing.model_dump(mode="json", by_alias=True),
-        "left_out": list(others),
+        "left_out": list(unfiled),
         "classifiers": {
             classifier.name: {
                 "version": classifier.version,
@@ -487,6 +518,6 @@ def numbers_of(
                 "indicators": classifier.indicators.to_dict(),
                 "slices": {name: group.to_dict() for name, group in classifier.slices.items()},
             }
-            for classifier in found
+            for classifier in classifiers
         },
     }

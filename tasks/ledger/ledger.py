@@ -63,7 +63,7 @@ class Ledger:
         return [str(error) for error in self._read_versions() if isinstance(error, InputError)]
 
     def _read_versions(self) -> Iterator[Entry | InputError]:
-        for version in self.gateway.versions(self.name):
+        for version in self.gateway.list_versions(self.name):
             try:
                 yield read_entry(version)
             except InputError as error:
@@ -188,14 +188,16 @@ def find_champion(ledger: Ledger, chain: Chain | None = None) -> ModelVersion | 
     """
     last = (chain or ledger.chain).last_move
     if last is None:
-        return ledger.gateway.alias(ledger.model, CHAMPION)
+        return ledger.gateway.get_alias(ledger.model, CHAMPION)
     version = last.content.version
     if not version:
         return None
     try:
         return ledger.gateway.resolve(f"models:/{ledger.model}/{version}")
     except InputError as error:
-        reset = ledger.gateway.command("promote", ledger.model, "--reset", "--reason", "TEXT")
+        reset = ledger.gateway.format_command(
+            "promote", ledger.model, "--reset", "--reason", "TEXT"
+        )
         msg = (
             f"version {version} of {ledger.model} must exist: it is the {CHAMPION} by entry "
             f"{last.number} of {ledger.name}. If it was deleted on purpose, run: {reset}"
@@ -205,13 +207,13 @@ def find_champion(ledger: Ledger, chain: Chain | None = None) -> ModelVersion | 
 
 def find_alias_mismatch(ledger: Ledger) -> str | None:
     """Return a warning if the alias does not name the ledger's champion; None if it does."""
-    last, alias = ledger.chain.last_move, ledger.gateway.alias(ledger.model, CHAMPION)
+    last, alias = ledger.chain.last_move, ledger.gateway.get_alias(ledger.model, CHAMPION)
     if last is None or (alias.version if alias else "") == last.content.version:
         return None
     version = last.content.version
     advice = (
         f"champion is version {version}, and candidates are compared with it. To set the alias "
-        f"again: {ledger.gateway.command('promote', ledger.model, version)}"
+        f"again: {ledger.gateway.format_command('promote', ledger.model, version)}"
         if version
         else "no version is champion, and candidates are compared with none. Delete the alias."
     )
@@ -224,7 +226,7 @@ def find_alias_mismatch(ledger: Ledger) -> str | None:
 
 def require_alias(model: str, gateway: Gateway) -> ModelVersion:
     """Return the version under the alias `champion`; raise an error if the alias is missing."""
-    champion = gateway.alias(model, CHAMPION)
+    champion = gateway.get_alias(model, CHAMPION)
     if champion is None:
         msg = (
             f"model {model} must have a `{CHAMPION}` in {gateway.registry_uri}; it has none. "
@@ -239,7 +241,7 @@ def require_model(model: str, gateway: Gateway, ending: str = "") -> None:
 
     The error lists the registered models. `ending`: a text that follows.
     """
-    models = gateway.models()
+    models = gateway.list_models()
     if model not in models or is_ledger(model):
         names = [name for name in models if not is_ledger(name)]
         msg = f"model {model!r} must be in the registry at {gateway.registry_uri}; it is not "

@@ -24,7 +24,7 @@ from biasgate.tasks.common.files import hold_lock, write_json
 from biasgate.tasks.common.printable import escape_invisible
 from biasgate.tasks.ledger.chain import Chain
 from biasgate.tasks.ledger.ledger import Ledger
-from biasgate.tasks.mlflow_server.local_store import database_file
+from biasgate.tasks.mlflow_server.local_store import find_database_file
 from biasgate.tasks.records import Head
 from biasgate.tasks.signing.keys import PRIVATE_KEY, PrivateKey, TrustedKeys, get_trust_folder
 
@@ -44,7 +44,7 @@ def require_sound(ledger: Ledger, chain: Chain | None = None) -> None:
     chain = ledger.chain if chain is None else chain
     problems = find_problems(ledger, chain)
     if problems:
-        model, command = ledger.model, ledger.gateway.command
+        model, command = ledger.model, ledger.gateway.format_command
         reset = command("promote", model, "VERSION", "--reset", "--reason", "TEXT")
         msg = (
             f"the ledger {ledger.name} must be unchanged before anything is promoted; "
@@ -91,7 +91,7 @@ def find_missing_heads(ledger: Ledger, chain: Chain) -> list[str]:
     for seen in read_last_heads(ledger, chain):
         if not chain.has_head(seen):
             missing.add(f"entry {seen.number}, which this machine saw before")
-    for version in ledger.gateway.versions(ledger.model):
+    for version in ledger.gateway.list_versions(ledger.model):
         if version.is_copy:
             continue
         for name, value in version.tags.items():
@@ -162,7 +162,7 @@ def normalize_address(uri: str) -> str:
         return uri
     if scheme in {"", "file"}:
         return f"file {os.path.realpath(unquote(parts.path))}"
-    if (file := database_file(uri)) is not None:
+    if (file := find_database_file(uri)) is not None:
         return f"sqlite {os.path.realpath(file)}"
     host = (parts.hostname or "").rstrip(".")
     with contextlib.suppress(ValueError):

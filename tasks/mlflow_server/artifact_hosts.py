@@ -1,8 +1,7 @@
-"""The hosts of artifacts: MLflow sends its token or password to each of them.
+"""Hosts of artifacts, to which MLflow sends its token or password.
 
-The registry holds the place of the files of a version or run, and others may write there. So an
-address there must never decide which host gets the credentials of this machine, or which host
-this machine connects to and waits for.
+The addresses of artifacts are in the registry, where other users can change them. An address must
+not decide which host receives the credentials of this machine, or which host it connects to.
 """
 
 from __future__ import annotations
@@ -14,20 +13,26 @@ from urllib.parse import urlsplit
 from biasgate.tasks.common.errors import InputError
 
 ARTIFACT_HOSTS = "BIASGATE_ARTIFACT_HOSTS"
-_WEB = frozenset({"http", "https"})
-# Their address names the host that gets a token or password.
-_NAME_A_HOST = _WEB | {"mlflow-artifacts", "abfss"}
-# Files of this machine, or a bucket at an object store that this machine is set up for. `wasbs`
-# belongs to Microsoft always: MLflow checks it.
-_NAME_NO_HOST = frozenset({"", "file", "s3", "gs", "wasbs"})
-_OF_MICROSOFT = re.compile(r".+\.dfs\.core\.(windows\.net|chinacloudapi\.cn|usgovcloudapi\.net)")
+_WEB_SCHEMES = frozenset({"http", "https"})
+# Addresses with the host that receives a token or password.
+_SCHEMES_WITH_HOST = _WEB_SCHEMES | {"mlflow-artifacts", "abfss"}
+# Files of this machine, or buckets of an object store for which this machine is configured. The
+# host of `wasbs` always belongs to Microsoft, which MLflow checks.
+_SCHEMES_WITHOUT_HOST = frozenset({"", "file", "s3", "gs", "wasbs"})
+_MICROSOFT_HOST = re.compile(r".+\.dfs\.core\.(windows\.net|chinacloudapi\.cn|usgovcloudapi\.net)")
 
 
 def require_own_host(uri: str, tracking_uri: str) -> None:
-    """Raise an error if artifacts are at a host that must not get credentials.
+    """Raise an error if artifacts are at a host that must not receive credentials.
 
-    Other hosts, a second address that is looked up, and other protocols such as FTP are refused
-    unless `BIASGATE_ARTIFACT_HOSTS` names them.
+    Allowed are files of this machine, the host of the tracking server, and object stores. Other
+    hosts and protocols are refused unless `BIASGATE_ARTIFACT_HOSTS` lists them, as are addresses
+    that MLflow would look up again (`runs:`, `models:`).
+
+    Raises
+    ------
+    InputError
+        If the host is not allowed, or the address cannot be parsed.
     """
     try:
         scheme = urlsplit(uri).scheme
@@ -35,51 +40,55 @@ def require_own_host(uri: str, tracking_uri: str) -> None:
         msg = f"artifacts must have an address that can be read; it cannot ({error})."
         raise InputError(msg) from error
     if scheme in {"runs", "models"}:
-        msg = f"artifacts must have the address of files; got {without_password(uri)}."
+        msg = f"artifacts must have the address of files; got {strip_password(uri)}."
         raise InputError(msg)
-    if scheme in _NAME_NO_HOST or (scheme == "mlflow-artifacts" and not urlsplit(uri).netloc):
+    if scheme in _SCHEMES_WITHOUT_HOST or (
+        scheme == "mlflow-artifacts" and not urlsplit(uri).netloc
+    ):
         return
     if os.name == "nt" and len(scheme) == 1:  # a drive
         return
-    target = _target(uri, urlsplit(tracking_uri).scheme)
-    if scheme == "abfss" and target is not None and _OF_MICROSOFT.fullmatch(target[1]):
+    target = _parse_target(uri, urlsplit(tracking_uri).scheme)
+    if scheme == "abfss" and target is not None and _MICROSOFT_HOST.fullmatch(target[1]):
         return
-    named = [part for part in re.split(r"[\s,]+", os.environ.get(ARTIFACT_HOSTS, "")) if part]
-    if target is not None and target in [_target(one) for one in (tracking_uri, *named)]:
+    allowed = [part for part in re.split(r"[\s,]+", os.environ.get(ARTIFACT_HOSTS, "")) if part]
+    if target is not None and target in [_parse_target(host) for host in (tracking_uri, *allowed)]:
         return
-    allow = f"{ARTIFACT_HOSTS}={_shown(uri, urlsplit(tracking_uri).scheme)}"
-    if scheme not in _NAME_A_HOST:
+    allow = f"{ARTIFACT_HOSTS}={_format_host(uri, urlsplit(tracking_uri).scheme)}"
+    if scheme not in _SCHEMES_WITH_HOST:
         msg = (
             "artifacts must be files of this machine, at the tracking server (http, https, "
             "mlflow-artifacts) or in s3, gs, abfss or wasbs; these are at "
-            f"{without_password(uri)}, which was not contacted. If that address is "
+            f"{strip_password(uri)}, which was not contacted. If that address is "
             f"right, allow its host: {allow}"
         )
         raise InputError(msg)
-    own, other = without_password(tracking_uri), without_password(uri)
+    own_host, other_host = strip_password(tracking_uri), strip_password(uri)
     msg = (
-        f"artifacts must be at the host of MLflow's tracking server, {own}; these are at {other}, "
-        "which was not contacted, since it would get your MLflow token or password. If that "
+        f"artifacts must be at the host of MLflow's tracking server, {own_host}; these are at "
+        f"{other_host}, which was not contacted, since it would get your MLflow token or password. "
+        "If that "
         f"address is right, allow its host: {allow}"
     )
     raise InputError(msg)
 
 
-def without_password(uri: str) -> str:
-    """Return a URI for a message, without user and password."""
+def strip_password(uri: str) -> str:
+    """Return a URI without user and password, for messages."""
     parts = urlsplit(uri)
     if "@" not in parts.netloc:
         return uri
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
 
-def _target(uri: str, scheme_of_server: str = "") -> tuple[str, str, int | None] | None:
-    """Return scheme, host and port of a request; None if programs may read them differently.
+def _parse_target(uri: str, server_scheme: str = "") -> tuple[str, str, int | None] | None:
+    """Return scheme, host and port of a request; None if the address is ambiguous.
 
-    `mlflow-artifacts` has the scheme of the tracking server.
+    Programs parse addresses with backslashes or spaces differently. `mlflow-artifacts` uses the
+    scheme of the tracking server.
     """
     parts = urlsplit(uri)
-    scheme = scheme_of_server if parts.scheme == "mlflow-artifacts" else parts.scheme
+    scheme = server_scheme if parts.scheme == "mlflow-artifacts" else parts.scheme
     try:
         port = parts.port
     except ValueError:
@@ -89,10 +98,10 @@ def _target(uri: str, scheme_of_server: str = "") -> tuple[str, str, int | None]
     return scheme, parts.hostname or "", port or {"http": 80, "https": 443}.get(scheme)
 
 
-def _shown(uri: str, scheme_of_server: str) -> str:
-    """Return the host of a URI as `BIASGATE_ARTIFACT_HOSTS` names it."""
+def _format_host(uri: str, server_scheme: str) -> str:
+    """Return the host of a URI in the format of `BIASGATE_ARTIFACT_HOSTS`."""
     parts = urlsplit(uri)
     scheme = parts.scheme
     if scheme == "mlflow-artifacts":
-        scheme = scheme_of_server if scheme_of_server in _WEB else "https"
+        scheme = server_scheme if server_scheme in _WEB_SCHEMES else "https"
     return f"{scheme}://{parts.netloc.rpartition('@')[2]}"

@@ -1,9 +1,9 @@
-"""Files of runs and model versions, read in place or brought to this machine.
+"""Files of runs and model versions, read in place or downloaded.
 
-What is downloaded goes to a folder that is removed afterwards, except the files of versions, which
-every task opens: these are downloaded once for each store. A kept copy is used again if it is as it
-was downloaded, and the server still lists files of the same names and sizes. Whether their bytes
-are the same is checked before `champion` moves, and by `biasgate verify`, on new downloads.
+Downloads go to a temporary folder, except the files of versions, which every task opens: these are
+downloaded once per store. A kept copy is used again if it is unchanged, and the server still lists
+files with the same names and sizes. Their content is compared on new downloads before `champion`
+moves, and by `biasgate verify`.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ from urllib.request import url2pathname
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import hold_lock, json_digest, whole_folder, write_json
 from biasgate.tasks.common.own_folders import own_folder
-from biasgate.tasks.mlflow_server.artifact_hosts import require_own_host, without_password
+from biasgate.tasks.mlflow_server.artifact_hosts import require_own_host, strip_password
 from biasgate.tasks.records import FileRecord
 from biasgate.tasks.records.record import Record
 from biasgate.tasks.signing.manifest import Manifest, ManifestError, escape_path
 
-# MLflow itself writes this file into the folder of a version when it loads the version by its URI.
+# MLflow writes this file into the folder of a version that it loads by URI.
 ADDED_BY_MLFLOW = frozenset({"registered_model_meta"})
 
 
 @contextmanager
-def work_folder(parent: Path | None) -> Iterator[Path]:
-    """Yield an empty folder, in the work folder of a store if there is one; then remove it.
+def create_work_folder(parent: Path | None) -> Iterator[Path]:
+    """Yield an empty temporary folder, within `parent` if it is given and writable.
 
-    A folder that a killed process left is removed by the next one.
+    The folder of a killed process is removed by the next process.
     """
     writable = parent is not None and os.access(parent.parent, os.W_OK)
-    place = parent if parent is not None and writable else Path(tempfile.gettempdir())
-    with own_folder(place, "biasgate-") as folder:
-        empty = folder / "files"  # beside the lock
+    root = parent if parent is not None and writable else Path(tempfile.gettempdir())
+    with own_folder(root, "biasgate-") as folder:
+        empty = folder / "files"  # next to the lock
         empty.mkdir()
         yield empty
 
 
-def local_folder(uri: str) -> Path | None:
-    """Return the folder at a URI of this machine's files; None for any other URI."""
+def find_local_folder(uri: str) -> Path | None:
+    """Return the folder at a URI if the URI is for files of this machine, else None."""
     if uri.startswith("file:///") and os.name == "posix":  # as below, without importing MLflow
         return Path(url2pathname(urlsplit(uri).path))
     from mlflow.utils.file_utils import local_file_uri_to_path  # noqa: PLC0415
@@ -56,20 +56,25 @@ def local_folder(uri: str) -> Path | None:
 
 
 @contextmanager
-def files_at(
+def open_artifacts(
     uri: str, tracking_uri: str, work: Path | None, names: Sequence[str] | None = None
 ) -> Iterator[Path]:
     """Yield a folder with the artifacts at a URI, only to be read.
 
     Files of this machine are read in place; others are downloaded.
 
-    `names`: the only files that are needed. Default: all.
+    Parameters
+    ----------
+    work : Path, optional
+        Folder for downloads. Default: the system's folder for temporary files.
+    names : sequence of str, optional
+        The required files. Default: all.
     """
-    local = _here(uri)
+    local = _find_existing_folder(uri)
     if local is not None:
         yield local
         return
-    with work_folder(work) as folder:
+    with create_work_folder(work) as folder:
         if names is None:
             yield fetch(uri, tracking_uri, folder)
             return
@@ -81,38 +86,43 @@ def files_at(
 def fetch(uri: str, tracking_uri: str, folder: Path) -> Path:
     """Copy the artifacts at a URI to an empty folder, without MLflow's own file.
 
-    Returns where they are: in `folder`, or below it.
+    Returns the path of the copy: `folder`, or a path within it.
+
+    Raises
+    ------
+    InputError
+        If the artifacts do not exist, or their host is not allowed.
     """
     from mlflow.artifacts import download_artifacts  # noqa: PLC0415
     from mlflow.exceptions import MlflowException  # noqa: PLC0415
 
-    local = _here(uri)
+    local = _find_existing_folder(uri)
     if local is not None:
-        return _copy(local, folder)
+        return _copy_folder(local, folder)
     require_own_host(uri, tracking_uri)
     try:
-        found = download_artifacts(
+        download = download_artifacts(
             artifact_uri=uri, dst_path=str(folder), tracking_uri=tracking_uri
         )
     except (OSError, MlflowException) as error:
         if isinstance(error, MlflowException) and "No such artifact" not in error.message:
             raise
-        raise _missing(uri) from error
-    if Path(found).is_dir():
+        raise _make_missing_error(uri) from error
+    if Path(download).is_dir():
         for name in ADDED_BY_MLFLOW:
-            (Path(found) / name).unlink(missing_ok=True)
-    return Path(found)
+            (Path(download) / name).unlink(missing_ok=True)
+    return Path(download)
 
 
-def manifest_at(uri: str, tracking_uri: str, work: Path | None) -> Manifest:
+def read_manifest(uri: str, tracking_uri: str, work: Path | None) -> Manifest:
     """Return the manifest of the artifacts at a URI."""
-    with files_at(uri, tracking_uri, work) as folder:
+    with open_artifacts(uri, tracking_uri, work) as folder:
         return Manifest.from_path(folder, leaving_out=ADDED_BY_MLFLOW)
 
 
-def listed_at(uri: str, tracking_uri: str) -> Mapping[str, int | None]:
-    """Return names and sizes of the artifacts at a URI, read from none; a size may be unknown."""
-    local = _here(uri)
+def list_artifact_sizes(uri: str, tracking_uri: str) -> Mapping[str, int | None]:
+    """Return names and sizes of the artifacts at a URI; None for an unknown size."""
+    local = _find_existing_folder(uri)
     if local is not None:
         return Manifest.read_sizes(local, leaving_out=ADDED_BY_MLFLOW)
     require_own_host(uri, tracking_uri)
@@ -121,25 +131,25 @@ def listed_at(uri: str, tracking_uri: str) -> Mapping[str, int | None]:
     repository: Any = artifact_repository_registry.get_artifact_repository(
         uri, tracking_uri=tracking_uri
     )
-    found: dict[str, int | None] = {}
+    sizes: dict[str, int | None] = {}
     folders: list[str | None] = [None]
     while folders:
         for artifact in repository.list_artifacts(folders.pop()):
             if artifact.is_dir:
                 folders.append(artifact.path)
             elif artifact.path not in ADDED_BY_MLFLOW:
-                found[artifact.path] = artifact.file_size
-    return found
+                sizes[artifact.path] = artifact.file_size
+    return sizes
 
 
-def _copy(source: Path, target: Path) -> Path:
-    """Copy regular files and folders; refuse a symbolic link, which could lead anywhere."""
+def _copy_folder(source: Path, target: Path) -> Path:
+    """Copy regular files and folders; refuse symbolic links, which may point outside."""
     if not source.is_dir():
         msg = f"the files of a version must be in a folder; {source} is not. Register its folder."
         raise InputError(msg)
     try:
-        for top, folders, files in os.walk(source, onerror=_raise):
-            here = target / Path(top).relative_to(source)
+        for top, folders, files in os.walk(source, onerror=_raise_error):
+            subfolder = target / Path(top).relative_to(source)
             for path in (Path(top) / name for name in (*folders, *files)):
                 if path.is_symlink() or not (path.is_file() or path.is_dir()):
                     kind = "a device, a socket or a named pipe"
@@ -148,31 +158,31 @@ def _copy(source: Path, target: Path) -> Path:
                     msg = f"{name} must be a regular file; it is {kind} (in {source})."
                     raise ManifestError(msg)
             for name in folders:
-                (here / name).mkdir()
+                (subfolder / name).mkdir()
             for name in files:
-                if here != target or name not in ADDED_BY_MLFLOW:
-                    shutil.copyfile(Path(top) / name, here / name)
+                if subfolder != target or name not in ADDED_BY_MLFLOW:
+                    shutil.copyfile(Path(top) / name, subfolder / name)
     except PermissionError as error:
         msg = f"{escape_path(str(error.filename))} must be readable; got: {error.strerror}."
         raise ManifestError(msg) from error
     return target
 
 
-def _raise(error: OSError) -> None:
+def _raise_error(error: OSError) -> None:
     raise error
 
 
-def _here(uri: str) -> Path | None:
-    """Return the folder at a URI of this machine's files, which must exist; None for others."""
-    local = local_folder(uri)
+def _find_existing_folder(uri: str) -> Path | None:
+    """Return the folder at a URI, which must exist; None for URIs of other machines."""
+    local = find_local_folder(uri)
     if local is not None and not os.path.lexists(local):
-        raise _missing(uri)
+        raise _make_missing_error(uri)
     return local
 
 
-def _missing(uri: str) -> InputError:
+def _make_missing_error(uri: str) -> InputError:
     return InputError(
-        f"artifacts must be at {without_password(uri)}; they are not. Were they deleted, or was "
+        f"artifacts must be at {strip_password(uri)}; they are not. Were they deleted, or was "
         "the database copied without them?"
     )
 
@@ -182,38 +192,40 @@ _DIGITS = 16
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Kept(Record):
-    """What a kept copy is of, and its files as they were downloaded."""
+class _KeptCopy(Record):
+    """The version of a kept copy, and its files when they were downloaded."""
 
     version: str
     files: list[FileRecord]
 
 
 @contextmanager
-def kept_files(place: str, tracking_uri: str, version: str, store: Path) -> Iterator[Path]:
+def open_kept_copy(place: str, tracking_uri: str, version: str, store: Path) -> Iterator[Path]:
     """Yield a kept copy of a version's files, only to be read.
 
-    `version`: what the version is called, and when the registry created it.
+    `version` has the name of the version and its time of creation, since names are used again.
     """
     folder = store / FOLDER / json_digest([tracking_uri, version, place])[:_DIGITS]
-    with hold_lock(folder):  # tasks at the same time wait for one download
-        if not _is_whole(folder, listed_at(place, tracking_uri)):
+    with hold_lock(folder):  # concurrent tasks wait for the same download
+        if not _is_whole(folder, list_artifact_sizes(place, tracking_uri)):
             with whole_folder(folder, durable=False) as temporary:
                 download = temporary / "download"
                 download.mkdir()
                 fetch(place, tracking_uri, download).rename(temporary / FILES)
-                found = Manifest.from_path(temporary / FILES)
-                write_json(temporary / RECORD, _Kept(version=version, files=[*found.files]))
-        os.utime(folder)  # `biasgate clean` keeps what was used lately
+                manifest = Manifest.from_path(temporary / FILES)
+                write_json(temporary / RECORD, _KeptCopy(version=version, files=[*manifest.files]))
+        os.utime(folder)  # `biasgate clean` keeps recently used copies
     yield folder / FILES
 
 
 def _is_whole(folder: Path, listed: Mapping[str, int | None]) -> bool:
-    """Whether a kept copy is as it was downloaded, and the server's files look the same."""
+    """Return True if a kept copy is unchanged, and the server lists the same names and sizes."""
     try:
-        kept = Manifest.from_records(_Kept.read((folder / RECORD).read_bytes()).files)
-        if kept.list_differences(Manifest.from_path(folder / FILES, leaving_out=ADDED_BY_MLFLOW)):
+        manifest = Manifest.from_records(_KeptCopy.read((folder / RECORD).read_bytes()).files)
+        if manifest.list_differences(
+            Manifest.from_path(folder / FILES, leaving_out=ADDED_BY_MLFLOW)
+        ):
             return False
     except (OSError, ValueError, InputError):
         return False
-    return not kept.list_size_differences(listed)
+    return not manifest.list_size_differences(listed)

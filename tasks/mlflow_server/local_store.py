@@ -1,10 +1,11 @@
-"""The MLflow database of a local store: made whole, checked, and moved with its store.
+"""The MLflow database of a local store: creation, checks, and paths after a move.
 
-MLflow makes its tables in some forty steps, and a process that is killed in between would leave a
-database that MLflow can neither complete nor open: so it is made aside. MLflow writes the whole
-path of every artifact into it: these are rewritten when a store was moved or copied. And anyone
-with write access to a store may put a view or a computed column into its database, which answers
-one program differently from another, or never ends: so it is checked before MLflow reads from it.
+- MLflow creates its tables in about forty steps. A process killed in between would leave a database
+  that MLflow can neither complete nor open, so the database is created under a temporary name.
+- MLflow stores absolute paths of artifacts, which are rewritten after a store was moved or copied.
+- Anyone with write access to a store can add a view or a computed column to its database. A query
+  may then return different rows to different programs, or never end. So the database is checked
+  before MLflow reads it.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from biasgate.tasks.common.prefect_task import log_message
 
 DATABASE, ARTIFACTS = "mlflow.db", "mlartifacts"
 LOCAL = "sqlite:///"
-# Tables and columns in which MLflow keeps paths of artifacts.
-_PATHS = (
+# Tables and columns with paths of artifacts.
+_PATH_COLUMNS = (
     ("experiments", "artifact_location"),
     ("runs", "artifact_uri"),
     ("model_versions", "source"),
@@ -34,8 +35,8 @@ _PATHS = (
 _WAIT_S = 60
 
 
-def database_file(uri: str) -> Path | None:
-    """Return the SQLite file that SQLAlchemy opens at an address; None at any other."""
+def find_database_file(uri: str) -> Path | None:
+    """Return the file of an SQLite address, parsed as SQLAlchemy does; None for other addresses."""
     if not re.match(r"sqlite(\+\w+)?://", uri, re.IGNORECASE):
         return None
     from sqlalchemy.engine import make_url  # noqa: PLC0415
@@ -44,19 +45,24 @@ def database_file(uri: str) -> Path | None:
     return None if file is None else Path(file)
 
 
-def require_store(store: Path, nor: str = "") -> None:
+def require_store(store: Path, suffix: str = "") -> None:
     """Refuse a folder without runs of an evaluation, before a database is created in it.
 
-    `nor`: the end of the error.
+    Parameters
+    ----------
+    store : Path
+        Folder of the store.
+    suffix : str, optional
+        End of the error message.
     """
     if (store / DATABASE).exists():
         return
-    there = "it does not contain MLflow runs" if store.is_dir() else "it does not exist"
-    below = store / ".biasgate"
-    found = f" Did you mean {below}?" if (below / DATABASE).exists() else ""
+    problem = "it does not contain MLflow runs" if store.is_dir() else "it does not exist"
+    nested = store / ".biasgate"
+    hint = f" Did you mean {nested}?" if (nested / DATABASE).exists() else ""
     msg = (
-        f"store {store} must be a folder that an evaluation wrote; {there}.{found} "
-        f"Name the store, or the MLflow server in MLFLOW_TRACKING_URI.{nor}"
+        f"store {store} must be a folder that an evaluation wrote; {problem}.{hint} "
+        f"Name the store, or the MLflow server in MLFLOW_TRACKING_URI.{suffix}"
     )
     raise InputError(msg)
 
@@ -66,42 +72,54 @@ def follow_move(store: Path) -> list[str]:
 
     Idempotent, and one transaction. Artifacts outside this store keep their paths.
 
-    Returns the old places in the database; empty if nothing was changed.
+    Returns
+    -------
+    list of str
+        The old places that were replaced; empty if all paths were up to date.
+
+    Raises
+    ------
+    InputError
+        If the file is not an MLflow database, or must be changed and is read-only.
     """
-    database, here = store / DATABASE, (store / ARTIFACTS).as_uri()
+    database, artifacts = store / DATABASE, (store / ARTIFACTS).as_uri()
     if not database.exists():
         return []
-    locations: list[str] = []  # where experiments keep their artifacts
+    locations: list[str] = []  # artifact folders of the experiments
     with closing(sqlite3.connect(database, timeout=_WAIT_S)) as connection:
         try:
             if _has_column(connection, "experiments", "artifact_location"):
                 rows = connection.execute("SELECT artifact_location FROM experiments").fetchall()
                 locations = [str(location) for (location,) in rows]
-        except sqlite3.OperationalError:  # for example locked: a retry may succeed
+        except sqlite3.OperationalError:  # such as a lock: a retry may succeed
             raise
         except sqlite3.DatabaseError as error:
             msg = f"file {database} must be the MLflow database of the store; got: {error}."
             raise InputError(msg) from error
         places = [location.rpartition(f"/{ARTIFACTS}/") for location in locations]
-        # An old place counts if artifacts of any of its experiments are in this store.
+        # An old place is replaced only if artifacts of its experiments are in this store.
         moved = sorted(
             {
                 f"{before}/{ARTIFACTS}"
                 for before, cut, name in places
-                if cut and f"{before}/{ARTIFACTS}" != here and (store / ARTIFACTS / name).is_dir()
+                if cut
+                and f"{before}/{ARTIFACTS}" != artifacts
+                and (store / ARTIFACTS / name).is_dir()
             }
         )
         if moved:
-            _rewrite(connection, moved, here, database)
+            _rewrite_paths(connection, moved, artifacts, database)
     for root in moved:
         log_message(f"updating paths of the store, which was moved from {root}")
     return moved
 
 
-def _rewrite(connection: sqlite3.Connection, moved: list[str], new: str, database: Path) -> None:
+def _rewrite_paths(
+    connection: sqlite3.Connection, moved: list[str], new: str, database: Path
+) -> None:
     try:
         with connection:
-            for table, column in _PATHS:
+            for table, column in _PATH_COLUMNS:
                 if not _has_column(connection, table, column):
                     continue
                 for old in moved:
@@ -126,22 +144,27 @@ def _has_column(connection: sqlite3.Connection, table: str, column: str) -> bool
     return column in {row[1] for row in rows}
 
 
-# One of them has a row in every database that MLflow has finished, or that is used.
+# Every complete or used database has a row in at least one of these tables.
 _TABLES = ("experiments", "runs", "registered_models")
-# Files that SQLite would take for the rest of an unfinished change to the database beside them.
-_BESIDE = ("-journal", "-wal", "-shm")
-# An unfinished database may be in the making by another program, which changes it all the time.
+# Suffixes of files that SQLite reads as an unfinished transaction of the database next to them.
+_JOURNAL_SUFFIXES = ("-journal", "-wal", "-shm")
+# A shorter time may mean that another program is still creating the database.
 UNTOUCHED_S = 10.0
 _POLL_S = 0.5
 
 
 def make_database(store: Path) -> None:
-    """Make the MLflow database of a store, unless it has one.
+    """Create the MLflow database of a store, unless it exists.
 
-    An unfinished one that holds nothing, which a killed or failed process left, is replaced.
+    The unfinished, empty database of a killed or failed process is replaced.
+
+    Raises
+    ------
+    InputError
+        If the path has a character with a meaning in database addresses.
     """
-    # The first starts the options of an address; SQLAlchemy 2.1 reads the second as an escape.
-    if wrong := next((one for one in "?%" if one in str(store)), None):
+    # `?` starts the options of an address; SQLAlchemy 2.1 reads `%` as an escape.
+    if wrong := next((character for character in "?%" if character in str(store)), None):
         msg = (
             f"store {store} must not have `{wrong}` in its path: it has a meaning in the address "
             "of a database. Name another folder."
@@ -152,20 +175,20 @@ def make_database(store: Path) -> None:
         return
     with hold_lock(database):
         while database.exists() and not _is_finished(database):
-            if _untouched_for(database) > UNTOUCHED_S:
+            if _measure_idle_seconds(database) > UNTOUCHED_S:
                 database.unlink()
             else:
                 time.sleep(_POLL_S)
         if not database.exists():
             log_message("creating the store's MLflow database, which takes up to half a minute")
-            for ending in _BESIDE:
+            for ending in _JOURNAL_SUFFIXES:
                 database.with_name(f"{DATABASE}{ending}").unlink(missing_ok=True)
             with whole_file(database) as temporary:
-                _create(temporary, store / ARTIFACTS)
+                _create_tables(temporary, store / ARTIFACTS)
 
 
 def _is_finished(database: Path) -> bool:
-    """Whether MLflow has finished a database; True as well for a file that is none."""
+    """Return True if MLflow has completed a database, or if the file is not a database."""
     if not database.exists():
         return False
     with closing(sqlite3.connect(database, timeout=UNTOUCHED_S)) as connection:
@@ -174,54 +197,54 @@ def _is_finished(database: Path) -> bool:
 
 def _has_rows(connection: sqlite3.Connection, table: str) -> bool:
     try:
-        found = connection.execute(f"SELECT 1 FROM {table} LIMIT 1")  # noqa: S608 - our names
-        return found.fetchone() is not None
+        rows = connection.execute(f"SELECT 1 FROM {table} LIMIT 1")  # noqa: S608 - our names
+        return rows.fetchone() is not None
     except sqlite3.OperationalError as error:
-        # Otherwise it is locked, or not readable: somebody uses it.
+        # Other errors mean that the database is locked or unreadable, so it is in use.
         return "no such table" not in str(error)
-    except sqlite3.DatabaseError:  # no database; `follow_move` says so
+    except sqlite3.DatabaseError:  # not a database: `follow_move` raises the error
         return True
 
 
-def _untouched_for(database: Path) -> float:
-    """Return for how many seconds a database and the files of its last change are unchanged."""
-    beside = [database.with_name(f"{DATABASE}{ending}") for ending in _BESIDE]
-    times = [path.stat().st_mtime for path in (database, *beside) if path.exists()]
+def _measure_idle_seconds(database: Path) -> float:
+    """Return the seconds since the last change of a database or its journal files."""
+    journals = [database.with_name(f"{DATABASE}{ending}") for ending in _JOURNAL_SUFFIXES]
+    times = [path.stat().st_mtime for path in (database, *journals) if path.exists()]
     return time.time() - max(times)
 
 
-def _create(database: Path, artifacts: Path) -> None:
-    """Let MLflow make its tables; the file is flushed by the caller, once instead of each time."""
+def _create_tables(database: Path, artifacts: Path) -> None:
+    """Let MLflow create its tables, without flushing each step; the caller flushes the file."""
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore  # noqa: PLC0415
     from sqlalchemy import event  # noqa: PLC0415
     from sqlalchemy.engine import Engine  # noqa: PLC0415
 
     connections: list[sqlite3.Connection] = []
 
-    def quicken(connection: Any, _: Any) -> None:
+    def disable_flushing(connection: Any, _: Any) -> None:
         [(_, _, path), *_] = connection.execute("PRAGMA database_list").fetchall()
         if path and Path(path) == database:
             connection.execute("PRAGMA synchronous = OFF")
             connections.append(connection)
 
-    event.listen(Engine, "connect", quicken)
+    event.listen(Engine, "connect", disable_flushing)
     try:
         SqlAlchemyStore(f"{LOCAL}{database}", artifacts.as_uri())
     finally:
-        event.remove(Engine, "connect", quicken)
-        for one in connections:
-            one.close()
+        event.remove(Engine, "connect", disable_flushing)
+        for connection in connections:
+            connection.close()
 
 
 DEADLINE_S = 60.0
-_STEPS = 10_000  # of SQLite's machine, between two looks at the clock
-# What MLflow sets on each connection; `LIKE` depends on the last one.
+_STEPS = 10_000  # of SQLite's virtual machine, between two checks of the time
+# The settings of MLflow's connections; the last one changes the meaning of `LIKE`.
 _PRAGMAS = ("foreign_keys = ON", "busy_timeout = 20000", "case_sensitive_like = true")
-# MLflow's own triggers, and their tables, of which biasgate reads nothing.
+# MLflow's own triggers and their tables, which biasgate does not read.
 _OWN_TRIGGERS = frozenset({("prevent_secrets_aad_mutation", "secrets")})
 # MLflow's own computed columns.
 _OWN_COMPUTED = frozenset({"spans"})
-# The tables that say which version is what, and their keys: no two rows can answer one question.
+# Tables that identify versions, with their primary keys: without a key, a lookup is ambiguous.
 _KEYS = {
     "registered_models": {"workspace", "name"},
     "registered_model_tags": {"workspace", "name", "key"},
@@ -233,12 +256,15 @@ _KEYS = {
 
 
 @contextmanager
-def reading(database: Path, *, seconds: float | None = None) -> Iterator[sqlite3.Connection]:
-    """Yield a connection that only reads, with MLflow's settings, for one state of the database."""
+def open_read_only(database: Path, *, seconds: float | None = None) -> Iterator[sqlite3.Connection]:
+    """Yield a read-only connection to a fixed state of the database, with MLflow's settings.
+
+    `seconds` limits the time of all queries. Default: `DEADLINE_S`.
+    """
     limit = DEADLINE_S if seconds is None else seconds
     with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as connection:
-        for one in _PRAGMAS:
-            connection.execute(f"PRAGMA {one}")
+        for pragma in _PRAGMAS:
+            connection.execute(f"PRAGMA {pragma}")
         end = time.monotonic() + limit
         connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS)
         connection.text_factory = lambda content: content.decode(errors="replace")
@@ -259,12 +285,12 @@ def require_plain(connection: sqlite3.Connection) -> None:
     ).fetchall():
         if kind == "trigger" and (name, table) in _OWN_TRIGGERS:
             continue
-        virtual = kind == "table" and not place
-        if kind in {"view", "trigger"} or virtual:
-            told = f"virtual {kind}" if virtual else kind
+        is_virtual = kind == "table" and not place
+        if kind in {"view", "trigger"} or is_virtual:
+            description = f"virtual {kind}" if is_virtual else kind
             msg = (
-                f"MLflow's database must hold only plain tables; it has a {told} named {name!r}. "
-                "biasgate does not read it: it may change what the registry returns. "
+                f"MLflow's database must hold only plain tables; it has a {description} named "
+                f"{name!r}. biasgate does not read it: it may change what the registry returns. "
                 f'If it is yours, remove it: DROP {kind.upper()} "{name}";'
             )
             raise InputError(msg)
@@ -281,7 +307,7 @@ def require_plain(connection: sqlite3.Connection) -> None:
             raise InputError(msg)
     for table in {name for name, *_ in columns} & _KEYS.keys():
         key = {column for name, column, number, _ in columns if name == table and number}
-        if not key or not key <= _KEYS[table]:  # MLflow without workspaces has shorter ones
+        if not key or not key <= _KEYS[table]:  # keys are shorter in MLflow without workspaces
             msg = (
                 f"table {table!r} of MLflow's database must have the primary key "
                 f"{', '.join(sorted(_KEYS[table]))}; it does not. It may have been tampered with."
@@ -290,14 +316,14 @@ def require_plain(connection: sqlite3.Connection) -> None:
 
 
 def require_plain_file(database: Path) -> None:
-    """Refuse a local database that `require_plain` refuses, before MLflow opens it.
+    """Apply `require_plain` to a local database before MLflow opens it.
 
-    One that cannot be read is left to the program that needs it.
+    A missing or unreadable file is not an error here; MLflow reports it.
     """
     if not database.is_file():
         return
     try:
-        with reading(database) as connection:
+        with open_read_only(database) as connection:
             require_plain(connection)
-    except sqlite3.DatabaseError:  # locked, not readable, or no database: MLflow says so
+    except sqlite3.DatabaseError:  # locked, unreadable or not a database: MLflow reports it
         return

@@ -1,7 +1,7 @@
-"""The models of an experiment: what its tab *Models* and `search_logged_models` find.
+"""Logged models: the models on the tab *Models* of an experiment.
 
-MLflow calls them logged models. One stands for each candidate that was judged in the experiment,
-whatever its kind. Its files stay where they are: in the run of a registered version, or outside.
+Each candidate that was judged in the experiment has a logged model, whatever its kind. The files
+of the model are not copied: they are in the run of a registered version, or outside of MLflow.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import flush_all
 from biasgate.tasks.common.untrusted import read_json
 from biasgate.tasks.mlflow_server.artifact_hosts import require_own_host
-from biasgate.tasks.mlflow_server.artifacts import files_at
+from biasgate.tasks.mlflow_server.artifacts import open_artifacts
 from biasgate.tasks.mlflow_server.versions import ModelVersion, Registry
 
 
@@ -26,32 +26,41 @@ class RunFiles(Registry):
     """A registry, and the files of its runs."""
 
     artifacts: str | None = None
-    """Where a local store keeps artifacts; None if the server decides."""
+    """Address of the artifacts of a local store; None if the server decides."""
 
     def log_folder(self, run_id: str, folder: Path, path: str | None = None) -> None:
-        """Upload a folder's files; in a local store they survive a power cut."""
-        self.artifacts_of(run_id)  # or refuse the host
+        """Upload the files of a folder; in a local store, flush them to disk."""
+        self.get_artifact_uri(run_id)  # checks the host
         self.client.log_artifacts(run_id, str(folder), path)
         if self.artifacts is not None and any(folder.iterdir()):
-            with self.run_files(run_id) as kept:
-                flush_all(kept)
+            with self.open_run_files(run_id) as artifacts:
+                flush_all(artifacts)
 
     def log_file(self, run_id: str, path: Path) -> None:
-        """Upload one file; in a local store it survives a power cut."""
-        self.artifacts_of(run_id)  # or refuse the host
+        """Upload a file; in a local store, flush it to disk."""
+        self.get_artifact_uri(run_id)  # checks the host
         self.client.log_artifact(run_id, str(path))
         if self.artifacts is not None:
-            with self.run_files(run_id) as kept:
-                flush_all(kept)
+            with self.open_run_files(run_id) as artifacts:
+                flush_all(artifacts)
 
     @contextmanager
-    def run_files(self, run_id: str, names: Sequence[str] | None = None) -> Iterator[Path]:
-        """Yield a folder with a run's artifacts, or with only some, to be read in the body."""
-        with files_at(self.artifacts_of(run_id), self.uri, self.work, names) as folder:
+    def open_run_files(self, run_id: str, names: Sequence[str] | None = None) -> Iterator[Path]:
+        """Yield a folder with the artifacts of a run, only to be read.
+
+        `names`: the required files. Default: all.
+        """
+        with open_artifacts(self.get_artifact_uri(run_id), self.uri, self.work, names) as folder:
             yield folder
 
-    def artifacts_of(self, run_id: str) -> str:
-        """Return the URI of a run's artifacts."""
+    def get_artifact_uri(self, run_id: str) -> str:
+        """Return the URI of the artifacts of a run, after a check of its host.
+
+        Raises
+        ------
+        InputError
+            If the run does not exist, or its host is not allowed.
+        """
         from mlflow.exceptions import MlflowException  # noqa: PLC0415
 
         try:
@@ -65,47 +74,52 @@ class RunFiles(Registry):
         return uri
 
     def read_json(self, run_id: str, name: str) -> Any:
-        """Read one JSON file of a run's artifacts.
+        """Read a JSON file of a run's artifacts.
 
-        Without one, a local store raises FileNotFoundError, and a server InputError.
+        Raises
+        ------
+        FileNotFoundError
+            If the file does not exist in a local store.
+        InputError
+            If the file does not exist on a server.
         """
-        with self.run_files(run_id, [name]) as folder:
+        with self.open_run_files(run_id, [name]) as folder:
             return read_json(folder / name, f"{name} of run {run_id}")
 
     def log_table(self, run_id: str, rows: Mapping[str, Sequence[Any]], file: str) -> None:
-        """Log a table for the run page."""
-        self.artifacts_of(run_id)  # or refuse the host
+        """Log a table, which MLflow shows on the page of the run."""
+        self.get_artifact_uri(run_id)  # checks the host
         self.client.log_table(run_id, dict(rows), file)
 
 
 _DIGEST_LENGTH = 36
 _KEY = "biasgate.candidate_key"
-_VERSIONS = "mlflow.modelVersions"  # the versions that MLflow's page of a model links
-# Characters that MLflow refuses in the name of a model.
-_REFUSED = str.maketrans(dict.fromkeys("/:.%\"'", "_"))
+_VERSIONS_TAG = "mlflow.modelVersions"  # versions to link on MLflow's page of a model
+# Characters that MLflow refuses in names of models.
+_REFUSED_CHARACTERS = str.maketrans(dict.fromkeys("/:.%\"'", "_"))
 
 
 @dataclass(frozen=True)
-class Judged:
-    """A model and the set that its metrics are about."""
+class ModelOnSet:
+    """A model and the evaluation set of its metrics."""
 
     model_id: str
-    """Of the logged model."""
+    """Id of the logged model."""
     dataset_name: str
     dataset_digest: str
-    """Of the evaluation set, as in the run's inputs; the digest is shortened."""
+    """Digest of the evaluation set, shortened as in the inputs of the run."""
 
     @classmethod
-    def on(cls, model_id: str, name: str, digest: str) -> Judged:
-        """Return the model on a set with this digest."""
+    def from_digest(cls, model_id: str, name: str, digest: str) -> ModelOnSet:
+        """Return the model on a set with a digest of full length."""
         return cls(model_id, name, digest[:_DIGEST_LENGTH])
 
 
 @dataclass(frozen=True)
 class LoggedModels(RunFiles):
-    """The models of experiments."""
+    """A registry, the files of its runs, and the models of its experiments."""
 
-    def logged_model(
+    def ensure_logged_model(
         self,
         experiment_id: str,
         key: str,
@@ -115,28 +129,40 @@ class LoggedModels(RunFiles):
         tags: Mapping[str, str],
         version: ModelVersion | None = None,
     ) -> str:
-        """Return the id of the model with this key in an experiment; create it if missing.
+        """Return the id of the model with a key in an experiment; create it if missing.
 
-        `key`: what makes it this model and no other, in hexadecimal digits. `version`: the
-        registered version that it is, which its page then links, with the run that made it.
+        Parameters
+        ----------
+        experiment_id : str
+            The experiment.
+        key : str
+            Digest that identifies the model, in hexadecimal digits.
+        name : str
+            Name to show.
+        kind : str
+            Type of the model, as MLflow shows it.
+        tags : mapping of str to str
+            Tags to set, also on an existing model.
+        version : ModelVersion, optional
+            The registered version of the model. Its page links this version and its run.
         """
-        found = self.client.search_logged_models(
+        matches = self.client.search_logged_models(
             [experiment_id], filter_string=f"tags.`{_KEY}` = '{key}'", max_results=1
         )
-        if found:
-            model_id = str(found[0].model_id)
+        if matches:
+            model_id = str(matches[0].model_id)
             self.client.set_logged_model_tags(model_id, dict(tags))
             return model_id
-        known: dict[str, Any] = {**tags, _KEY: key}
+        all_tags: dict[str, Any] = {**tags, _KEY: key}
         if version is not None:
-            named = {"name": version.name, "version": version.version}
-            known[_VERSIONS] = json.dumps([named])
-        made = self.client.create_logged_model(
+            link = {"name": version.name, "version": version.version}
+            all_tags[_VERSIONS_TAG] = json.dumps([link])
+        model = self.client.create_logged_model(
             experiment_id,
-            name.translate(_REFUSED),
+            name.translate(_REFUSED_CHARACTERS),
             source_run_id=None if version is None else version.run_id,
-            tags=known,
+            tags=all_tags,
             model_type=kind,
         )
-        self.client.finalize_logged_model(made.model_id, "READY")
-        return str(made.model_id)
+        self.client.finalize_logged_model(model.model_id, "READY")
+        return str(model.model_id)

@@ -1,6 +1,6 @@
-"""Model folders in MLflow's format: saved, loaded, described.
+"""Saving, loading and inspecting model folders in MLflow's format.
 
-The flavours take seconds to import, so they are imported only where they are used.
+Flavours take seconds to import, so functions import them when they are called.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import yaml
 
 from biasgate.tasks.common.errors import InputError
 
-_WEIGHTS = "model"  # the subfolder in which MLflow writes the weights of a transformer
+_WEIGHTS = "model"  # MLflow's subfolder for the weights of a transformer
 
 
 def save_classifier(pipeline: Any, folder: Path, example: Sequence[str]) -> None:
@@ -52,43 +52,45 @@ def save_transformer(model: Any, tokenizer: Any, folder: Path, example: Sequence
     import transformers  # noqa: PLC0415
     from mlflow.models import infer_signature  # noqa: PLC0415
 
-    # With a space it cannot be the name of a repository, so none is looked up.
+    # A name with a space is not a valid repository, so MLflow does not look it up.
     model.name_or_path = tokenizer.name_or_path = "fine-tuned by biasgate"
     logging.getLogger("mlflow.transformers").setLevel(logging.ERROR)  # it warns of the missing card
     pipeline = transformers.pipeline(
         "text-classification", model=model, tokenizer=tokenizer, device="cpu"
     )
-    answers = pd.DataFrame(pipeline(list(example)))
+    predictions = pd.DataFrame(pipeline(list(example)))
     mlflow.transformers.save_model(
         pipeline,
         folder,
-        signature=infer_signature(list(example), answers),
-        pip_requirements=[f"{one.__name__}=={one.__version__}" for one in (torch, transformers)],
+        signature=infer_signature(list(example), predictions),
+        pip_requirements=[
+            f"{package.__name__}=={package.__version__}" for package in (torch, transformers)
+        ],
         model_config={"truncation": True, "max_length": tokenizer.model_max_length},
     )
 
 
-def transformer_folders(folder: Path) -> tuple[Path, Path] | None:
+def find_transformer_folders(folder: Path) -> tuple[Path, Path] | None:
     """Return a model folder's subfolders of weights and tokenizer; None for other flavours.
 
-    They are where MLflow writes them, whatever the folder declares.
+    The paths are MLflow's own: paths that the folder declares are not followed.
     """
-    flavours = flavours_of(folder)
+    flavours = read_flavours(folder)
     flavour = flavours.get("transformers") if isinstance(flavours, dict) else None
     weights, tokenizer = folder / _WEIGHTS, folder / "components" / "tokenizer"
-    is_one = isinstance(flavour, dict) and flavour.get("model_binary", _WEIGHTS) == _WEIGHTS
-    return (weights, tokenizer) if is_one and tokenizer.is_dir() else None
+    is_transformer = isinstance(flavour, dict) and flavour.get("model_binary", _WEIGHTS) == _WEIGHTS
+    return (weights, tokenizer) if is_transformer and tokenizer.is_dir() else None
 
 
 def load_pyfunc(folder: Path) -> Any:
-    """Load any flavour through pyfunc."""
+    """Load a model of any flavour through pyfunc."""
     import mlflow.pyfunc  # noqa: PLC0415
 
     return mlflow.pyfunc.load_model(str(folder))
 
 
-def flavours_of(folder: Path) -> object:
-    """Return what the MLmodel file of a model folder says of its flavours, whatever it is."""
+def read_flavours(folder: Path) -> object:
+    """Return the unchecked entry `flavors` in the MLmodel file of a model folder."""
     try:
         return dict(yaml.safe_load((folder / "MLmodel").read_text("utf-8"))).get("flavors")
     except (OSError, TypeError, ValueError, yaml.YAMLError) as error:
@@ -100,11 +102,11 @@ def flavours_of(folder: Path) -> object:
 
 
 def model_signature(folder: Path) -> Any:
-    """Return the signature in a model folder, without loading the model; None if it has none."""
+    """Return the signature in a model folder, or None, without loading the model."""
     from mlflow.exceptions import MlflowException  # noqa: PLC0415
     from mlflow.models import Model, ModelSignature  # noqa: PLC0415
 
-    flavours_of(folder)
+    read_flavours(folder)
     try:
         signature = Model.load(str(folder)).signature
         problem = type(signature).__name__

@@ -1,10 +1,10 @@
-"""Calls to MLflow's tracking server: runs.
+"""Experiments and runs on MLflow's tracking server.
 
-Their files are in `run_files`, the models of experiments in `logged_models`, the registry in
-`versions`; `model_folders` reads and writes models.
+Files of runs and models of experiments are in `logged_models`, the registry is in `versions`, and
+`model_folders` reads and writes models.
 
-Everything uses `MlflowClient` with explicit run ids: the fluent API's active run belongs to one
-thread. A run is searched by its key before it is created, so that tasks can be retried.
+All calls use `MlflowClient` with explicit run ids, since the active run of the fluent API belongs
+to a single thread. A run is searched by its key before it is created, so tasks can be retried.
 """
 
 from __future__ import annotations
@@ -24,44 +24,44 @@ from biasgate.tasks.mlflow_server.local_store import (
     ARTIFACTS,
     DATABASE,
     LOCAL,
-    database_file,
+    find_database_file,
     follow_move,
     make_database,
     require_plain_file,
 )
-from biasgate.tasks.mlflow_server.logged_models import Judged, LoggedModels
+from biasgate.tasks.mlflow_server.logged_models import LoggedModels, ModelOnSet
 from biasgate.tasks.mlflow_server.server import (
     REGISTRY,
     TRACKING,
-    address_in,
+    read_address,
     require_supported,
 )
 from biasgate.tasks.mlflow_server.versions import Registry
 
 KEY, OWNER = "biasgate.key", "biasgate.owner"
-_REQUEST = "biasgate.request"  # one call that creates a run
-WORK = "work"  # the folder of a store for what is removed at the end
+_REQUEST = "biasgate.request"  # id of the call that creates a run
+WORK = "work"  # a store's folder for temporary files
 PARENT = "mlflow.parentRunId"
-NOTE = "mlflow.note.content"  # Markdown that the run page shows
-_METRICS_A_BATCH, _PARAMS_A_BATCH = 1000, 100
-_PARAM_LENGTH = 6000
+NOTE = "mlflow.note.content"  # Markdown on the page of a run
+_METRICS_PER_BATCH, _PARAMS_PER_BATCH = 1000, 100
+_MAX_PARAM_LENGTH = 6000
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """An experiment: its id and its tags."""
+    """Id and tags of an experiment."""
 
     experiment_id: str
     tags: Mapping[str, str]
 
 
 @dataclass(frozen=True)
-class Running:
+class UnfinishedRun:
     """A run that has not ended."""
 
     run_id: str
     started: float
-    """When it was created, in seconds since 1970."""
+    """Time of creation, in seconds since 1970."""
     tags: Mapping[str, str]
 
 
@@ -70,29 +70,31 @@ class Gateway(LoggedModels):
     """A tracking server and registry."""
 
     @classmethod
-    def at(cls, uri: str, work: Path | None = None) -> Gateway:
-        """Use a server or database, without user and password in its HTTP address.
+    def from_uri(cls, uri: str, work: Path | None = None) -> Gateway:
+        """Return the gateway to a server or database.
 
-        MLflow's own variables hold them from then on: errors and logs show the address.
+        User and password of an HTTP address are moved to MLflow's environment variables, since
+        errors and logs show the address.
         """
-        if (file := database_file(uri)) is not None:
+        if (file := find_database_file(uri)) is not None:
             require_plain_file(file.absolute())
-        plain, registry = _without_user(uri, TRACKING), address_in(REGISTRY)
-        registry = _without_user(registry, REGISTRY) if registry else None
+        plain, registry = _move_password(uri, TRACKING), read_address(REGISTRY)
+        registry = _move_password(registry, REGISTRY) if registry else None
         return cls(plain, work=work, registry=None if registry == plain else registry)
 
     @classmethod
-    def of_store(cls, store: Path) -> Gateway:
-        """Use `MLFLOW_TRACKING_URI` if it is set, else SQLite and a folder in the store.
+    def from_store(cls, store: Path) -> Gateway:
+        """Return the gateway to `MLFLOW_TRACKING_URI` if it is set, else to the store.
 
-        A new store gets its database first. If the store was moved or copied, its paths are
-        updated first. `MLFLOW_REGISTRY_URI` may name another registry.
+        A store has an SQLite database and a folder of artifacts. The database is created if it is
+        missing, and its paths are updated if the store was moved or copied. `MLFLOW_REGISTRY_URI`
+        may name another registry.
         """
-        uri = address_in(TRACKING)
+        uri = read_address(TRACKING)
         work = store.resolve() / WORK
         if uri:
-            return cls.at(uri, work)
-        registry = address_in(REGISTRY)
+            return cls.from_uri(uri, work)
+        registry = read_address(REGISTRY)
         store = store.resolve()
         store.mkdir(parents=True, exist_ok=True)
         require_plain_file(store / DATABASE)
@@ -102,39 +104,45 @@ class Gateway(LoggedModels):
             f"{LOCAL}{store / DATABASE}",
             (store / ARTIFACTS).as_uri(),
             work=work,
-            registry=_without_user(registry, REGISTRY) if registry else None,
+            registry=_move_password(registry, REGISTRY) if registry else None,
         )
 
     def require_answer(self) -> None:
-        """Ask each server one small question, so that one that is gone shows before any work."""
+        """Send a small request to each server, to report an unavailable server before any work."""
         self.client.search_experiments(max_results=1)
         if self.registry is not None:
             Registry(self.registry).client.search_registered_models(max_results=1)
 
-    def experiment(self, name: str) -> str:
-        """Return the id of the experiment, creating it if missing."""
+    def ensure_experiment(self, name: str) -> str:
+        """Return the id of the experiment with a name; create it if missing.
+
+        Raises
+        ------
+        InputError
+            If the experiment was deleted.
+        """
         from mlflow.exceptions import MlflowException  # noqa: PLC0415
 
-        found = self.client.get_experiment_by_name(name)
-        if found is not None and found.lifecycle_stage == "deleted":
+        experiment = self.client.get_experiment_by_name(name)
+        if experiment is not None and experiment.lifecycle_stage == "deleted":
             msg = (
                 f"experiment {name!r} must not be deleted; it is. "
-                f"Restore it (mlflow experiments restore -x {found.experiment_id}), or give the "
-                "evaluation another `name`."
+                f"Restore it (mlflow experiments restore -x {experiment.experiment_id}), or give "
+                "the evaluation another `name`."
             )
             raise InputError(msg)
-        if found is not None:
-            return str(found.experiment_id)
-        place = f"{self.artifacts}/{name}" if self.artifacts else None
+        if experiment is not None:
+            return str(experiment.experiment_id)
+        location = f"{self.artifacts}/{name}" if self.artifacts else None
         try:
-            return str(self.client.create_experiment(name, artifact_location=place))
+            return str(self.client.create_experiment(name, artifact_location=location))
         except MlflowException:  # another process was faster
-            found = self.client.get_experiment_by_name(name)
-            if found is None:
+            experiment = self.client.get_experiment_by_name(name)
+            if experiment is None:
                 raise
-            return str(found.experiment_id)
+            return str(experiment.experiment_id)
 
-    def experiments(self) -> dict[str, Experiment]:
+    def list_experiments(self) -> dict[str, Experiment]:
         """Return the experiments that have runs, by name, newest first."""
         return {
             experiment.name: Experiment(str(experiment.experiment_id), dict(experiment.tags))
@@ -142,11 +150,11 @@ class Gateway(LoggedModels):
             if self.client.search_runs([experiment.experiment_id], max_results=1)
         }
 
-    def experiment_of(self, run_id: str) -> str:
-        """Return the id of the experiment that a run belongs to."""
+    def get_experiment_id(self, run_id: str) -> str:
+        """Return the id of the experiment of a run."""
         return str(self.client.get_run(run_id).info.experiment_id)
 
-    def experiment_tags(self, experiment_id: str) -> dict[str, str]:
+    def get_experiment_tags(self, experiment_id: str) -> dict[str, str]:
         """Return the tags of an experiment."""
         return dict(self.client.get_experiment(experiment_id).tags)
 
@@ -155,14 +163,14 @@ class Gateway(LoggedModels):
         for key, value in tags.items():
             self.client.set_experiment_tag(experiment_id, key, value)
 
-    def metric_keys_below(self, parent: str) -> set[str]:
-        """Return the keys of the metrics that the runs below a run have."""
-        found = self.client.search_runs(
-            [self.experiment_of(parent)], f"tags.`{PARENT}` = '{parent}'"
+    def list_child_metrics(self, parent: str) -> set[str]:
+        """Return the keys of all metrics of the children of a run."""
+        children = self.client.search_runs(
+            [self.get_experiment_id(parent)], f"tags.`{PARENT}` = '{parent}'"
         )
-        return {key for one in found for key in one.data.metrics}
+        return {key for child in children for key in child.data.metrics}
 
-    def run(
+    def ensure_run(
         self,
         experiment_id: str,
         key: str,
@@ -171,25 +179,25 @@ class Gateway(LoggedModels):
         parent: str | None = None,
         tags: Mapping[str, str] | None = None,
     ) -> str:
-        """Return the id of the run with this key; if missing, create it RUNNING, with tags.
+        """Return the id of the run with a key; if missing, create it RUNNING, with tags.
 
-        This process owns it from then on.
+        This process becomes the owner of the run.
         """
-        found = self.find_run(experiment_id, key)
-        if found is not None:
-            self.client.set_tag(found, OWNER, describe_this_process())
-            return found
+        existing = self.find_run(experiment_id, key)
+        if existing is not None:
+            self.client.set_tag(existing, OWNER, describe_this_process())
+            return existing
         request = uuid.uuid4().hex
-        known = {**(tags or {}), KEY: key, OWNER: describe_this_process(), _REQUEST: request}
-        known |= {PARENT: parent} if parent else {}
-        made = self.client.create_run(experiment_id, tags=known, run_name=name).info.run_id
-        # MLflow's client asks again if an answer is lost, and the server then makes a second run.
+        all_tags = {**(tags or {}), KEY: key, OWNER: describe_this_process(), _REQUEST: request}
+        all_tags |= {PARENT: parent} if parent else {}
+        run_id = self.client.create_run(experiment_id, tags=all_tags, run_name=name).info.run_id
+        # After a lost response MLflow's client sends the request again, which creates a second run.
         for run in self.client.search_runs([experiment_id], f"tags.`{_REQUEST}` = '{request}'"):
-            if run.info.run_id != made:
+            if run.info.run_id != run_id:
                 self.client.delete_run(run.info.run_id)
-        return str(made)
+        return str(run_id)
 
-    def run_tags(self, run_id: str) -> dict[str, str] | None:
+    def get_run_tags(self, run_id: str) -> dict[str, str] | None:
         """Return the tags of a run; None if it does not exist."""
         from mlflow.exceptions import MlflowException  # noqa: PLC0415
 
@@ -201,21 +209,21 @@ class Gateway(LoggedModels):
             return None
 
     def find_run(self, experiment_id: str, key: str) -> str | None:
-        """Return the id of the run with this key, or None."""
-        found = self.client.search_runs([experiment_id], f"tags.`{KEY}` = '{key}'", max_results=1)
-        return str(found[0].info.run_id) if found else None
+        """Return the id of the run with a key, or None."""
+        matches = self.client.search_runs([experiment_id], f"tags.`{KEY}` = '{key}'", max_results=1)
+        return str(matches[0].info.run_id) if matches else None
 
-    def running(self, experiment_id: str) -> list[Running]:
-        """Return the runs that are RUNNING, newest first."""
-        found = self.client.search_runs([experiment_id], "attributes.status = 'RUNNING'")
+    def list_unfinished(self, experiment_id: str) -> list[UnfinishedRun]:
+        """Return the runs with status RUNNING, newest first."""
+        runs = self.client.search_runs([experiment_id], "attributes.status = 'RUNNING'")
         return [
-            Running(one.info.run_id, one.info.start_time / 1000, dict(one.data.tags))
-            for one in found
+            UnfinishedRun(run.info.run_id, run.info.start_time / 1000, dict(run.data.tags))
+            for run in runs
         ]
 
-    def parent_of(self, run_id: str) -> str | None:
-        """Return the id of a run's parent; None if it has none, or the run does not exist."""
-        return (self.run_tags(run_id) or {}).get(PARENT)
+    def get_parent_id(self, run_id: str) -> str | None:
+        """Return the id of a run's parent; None if the run or its parent does not exist."""
+        return (self.get_run_tags(run_id) or {}).get(PARENT)
 
     def log(
         self,
@@ -225,28 +233,30 @@ class Gateway(LoggedModels):
         metrics: Mapping[str, float] | None = None,
         tags: Mapping[str, str] | None = None,
         step: int = 0,
-        judged: Judged | None = None,
+        judged: ModelOnSet | None = None,
     ) -> None:
         """Log parameters, metrics (at a step) and tags, in batches that servers accept.
 
-        With `judged`, they are also the metrics of a model on a set.
+        With `judged`, the metrics are also linked to the model and the set.
         """
         from mlflow.entities import Metric, Param, RunTag  # noqa: PLC0415
 
         now = int(time.time() * 1000)
-        of_model = {} if judged is None else {**vars(judged), "run_id": run_id}
+        model_fields = {} if judged is None else {**vars(judged), "run_id": run_id}
         values = [
-            Metric(key, value, now, step, **of_model) for key, value in (metrics or {}).items()
+            Metric(key, value, now, step, **model_fields) for key, value in (metrics or {}).items()
         ]
-        for start in range(0, len(values), _METRICS_A_BATCH):
-            self.client.log_batch(run_id, metrics=values[start : start + _METRICS_A_BATCH])
-        known = [Param(key, str(value)[:_PARAM_LENGTH]) for key, value in (params or {}).items()]
-        for start in range(0, len(known), _PARAMS_A_BATCH):
-            self.client.log_batch(run_id, params=known[start : start + _PARAMS_A_BATCH])
+        for start in range(0, len(values), _METRICS_PER_BATCH):
+            self.client.log_batch(run_id, metrics=values[start : start + _METRICS_PER_BATCH])
+        entries = [
+            Param(key, str(value)[:_MAX_PARAM_LENGTH]) for key, value in (params or {}).items()
+        ]
+        for start in range(0, len(entries), _PARAMS_PER_BATCH):
+            self.client.log_batch(run_id, params=entries[start : start + _PARAMS_PER_BATCH])
         if tags:
             self.client.log_batch(run_id, tags=[RunTag(k, str(v)) for k, v in tags.items()])
 
-    def log_inputs(self, run_id: str, judged: Judged, *, source: str, profile: str) -> None:
+    def log_inputs(self, run_id: str, judged: ModelOnSet, *, source: str, profile: str) -> None:
         """Log the evaluation set and the model as the run's inputs."""
         from mlflow.entities import (  # noqa: PLC0415
             Dataset,
@@ -269,29 +279,29 @@ class Gateway(LoggedModels):
             models=[LoggedModelInput(judged.model_id)],
         )
 
-    def finish(self, run_id: str, status: str = "FINISHED") -> None:
-        """End a run: FINISHED, FAILED or KILLED."""
+    def end_run(self, run_id: str, status: str = "FINISHED") -> None:
+        """End a run with status FINISHED, FAILED or KILLED."""
         self.client.set_terminated(run_id, status)
 
     def end_own_runs(self, status: str) -> None:
-        """End the runs of this process, FAILED or KILLED, when it must end at once."""
+        """End the runs of this process as FAILED or KILLED, before the process ends."""
         experiments = [experiment.experiment_id for experiment in self.client.search_experiments()]
         running = f"attributes.status = 'RUNNING' and tags.`{OWNER}` = '{describe_this_process()}'"
         for run in self.client.search_runs(experiments, running):
-            self.finish(run.info.run_id, status)
+            self.end_run(run.info.run_id, status)
 
     @contextmanager
-    def failing(self, run_id: str) -> Iterator[None]:
-        """End the run as FAILED if the body fails, so that it is not left RUNNING."""
+    def fail_on_error(self, run_id: str) -> Iterator[None]:
+        """End the run as FAILED if the body raises an error, so that it does not stay RUNNING."""
         try:
             yield
         except BaseException:
-            self.finish(run_id, "FAILED")
+            self.end_run(run_id, "FAILED")
             raise
 
 
-def _without_user(uri: str, variable: str) -> str:
-    """Return an address without user and password, which MLflow's own variables hold from now."""
+def _move_password(uri: str, variable: str) -> str:
+    """Move user and password of an address to MLflow's variables; return the rest."""
     require_supported(uri, variable)
     parts = urlsplit(uri)
     user, _, host = parts.netloc.rpartition("@")
@@ -306,11 +316,11 @@ def _without_user(uri: str, variable: str) -> str:
     return plain
 
 
-def source_tags(file: Path) -> dict[str, str]:
-    """Return the tags of a run that name a file and the commit of its repository, if there is one.
+def make_source_tags(file: Path) -> dict[str, str]:
+    """Return the tags of a run with the name of a file and the commit of its repository.
 
-    MLflow shows them as *Source* and *Version*. The address of the repository is left out: it may
-    hold a password.
+    MLflow shows them as *Source* and *Version*. The address of the repository is left out, since it
+    may contain a password.
     """
     from mlflow.utils.git_utils import get_git_commit  # noqa: PLC0415
 

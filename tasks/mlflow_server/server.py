@@ -1,12 +1,12 @@
-"""MLflow's server: where it is, and calls that are made again while it does not answer.
+"""The address of MLflow's server, and retries of its calls.
 
-`MLFLOW_TRACKING_URI` names the server of runs, and `MLFLOW_REGISTRY_URI` that of models if it is
-another one, as in MLflow itself.
+`MLFLOW_TRACKING_URI` is the address of the server of runs. `MLFLOW_REGISTRY_URI` is that of the
+registry, if it is on another server, as in MLflow itself.
 
-`answered` is the one policy for a server that is gone, starts again or fails now and then. MLflow's
-own client asks again at once; here it is asked again until the time is up, first after a quarter of
-a second, then more and more rarely. What the calls do may have been done when the answer was lost:
-`runs` and `versions` are written for that.
+`retry_call` is the only retry policy for a server that is down, restarts or fails sometimes.
+MLflow's own client retries at once. This policy retries until a time limit, first after a quarter
+of a second, then after longer pauses. A call may have had its effect although the response was
+lost; `runs` and `versions` allow for that.
 """
 
 from __future__ import annotations
@@ -30,14 +30,17 @@ TRACKING, REGISTRY = "MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI"
 _DATABRICKS = frozenset({"databricks", "databricks-uc", "uc"})
 
 
-def address_in(variable: str) -> str | None:
-    """Return the address in `TRACKING` or `REGISTRY`; None: a store's database, or the same."""
-    found = os.environ.get(variable)
-    return require_supported(found, variable) if found else None
+def read_address(variable: str) -> str | None:
+    """Return the address in `TRACKING` or `REGISTRY`; None if the variable is not set."""
+    address = os.environ.get(variable)
+    return require_supported(address, variable) if address else None
 
 
 def require_supported(uri: str, name: str) -> str:
-    """Return an address, unless it is one of Databricks, or a folder, which MLflow refuses."""
+    """Return an address; refuse Databricks, and folders if MLflow refuses them.
+
+    `name` is the variable or setting of the address, for the error.
+    """
     if urlsplit(uri).scheme in _DATABRICKS or uri in _DATABRICKS:
         msg = (
             f"{name} must name MLflow's own server or a database, or be unset, since "
@@ -65,26 +68,28 @@ def require_supported(uri: str, name: str) -> str:
 
 Result = TypeVar("Result")
 WAIT = "BIASGATE_MLFLOW_WAIT_S"
-_FIRST_S, _LATER_S = 30.0, 300.0  # of a server that has not answered yet, and of one that has
-_SHORTEST_S, _LONGEST_S = 0.25, 8.0  # between two tries
-_SAID_AFTER_S = 2.0
-# MLflow's client asks again at once, and takes its time only here. Its own default is to wait four
-# minutes in each call, without a word.
+# Limits for a server before its first answer, and after it.
+_FIRST_S, _LATER_S = 30.0, 300.0
+_SHORTEST_S, _LONGEST_S = 0.25, 8.0  # between two attempts
+_SILENT_S = 2.0
+# MLflow's client retries at once, and `retry_call` adds the pauses. By default the client would
+# wait for four minutes in each call, without a message.
 for _name, _value in {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3",
     "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "0",
     "MLFLOW_HTTP_REQUEST_BACKOFF_JITTER": "0.5",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "60",
-    "MLFLOW_HTTP_RESPECT_RETRY_AFTER_HEADER": "false",  # a server may ask for hours
+    "MLFLOW_HTTP_RESPECT_RETRY_AFTER_HEADER": "false",  # a server may request hours
 }.items():
     os.environ.setdefault(_name, _value)
 
-_have_answered: set[str] = set()
-_given_up: dict[str, float] = {}  # when, so that what is done about it waits no second time
+_responsive_servers: set[str] = set()
+# Times of failure by server, so that handlers of the error do not wait again.
+_failed_servers: dict[str, float] = {}
 
 
-class AnsweredClient:
-    """MLflow's client; each of its calls is `answered`."""
+class RetryingClient:
+    """MLflow's client with retries: each call is made by `retry_call`."""
 
     def __init__(self, client: MlflowClient, server: str) -> None:
         self._client, self._server = client, server
@@ -92,70 +97,75 @@ class AnsweredClient:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name == "_client":  # while it is unpickled
             raise AttributeError(name)
-        found = getattr(self._client, name)
-        if name.startswith("_") or not callable(found):
-            return found
-        return lambda *args, **kwargs: answered(lambda: found(*args, **kwargs), self._server)
+        attribute = getattr(self._client, name)
+        if name.startswith("_") or not callable(attribute):
+            return attribute
+        return lambda *args, **kwargs: retry_call(lambda: attribute(*args, **kwargs), self._server)
 
 
-def answered(call: Callable[[], Result], server: str) -> Result:
-    """Make a call until the server answers.
+def retry_call(call: Callable[[], Result], server: str) -> Result:
+    """Repeat a call until the server answers, and return the result.
 
-    A server that has not answered this process before is given 30 seconds, another one five
-    minutes, so that it can be started again; `BIASGATE_MLFLOW_WAIT_S` sets both. One that was given
-    up is asked once by each call of the next five minutes, until it answers.
+    The limit is 30 seconds before the first answer of a server to this process. Then it is five
+    minutes, enough to restart the server. `BIASGATE_MLFLOW_WAIT_S` sets both. For five minutes
+    after a failure, calls to the server are tried only once each, until it answers.
+
+    Raises
+    ------
+    ServerError
+        If the server does not answer within the limit.
     """
     from mlflow.exceptions import MlflowException  # noqa: PLC0415
 
-    limit, started = _limit(server), time.monotonic()
-    pause, said = _SHORTEST_S, False
+    limit, started = _get_wait_limit(server), time.monotonic()
+    pause, is_reported = _SHORTEST_S, False
     while True:
         try:
             result = call()
         except MlflowException as error:
-            problem = _unanswered(error)
+            problem = _describe_failure(error)
             if problem is None:
-                _has_answered(server)
+                _note_answer(server)
                 raise
             waited = time.monotonic() - started
             if waited + pause > limit:
-                _given_up[server] = time.monotonic()
-                named = "the address" if urlsplit(server).hostname else TRACKING
+                _failed_servers[server] = time.monotonic()
+                subject = "the address" if urlsplit(server).hostname else TRACKING
                 msg = (
                     f"MLflow at {server} {problem}, for {waited:.0f} s. Start it, or correct "
-                    f"{named}; then run again: finished work is kept. {WAIT} sets how long to "
+                    f"{subject}; then run again: finished work is kept. {WAIT} sets how long to "
                     "wait."
                 )
                 raise ServerError(msg) from error
-            if waited > _SAID_AFTER_S and not said:
+            if waited > _SILENT_S and not is_reported:
                 log_message(f"MLflow at {server} {problem}: retrying for up to {limit:.0f} s.")
-                said = True
+                is_reported = True
         else:
-            _has_answered(server)
+            _note_answer(server)
             return result
-        time.sleep(pause * random.uniform(0.5, 1))  # noqa: S311 - not all at the same time
+        time.sleep(pause * random.uniform(0.5, 1))  # noqa: S311 - spread the retries of parallel tasks
         pause = min(2 * pause, _LONGEST_S)
 
 
-def _has_answered(server: str) -> None:
-    _have_answered.add(server)
-    _given_up.pop(server, None)
+def _note_answer(server: str) -> None:
+    _responsive_servers.add(server)
+    _failed_servers.pop(server, None)
 
 
-def _limit(server: str) -> float:
-    given = os.environ.get(WAIT)
-    if given is not None and not (given.isascii() and given.isdigit()):
-        msg = f"{WAIT} must be a whole number of seconds; got {given!r}."
+def _get_wait_limit(server: str) -> float:
+    setting = os.environ.get(WAIT)
+    if setting is not None and not (setting.isascii() and setting.isdigit()):
+        msg = f"{WAIT} must be a whole number of seconds; got {setting!r}."
         raise InputError(msg)
-    if server in _given_up and time.monotonic() - _given_up[server] < _LATER_S:
+    if server in _failed_servers and time.monotonic() - _failed_servers[server] < _LATER_S:
         return 0.0
-    if given is not None:
-        return float(given)
-    return _LATER_S if server in _have_answered else _FIRST_S
+    if setting is not None:
+        return float(setting)
+    return _LATER_S if server in _responsive_servers else _FIRST_S
 
 
-def _unanswered(error: BaseException) -> str | None:
-    """Return what the server did instead of an answer; None if it answered."""
+def _describe_failure(error: BaseException) -> str | None:
+    """Describe the failure of a server; None if the error is an answer."""
     import requests  # noqa: PLC0415
 
     cause = error.__cause__ or error.__context__

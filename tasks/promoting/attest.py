@@ -68,6 +68,6 @@ def write_attestation(
     with whole_file(file) as temporary:
         temporary.write_text("".join(lines), "utf-8")
         if model_signature is not None:
-            with gateway.downloaded(target) as folder:
+            with gateway.open_download(target) as folder:
                 write_model_signature(folder, model_signature, leaving_out=ADDED_BY_MLFLOW)
     return target, results

@@ -26,7 +26,7 @@ from biasgate.tasks.ledger.sound import (
     require_sound,
 )
 from biasgate.tasks.mlflow_server.runs import Gateway
-from biasgate.tasks.mlflow_server.versions import ModelVersion, model_of
+from biasgate.tasks.mlflow_server.versions import ModelVersion, parse_model_name
 from biasgate.tasks.promoting.champion import (
     Transition,
     explain_no_first,
@@ -62,7 +62,7 @@ def promote_version(
     chain = ledger.chain
     champion = find_champion(ledger, chain)
     if champion is not None and champion.version == target.version:
-        alias = gateway.alias(model, CHAMPION)
+        alias = gateway.get_alias(model, CHAMPION)
         if alias is None or alias.version != target.version:
             gateway.set_alias(model, CHAMPION, target.version)
         return make_decision("pass", f"{target.uri} is champion.")
@@ -71,7 +71,7 @@ def promote_version(
         rivals = ", ".join(sorted(uri or "no champion" for uri in compared))
         current = f"{CHAMPION} is now {champion.uri}" if champion else f"there is no {CHAMPION} now"
         msg = f"{target.uri} was compared with {rivals}, but {current}: evaluate it again."
-        if any(model_of(uri) not in {None, model} for uri in compared):
+        if any(parse_model_name(uri) not in {None, model} for uri in compared):
             msg += " A copy of another model's version is promoted with `--from`."
         raise InputError(msg)
     policies = [read_verdict_policy(verdict, target, gateway) for verdict in judged.verdicts]
@@ -132,7 +132,7 @@ def reject_version(model: str, version: str, reason: str, by: str, gateway: Gate
     if champion is not None and champion.version == target.version:
         msg = (
             f"{target.uri} is {CHAMPION}, so it cannot be rejected. Go back with "
-            f"`{gateway.command('rollback', model, '--reason', 'TEXT')}`."
+            f"`{gateway.format_command('rollback', model, '--reason', 'TEXT')}`."
         )
         raise InputError(msg)
     move = Move(
@@ -152,7 +152,7 @@ def reject_version(model: str, version: str, reason: str, by: str, gateway: Gate
 
 def withdraw_challenger(model: str, version: str, gateway: Gateway) -> None:
     """Remove the alias `challenger` from a version after a person's decision."""
-    alias = gateway.alias(model, CHALLENGER)
+    alias = gateway.get_alias(model, CHALLENGER)
     if alias is not None and alias.version == version:
         gateway.delete_alias(model, CHALLENGER)
 
@@ -171,7 +171,7 @@ def roll_back(model: str, reason: str, gateway: Gateway, to: str | None = None) 
         return decision
     champion, version = find_champion(ledger, chain), to
     if version is None:
-        alias = gateway.alias(model, PREVIOUS)
+        alias = gateway.get_alias(model, PREVIOUS)
         version = alias.version if alias else None
         if chain.last_move is not None:
             version = chain.last_move.content.replaces or None
@@ -302,7 +302,7 @@ def reset_ledger(
         problems += [finding.sentence for finding in findings if not finding.holds]
         verdicts = [reference_verdict(verdict) for verdict in read_tagged_verdicts(target, gateway)]
     agree(problems, json_digest([chain.combined_digest, verdicts]))
-    alias = gateway.alias(model, CHAMPION)
+    alias = gateway.get_alias(model, CHAMPION)
     move = Move(
         action="reset",
         replaces=alias.version if alias else "",
@@ -317,7 +317,7 @@ def reset_ledger(
         if Chain.from_entries(entries).combined_digest != chain.combined_digest:
             msg = (
                 f"the ledger {ledger.name} must stay as it was shown; it has changed since. Look "
-                f"at `{gateway.command('history', model)}`, and run the reset again."
+                f"at `{gateway.format_command('history', model)}`, and run the reset again."
             )
             raise InputError(msg)
         claimed = ledger.claim(entry, chain)

@@ -77,7 +77,7 @@ def move_champion(transition: Transition, gateway: Gateway) -> Decision:
         ledger.require_queued(entry, entries)
         claimed = ledger.claim(entry, chain)
         gateway.set_alias(ledger.model, CHAMPION, transition.version.version)
-        alias = gateway.alias(ledger.model, CHAMPION)
+        alias = gateway.get_alias(ledger.model, CHAMPION)
         if alias is None or alias.version != transition.version.version:
             msg = (
                 f"{CHAMPION} of {ledger.model} must be version {transition.version.version} now; "
@@ -196,7 +196,7 @@ def take_turn(ledger: Ledger, entry: Entry) -> None:
 
 
 def _settle_entry(ledger: Ledger, entry: Entry) -> None:
-    champion = ledger.gateway.alias(ledger.model, CHAMPION)
+    champion = ledger.gateway.get_alias(ledger.model, CHAMPION)
     current = champion.version if champion else None
     if current != entry.content.version or entry.state == "queued":
         ledger.close(entry, "abandoned", f"its owner ended before {CHAMPION} moved")

@@ -62,7 +62,7 @@ def promote_copy(
     origin = complete_tags(_find_source(source_name, model, gateway), gateway)
     copy = _find_copy(model, version, origin, gateway)
     files = VersionFiles.from_registry(origin, gateway)
-    source_champion = gateway.alias(origin.name, CHAMPION)
+    source_champion = gateway.get_alias(origin.name, CHAMPION)
     if source_champion is not None and source_champion.version == origin.version:
         findings = verify_champion(origin, gateway, files, store)
     else:
@@ -131,7 +131,7 @@ def _find_source(source_name: str, model: str, gateway: Gateway) -> ModelVersion
         arguments = "promote", model, source.version
         msg = (
             f"`--from` must name a version of another registered model; got {source_name!r}. To "
-            f"promote it: {gateway.command(*arguments)}"
+            f"promote it: {gateway.format_command(*arguments)}"
         )
         raise InputError(msg)
     return source
@@ -143,7 +143,9 @@ def _find_copy(
     """Return a version of a model; without `version`, its newest copy of the source."""
     if version is not None:
         return gateway.resolve(f"models:/{model}/{version}")
-    copies = [version_ for version_ in gateway.versions(model) if version_.source == source.uri]
+    copies = [
+        version_ for version_ in gateway.list_versions(model) if version_.source == source.uri
+    ]
     if not copies:
         msg = (
             f"{model} must have a copy of {source.uri}; it has none. Copy it: "
@@ -159,12 +161,12 @@ def _require_same_files(files: VersionFiles, copy: ModelVersion, gateway: Gatewa
     manifest = files.manifest
     if isinstance(manifest, InputError):
         raise manifest
-    if files.place() == gateway.place_of(copy):
+    if files.place() == gateway.find_files_uri(copy):
         return manifest
     # Files of other names or sizes are not read: they may be of any size.
-    differences = manifest.list_size_differences(gateway.sizes(copy)) or manifest.list_differences(
-        gateway.manifest(copy)
-    )
+    differences = manifest.list_size_differences(
+        gateway.list_file_sizes(copy)
+    ) or manifest.list_differences(gateway.read_manifest(copy))
     if differences:
         msg = (
             f"{copy.uri} must have the files of {files.version.uri}; different: "

@@ -96,7 +96,7 @@ def _propose_version(
     Without such a version, remove the alias from a judged version, which is no longer proposed.
     """
     gateway, model = ledger.gateway, ledger.model
-    alias = gateway.alias(model, CHALLENGER)
+    alias = gateway.get_alias(model, CHALLENGER)
     if best is not None and best.version is not None:
         if alias is None or alias.version != best.version.version:
             gateway.set_alias(model, CHALLENGER, best.version.version)

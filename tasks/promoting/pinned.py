@@ -78,7 +78,7 @@ def refuse_other_policy(registered_model: str, policy: Policy, gateway: Gateway)
     pinned = Ledger(gateway, registered_model).chain.policy
     objection = find_policy_objection([policy], pinned, registered_model)
     if objection is not None and not policy.report_only:
-        register = gateway.command("policy", "register", "FILE", "--model", registered_model)
+        register = gateway.format_command("policy", "register", "FILE", "--model", registered_model)
         msg = (
             f"`policy` must be the registered policy: {objection}. Use it, leave out "
             f"`registered_model`, or register the new policy: {register}"

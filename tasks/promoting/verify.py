@@ -163,7 +163,7 @@ def _verify_ledger(
     promoted = str(last.content.version)
     text = f"{CHAMPION} is version {champion.version}; last promoted: {promoted or 'none'}."
     yield Finding("alias", holds=champion.version == promoted, sentence=text)
-    previous = ledger.gateway.alias(ledger.model, PREVIOUS)
+    previous = ledger.gateway.get_alias(ledger.model, PREVIOUS)
     current, expected = (previous.version if previous else ""), str(last.content.replaces)
     if last.content.action != "reset":
         text = f"{PREVIOUS} is version {current or 'none'}; last replaced: {expected or 'none'}."
@@ -210,7 +210,7 @@ def _verify_succession(entry: Entry, ledger: Ledger, before: Chain) -> Iterator[
 def _verify_policy(entry: Entry, ledger: Ledger, before: Chain) -> Iterator[Finding]:
     """Check that the policy behind a promotion was the registered policy at that time."""
     pinned = before.policy
-    tag = ledger.gateway.model_tags(ledger.model).get(POLICY_TAG)
+    tag = ledger.gateway.get_model_tags(ledger.model).get(POLICY_TAG)
     registered = ledger.chain.policy
     if tag is not None or registered is not None:
         expected = f"{registered.name} {registered.digest}" if registered else None

@@ -51,7 +51,7 @@ class Memory:
         if not names:
             return []
         nights = []
-        with self.gateway.run_files(run_id, [f"{FOLDER}/{name}" for name in names]) as folder:
+        with self.gateway.open_run_files(run_id, [f"{FOLDER}/{name}" for name in names]) as folder:
             for name in names:
                 # Files that are downloaded one by one are stored without their folder.
                 paths = folder / FOLDER / name, folder / name
@@ -62,8 +62,8 @@ class Memory:
 
     def add(self, night: Night) -> None:
         """Log a night. Safe to repeat: the same night overwrites itself."""
-        experiment_id = self.gateway.experiment(self.evaluation)
-        parent = self.gateway.run(experiment_id, _KEY, f"nights of {self.evaluation}")
+        experiment_id = self.gateway.ensure_experiment(self.evaluation)
+        parent = self.gateway.ensure_run(experiment_id, _KEY, f"nights of {self.evaluation}")
         with tempfile.TemporaryDirectory() as folder:
             content = json.dumps(convert_to_plain(night))
             (Path(folder) / _name_file(night.number)).write_text(content, "utf-8")
@@ -71,7 +71,7 @@ class Memory:
         for model in night.models:
             self._log_step(experiment_id, parent, model, night.number)
         self.gateway.log(parent, tags={COUNT: str(night.number), NOTE: _NOTE})
-        self.gateway.finish(parent)
+        self.gateway.end_run(parent)
 
     def _log_step(
         self, experiment_id: str, parent: str, remembered: Remembered, number: int
@@ -80,7 +80,7 @@ class Memory:
         name = (
             f"nights of {remembered.model.removeprefix('models:/')} on {remembered.evaluation_set}"
         )
-        run_id = self.gateway.run(experiment_id, run_key, name, parent=parent)
+        run_id = self.gateway.ensure_run(experiment_id, run_key, name, parent=parent)
         metrics = {}
         for key, (value, *_) in remembered.numbers.items():
             if value is not None:
@@ -92,7 +92,7 @@ class Memory:
             )
         }
         self.gateway.log(run_id, metrics=metrics, tags=tags, step=number)
-        self.gateway.finish(run_id)
+        self.gateway.end_run(run_id)
 
     def _find_run(self) -> str | None:
         """Return the parent run; None before the first night."""

@@ -23,7 +23,7 @@ from biasgate.tasks.common.printable import escape_invisible
 from biasgate.tasks.common.untrusted import read_record
 from biasgate.tasks.included import format_argument
 from biasgate.tasks.measuring.identities import Measured
-from biasgate.tasks.mlflow_server.server import REGISTRY, TRACKING, address_in
+from biasgate.tasks.mlflow_server.server import REGISTRY, TRACKING, read_address
 from biasgate.tasks.records import Decided, LoggedVerdict, SetUse, Summary
 from biasgate.tasks.reporting.ci import write_junit
 from biasgate.tasks.reporting.report import write_submission
@@ -78,7 +78,7 @@ def check_places(output: str, store: str) -> None:
     require_separate_folders(Path(output), Path(store))
     require_writable(Path(output).absolute(), "output")
     require_writable(Path(store).absolute(), "store")
-    if address_in(TRACKING) or address_in(REGISTRY):
+    if read_address(TRACKING) or read_address(REGISTRY):
         Workplace(Path(store)).gateway.require_answer()
 
 

@@ -83,10 +83,12 @@ class RegisteredCandidates(Settings):
 
         `without`: URIs of versions to leave out, before the newest are chosen.
         """
-        wanted = {version.uri for name in self.aliases if (version := gateway.alias(model, name))}
+        wanted = {
+            version.uri for name in self.aliases if (version := gateway.get_alias(model, name))
+        }
         versions = [
             version
-            for version in gateway.versions(model)
+            for version in gateway.list_versions(model)
             if version.uri not in without
             and (version.uri in wanted or (self.tags and self.tags.items() <= version.tags.items()))
         ]

@@ -165,6 +165,6 @@ def open_version(
     The copy is removed when the scorer is closed, or if it cannot be opened.
     """
     with ExitStack() as stack:
-        scorer = make(stack.enter_context(workplace.gateway.downloaded(version)))
+        scorer = make(stack.enter_context(workplace.gateway.open_download(version)))
         scorer.keep(stack.pop_all())
     return scorer

@@ -42,15 +42,15 @@ def train_and_register(
     found = gateway.find_version(registered_model, TRAINING_KEY, key)
     if found is not None:
         return found
-    experiment_id = gateway.experiment(experiment)
+    experiment_id = gateway.ensure_experiment(experiment)
     # A run for each model: in one of another, a version would lose the files it was judged by.
     of_run = json_digest([registered_model, key])
-    run_id = gateway.run(experiment_id, f"train-{of_run}", f"train {candidate.name}")
+    run_id = gateway.ensure_run(experiment_id, f"train-{of_run}", f"train {candidate.name}")
     opened_as = json.dumps(candidate.opened_as())
     tags = {TRAINING_KEY: key, TRAINING_SET: training_set.digest, OPENED_AS: opened_as}
     if training_set.sampled_from is not None:
         tags[TRAINING_SAMPLE] = _sample_in_words(training_set)
-    with gateway.failing(run_id):
+    with gateway.fail_on_error(run_id):
         options = candidate.model_dump(mode="json", exclude=NO_PARAMS)
         gateway.log(run_id, params=options, tags=tags)
 
@@ -65,7 +65,7 @@ def train_and_register(
             if found is None:
                 gateway.log_folder(run_id, Path(folder) / MODEL_PATH, MODEL_PATH)
         # Before the version is created: after that, no later run completes this one.
-        gateway.finish(run_id)
+        gateway.end_run(run_id)
         if found is not None:
             return found
         return gateway.register_once(registered_model, run_id, MODEL_PATH, tags, TRAINING_KEY)

@@ -1,6 +1,6 @@
 """Addresses of MLflow's pages, relative to its root.
 
-Without `workflowType`, MLflow 3 shows its page for language models, which is empty.
+Without `workflowType`, MLflow 3 opens its page for language models, which is empty here.
 """
 
 from __future__ import annotations
@@ -9,41 +9,41 @@ import json
 from collections.abc import Sequence
 from urllib.parse import quote
 
-_KIND = "workflowType=machine_learning"
+_WORKFLOW = "workflowType=machine_learning"
 
 
-def runs_page(experiment_id: str) -> str:
-    """Return the address of the list of runs."""
-    return f"#/experiments/{experiment_id}/runs?{_KIND}"
+def format_runs_address(experiment_id: str) -> str:
+    """Return the address of the list of runs of an experiment."""
+    return f"#/experiments/{experiment_id}/runs?{_WORKFLOW}"
 
 
-def view_page(experiment_id: str, view: str, *, charts: bool = False) -> str:
+def format_view_address(experiment_id: str, view: str, *, charts: bool = False) -> str:
     """Return the address of a saved view: as a table, or as charts and pictures."""
     mode = "&compareRunsMode=CHART" if charts else ""
-    return f"{runs_page(experiment_id)}{mode}&viewStateShareKey={view}"
+    return f"{format_runs_address(experiment_id)}{mode}&viewStateShareKey={view}"
 
 
-def models_page(experiment_id: str) -> str:
-    """Return the address of the tab with all models of an experiment."""
-    return f"#/experiments/{experiment_id}/models?{_KIND}"
+def format_models_address(experiment_id: str) -> str:
+    """Return the address of the tab *Models* of an experiment."""
+    return f"#/experiments/{experiment_id}/models?{_WORKFLOW}"
 
 
-def run_page(experiment_id: str, run_id: str) -> str:
-    """Return the address of one run."""
-    return f"#/experiments/{experiment_id}/runs/{run_id}?{_KIND}"
+def format_run_address(experiment_id: str, run_id: str) -> str:
+    """Return the address of a run."""
+    return f"#/experiments/{experiment_id}/runs/{run_id}?{_WORKFLOW}"
 
 
-def artifact_page(experiment_id: str, run_id: str, path: str) -> str:
-    """Return the address of one artifact, shown in the page of its run."""
-    return f"#/experiments/{experiment_id}/runs/{run_id}/artifacts/{quote(path)}?{_KIND}"
+def format_artifact_address(experiment_id: str, run_id: str, path: str) -> str:
+    """Return the address of an artifact on the page of its run."""
+    return f"#/experiments/{experiment_id}/runs/{run_id}/artifacts/{quote(path)}?{_WORKFLOW}"
 
 
-def comparison_page(experiment_id: str, run_ids: Sequence[str]) -> str:
+def format_comparison_address(experiment_id: str, run_ids: Sequence[str]) -> str:
     """Return the address of the page that compares the parameters and metrics of runs."""
     runs = quote(json.dumps(list(run_ids), separators=(",", ":")))
     return f"#/compare-runs?runs={runs}&experiments={quote(json.dumps([experiment_id]))}"
 
 
-def tables_page(experiment_id: str, view: str) -> str:
-    """Return the address of the comparison of tables and files of the runs in a view."""
-    return f"{runs_page(experiment_id)}&compareRunsMode=ARTIFACT&viewStateShareKey={view}"
+def format_tables_address(experiment_id: str, view: str) -> str:
+    """Return the address of the page that compares tables and files of the runs in a view."""
+    return f"{format_runs_address(experiment_id)}&compareRunsMode=ARTIFACT&viewStateShareKey={view}"

@@ -1,4 +1,4 @@
-"""Fifth step: one MLflow run per candidate and set, nested under one run per evaluation."""
+"""Fifth step: an MLflow run per candidate and set, nested under the run of the evaluation."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from biasgate.tasks.data.identity_names import sanitize_name
 from biasgate.tasks.evaluation_file import Evaluation
 from biasgate.tasks.included import find_evaluation_file
 from biasgate.tasks.measuring.identities import Measured
-from biasgate.tasks.mlflow_server.logged_models import Judged
-from biasgate.tasks.mlflow_server.runs import NOTE, Gateway, source_tags
+from biasgate.tasks.mlflow_server.logged_models import ModelOnSet
+from biasgate.tasks.mlflow_server.runs import NOTE, Gateway, make_source_tags
 from biasgate.tasks.records import (
     AtThreshold,
     LoggedVerdict,
@@ -43,50 +43,54 @@ from biasgate.tasks.reporting.story import Story
 from biasgate.tasks.scoring.scored_set import ScoredSet, ScoresRecord
 from biasgate.tasks.store import Workplace
 from biasgate.tasks.tracking.addresses import (
-    artifact_page,
-    comparison_page,
-    models_page,
-    tables_page,
-    view_page,
+    format_artifact_address,
+    format_comparison_address,
+    format_models_address,
+    format_tables_address,
+    format_view_address,
 )
-from biasgate.tasks.tracking.prefect_pages import flow_run_link, flow_run_tags
+from biasgate.tasks.tracking.prefect_pages import make_flow_run_link, make_flow_run_tags
 from biasgate.tasks.tracking.resume import (
     EVALUATION,
     TABLE,
     EvaluationRun,
-    run_key,
-    settle_abandoned,
+    make_run_key,
+    settle_abandoned_runs,
 )
-from biasgate.tasks.tracking.view import FOLDER, LATEST, SHOWN, saved_views, write_grid_pictures
-from biasgate.tasks.tracking.worst_numbers import headline_metrics, headline_tags
+from biasgate.tasks.tracking.view import (
+    FOLDER,
+    LATEST,
+    SHOWN,
+    make_saved_views,
+    write_grid_pictures,
+)
+from biasgate.tasks.tracking.worst_numbers import collect_headline_metrics, collect_headline_tags
 
-# Most identities whose numbers become metrics of a run: if there are more, the worst. MLflow draws
-# a chart for each metric, and its pages fail at some thousands.
-LOGGED = 500
-LOGGED_TAG = "biasgate.metrics_of"
+# Most identities to log as metrics of a run; with more identities, the worst are logged. MLflow
+# draws a chart for each metric, and its pages fail at a few thousand metrics.
+MAX_IDENTITIES = 500
+PARTIAL_METRICS_TAG = "biasgate.metrics_of"
 
 
-def metric_keys(
+def collect_metrics(
     table: BiasTable,
     thresholds: Mapping[str, AtThreshold] = MappingProxyType({}),
     marked: Mapping[str, MarkedComments] = MappingProxyType({}),
 ) -> dict[str, float]:
     """Return the defined numbers under their MLflow keys, such as `bpsn_auc/muslim`.
 
-    Errors at a threshold are included only for all identities together: the rates of each are
-    in the report and its table.
-
-    MLflow groups its charts by the part before the slash. Undefined numbers are left out,
-    because NaN breaks the run page.
+    Errors at a threshold are included only for all identities together: rates by identity are in
+    the report and its table. MLflow groups its charts by the part of the key before the slash.
+    Undefined numbers are left out, because NaN breaks the run page.
 
     Raises
     ------
     ValueError
-        If two numbers would share a key, or a subgroup's name has characters that MLflow
+        If two numbers have the same key, or the name of a subgroup has characters that MLflow
         does not store.
     """
     cells: list[tuple[str, Estimate | Value]] = [
-        (_mlflow_key(key), number) for key, number in table.items() if key.threshold is None
+        (_format_mlflow_key(key), number) for key, number in table.items() if key.threshold is None
     ]
     for kind, errors in thresholds.items():
         if errors.equal_error_rate is not None:
@@ -102,14 +106,16 @@ def metric_keys(
                 if share.gap is not None:
                     cells.append((f"{kind}_gap/{sanitize_name(group)}", share.gap))
     counts = Counter(key for key, _ in cells)
-    twice = sorted(key for key, count in counts.items() if count > 1)
-    if twice:
-        msg = f"subgroup names must give different MLflow keys; {', '.join(twice)} occurs twice."
+    duplicates = sorted(key for key, count in counts.items() if count > 1)
+    if duplicates:
+        msg = (
+            f"subgroup names must give different MLflow keys; {', '.join(duplicates)} occurs twice."
+        )
         raise ValueError(msg)
     return {key: cell.value for key, cell in cells if cell.value is not None}
 
 
-def _mlflow_key(key: Key) -> str:
+def _format_mlflow_key(key: Key) -> str:
     if key.group is not None:
         return f"{key.metric}/{sanitize_name(key.group)}"
     if key.metric in FINAL_SCORE_PARTS:
@@ -117,27 +123,30 @@ def _mlflow_key(key: Key) -> str:
     return "auc/overall" if key.metric == "auc" else key.metric
 
 
-def logged_metrics(report: Report) -> tuple[dict[str, float], dict[str, str]]:
-    """Return the metrics of a run, and a tag that says so if only the worst are included.
+def select_logged_metrics(report: Report) -> tuple[dict[str, float], dict[str, str]]:
+    """Return the metrics of a run, and a tag if they cover only the worst identities.
 
     Raises
     ------
     ValueError
-        As in `metric_keys`, for all identities.
+        As in `collect_metrics`, also for identities that are not logged.
     """
-    table, of_report = report.bias, (report.thresholds, report.marked)
-    metrics = metric_keys(table, *of_report)
-    if len(table.subgroups) <= LOGGED:
-        return metrics | count_keys(table), {}
-    shown = table.select_groups(sort_worst_first(table.subgroups)[:LOGGED])
-    tag = f"the worst {LOGGED} of {len(table.subgroups):,} identities; all are in bias_metrics.csv"
-    return metric_keys(shown, *of_report) | count_keys(shown), {LOGGED_TAG: tag}
+    table, decision_numbers = report.bias, (report.thresholds, report.marked)
+    metrics = collect_metrics(table, *decision_numbers)
+    if len(table.subgroups) <= MAX_IDENTITIES:
+        return metrics | collect_counts(table), {}
+    worst = table.select_groups(sort_worst_first(table.subgroups)[:MAX_IDENTITIES])
+    n = len(table.subgroups)
+    tag = f"the worst {MAX_IDENTITIES} of {n:,} identities; all are in bias_metrics.csv"
+    return collect_metrics(worst, *decision_numbers) | collect_counts(worst), {
+        PARTIAL_METRICS_TAG: tag
+    }
 
 
-def cost_metrics(scores: ScoresRecord) -> dict[str, float]:
-    """Return how fast scores were made, and the seconds of the whole set at this rate.
+def compute_cost_metrics(scores: ScoresRecord) -> dict[str, float]:
+    """Return the scoring rate, and the seconds to score the whole set at this rate.
 
-    So candidates can be compared although an earlier process, which was killed, made a part.
+    The rate is comparable across candidates even if a killed process scored a part of the set.
     """
     rate = scores.rows_per_second
     if rate is None:
@@ -149,79 +158,79 @@ def cost_metrics(scores: ScoresRecord) -> dict[str, float]:
 def open_evaluation_run(
     config: str, evaluation: Evaluation, scores: list[list[str]], key: str, workplace: Workplace
 ) -> EvaluationRun:
-    """Find the parent run, or create it. Safe to retry.
+    """Find or create the parent run. Safe to retry.
 
-    It is found by its key, or as the killed run of the same evaluation with the same scores.
+    An existing run has the same key, or is a killed run of the same evaluation and scores.
     """
     log_message("opening the evaluation's run in MLflow")
     gateway = workplace.gateway
-    experiment_id = gateway.experiment(evaluation.name)
+    experiment_id = gateway.ensure_experiment(evaluation.name)
     digest = json_digest([evaluation.content(), scores])
     with hold_lock(workplace.store / "evaluations"):
-        settle_abandoned(gateway, experiment_id, key, digest)
+        settle_abandoned_runs(gateway, experiment_id, key, digest)
         name, tags = f"evaluate {evaluation.name}", {EVALUATION: digest}
-        run_id = gateway.run(experiment_id, key, name, tags=tags)
+        run_id = gateway.ensure_run(experiment_id, key, name, tags=tags)
     params: dict[str, object] = {
         "policy": evaluation.policy.name,
         "candidates": ", ".join(candidate.name for candidate in evaluation.candidates),
-        "evaluation_sets": ", ".join(one.name for one in evaluation.evaluation_sets),
+        "evaluation_sets": ", ".join(source.name for source in evaluation.evaluation_sets),
     }
-    source = source_tags(find_evaluation_file(config))
-    tags = source | {"biasgate.policy_digest": evaluation.policy.digest} | flow_run_tags()
+    source = make_source_tags(find_evaluation_file(config))
+    tags = source | {"biasgate.policy_digest": evaluation.policy.digest} | make_flow_run_tags()
     gateway.log(run_id, params=params, tags=tags)
     return EvaluationRun(run_id, workplace, source)
 
 
 @contextmanager
-def evaluation_run(
+def track_evaluation_run(
     config: str, evaluation: Evaluation, scores: list[list[str]], key: str, workplace: Workplace
 ) -> Iterator[EvaluationRun]:
-    """Yield the parent run; if the body fails, end it as FAILED."""
+    """Yield the parent run, and end it as FAILED if the body raises an error."""
     run = open_evaluation_run(config, evaluation, scores, key, workplace)
-    with workplace.gateway.failing(run.run_id):
+    with workplace.gateway.fail_on_error(run.run_id):
         yield run
 
 
 @task(name="log candidate run", task_run_name="log {measured.folder!m}")
 def log_candidate_run(measured: Measured, verdict: Verdict, parent: EvaluationRun) -> LoggedVerdict:
-    """Log one candidate on one set; return the verdict with its `run_id`.
+    """Log a candidate on a set, and return the verdict with its `run_id`.
 
-    Safe to retry: the run is found by its key, and logging again overwrites.
+    Safe to retry: the run is found by its key, and its values are overwritten.
     """
     gateway, report = parent.workplace.gateway, measured.report
     names = measured.candidate.name, measured.source.name
-    key, name = run_key(parent.run_id, *names), " on ".join(names)
-    experiment_id = gateway.experiment_of(parent.run_id)
-    run_id = gateway.run(experiment_id, key, name, parent=parent.run_id)
-    with gateway.failing(run_id):
+    key, name = make_run_key(parent.run_id, *names), " on ".join(names)
+    experiment_id = gateway.get_experiment_id(parent.run_id)
+    run_id = gateway.ensure_run(experiment_id, key, name, parent=parent.run_id)
+    with gateway.fail_on_error(run_id):
         judged = _log_inputs(gateway, experiment_id, run_id, report)
-        metrics, tags = logged_metrics(report)
-        cost = cost_metrics(ScoredSet.open(measured.scores).record)
-        metrics = headline_metrics(report, verdict) | metrics | cost
+        metrics, tags = select_logged_metrics(report)
+        cost = compute_cost_metrics(ScoredSet.open(measured.scores).record)
+        metrics = collect_headline_metrics(report, verdict) | metrics | cost
         gateway.log(run_id, metrics=metrics, judged=judged)
         story = Published(Path(measured.folder), report, verdict).story
-        note = candidate_note(story, experiment_id, run_id)
+        note = write_candidate_note(story, experiment_id, run_id)
         gateway.log(
             run_id,
-            params=_params(report, verdict),
-            tags=headline_tags(story, report)
+            params=_collect_params(report, verdict),
+            tags=collect_headline_tags(story, report)
             | parent.source
             | tags
-            | flow_run_tags()
+            | make_flow_run_tags()
             | {NOTE: note},
         )
         gateway.log_folder(run_id, Path(measured.folder))
         gateway.log_table(run_id, metric_table(report), TABLE)
         _log_pictures(gateway, run_id, Path(measured.folder))
-        gateway.finish(run_id)
+        gateway.end_run(run_id)
     return LoggedVerdict.from_verdict(verdict, run_id)
 
 
-def _log_inputs(gateway: Gateway, experiment_id: str, run_id: str, report: Report) -> Judged:
-    """Log set and candidate as the run's inputs; return them, for its metrics."""
+def _log_inputs(gateway: Gateway, experiment_id: str, run_id: str, report: Report) -> ModelOnSet:
+    """Log set and candidate as inputs of the run; return the model and set of its metrics."""
     candidate, evaluation_set = report.candidate, report.evaluation_set
     uri = candidate.model
-    model_id = gateway.logged_model(
+    model_id = gateway.ensure_logged_model(
         experiment_id,
         json_digest([candidate.name, uri or candidate.digest]),
         candidate.name,
@@ -229,7 +238,7 @@ def _log_inputs(gateway: Gateway, experiment_id: str, run_id: str, report: Repor
         tags={"biasgate.candidate_digest": candidate.digest},
         version=gateway.resolve(uri) if uri else None,
     )
-    judged = Judged.on(model_id, evaluation_set.name, evaluation_set.digest)
+    judged = ModelOnSet.from_digest(model_id, evaluation_set.name, evaluation_set.digest)
     choices = evaluation_set.choices
     gateway.log_inputs(
         run_id,
@@ -241,7 +250,7 @@ def _log_inputs(gateway: Gateway, experiment_id: str, run_id: str, report: Repor
 
 
 def _log_pictures(gateway: Gateway, run_id: str, results: Path) -> None:
-    """Log the pictures that MLflow shows side by side."""
+    """Log the pictures for MLflow's picture grid."""
     with tempfile.TemporaryDirectory() as temporary:
         if write_grid_pictures(results, Path(temporary)):
             gateway.log_folder(run_id, Path(temporary), FOLDER)
@@ -250,7 +259,7 @@ def _log_pictures(gateway: Gateway, run_id: str, results: Path) -> None:
 
 @task(name="log seconds of stages")
 def log_stage_seconds(run: EvaluationRun, seconds: Mapping[str, float]) -> None:
-    """Log the seconds of each stage in the parent run, of this process alone. Safe to retry."""
+    """Log the seconds that this process spent in each stage. Safe to retry."""
     metrics = {f"seconds/{name}": elapsed for name, elapsed in seconds.items()}
     run.workplace.gateway.log(run.run_id, metrics=metrics)
 
@@ -259,25 +268,25 @@ def log_stage_seconds(run: EvaluationRun, seconds: Mapping[str, float]) -> None:
 def close_evaluation_run(run: EvaluationRun, summary: Summary, page: str) -> None:
     """Log outcome, summary and page in the parent run, and end it. Safe to retry.
 
-    The experiment's saved views show its candidates from then on.
+    Also points the saved views of the experiment at the candidates of this evaluation.
     """
     gateway, run_id = run.workplace.gateway, run.run_id
-    experiment_id = gateway.experiment_of(run_id)
+    experiment_id = gateway.get_experiment_id(run_id)
     results = results_of(summary, Path(page).parent)
-    told = results_markdown(results)
-    note = evaluation_note(summary, told, experiment_id, flow_run_link())
+    text = results_markdown(results)
+    note = write_evaluation_note(summary, text, experiment_id, make_flow_run_link())
     gateway.log(run_id, tags={"biasgate.outcome": summary.outcome, NOTE: note})
     gateway.log_file(run_id, Path(page))
     if results.first is not None:
         _log_pictures(gateway, run_id, results.first.folder)
-    keys, now = gateway.metric_keys_below(run_id), int(time.time() * 1000)
-    views = saved_views(run_id, best_run(summary), keys, now)
+    metric_names, now = gateway.list_child_metrics(run_id), int(time.time() * 1000)
+    views = make_saved_views(run_id, find_best_run(summary), metric_names, now)
     gateway.tag_experiment(experiment_id, views)
-    gateway.finish(run_id, "FAILED" if summary.outcome == "error" else "FINISHED")
+    gateway.end_run(run_id, "FAILED" if summary.outcome == "error" else "FINISHED")
 
 
-def best_run(summary: Summary) -> str:
-    """Return the run of the champion if it is a candidate; else of the best verdict."""
+def find_best_run(summary: Summary) -> str:
+    """Return the run id of the champion if it is a candidate, else of the best verdict."""
     best = max(
         summary.verdicts,
         key=lambda verdict: (
@@ -289,8 +298,8 @@ def best_run(summary: Summary) -> str:
     return best.run_id
 
 
-def _params(report: Report, verdict: Verdict) -> dict[str, object]:
-    """Return the parameters that distinguish runs; no digests, as MLflow draws each as an axis."""
+def _collect_params(report: Report, verdict: Verdict) -> dict[str, object]:
+    """Return the parameters of a run, without digests: MLflow draws an axis for each."""
     candidate, evaluation_set = report.candidate, report.evaluation_set
     params: dict[str, object] = {
         f"candidate.{key}": value for key, value in candidate.to_dict().items() if key != "digest"
@@ -302,59 +311,63 @@ def _params(report: Report, verdict: Verdict) -> dict[str, object]:
     }
 
 
-def count_keys(table: BiasTable) -> dict[str, float]:
+def collect_counts(table: BiasTable) -> dict[str, float]:
     """Return the numbers of rows under their MLflow keys, such as `n_rows/muslim`."""
-    found: dict[str, float] = {}
+    metrics: dict[str, float] = {}
     for group, rows in table.counts.items():
         name = "overall" if group is None else sanitize_name(group)
-        found |= {f"n_rows/{name}": rows.n, f"n_positive/{name}": rows.n_positive}
-    return found
+        metrics |= {f"n_rows/{name}": rows.n, f"n_positive/{name}": rows.n_positive}
+    return metrics
 
 
-LONGEST = 8000
-"""Characters of a tag that MLflow keeps; it cuts the rest, also in the middle of a link."""
-MOST_COMPARED = 50
-"""Runs that one link compares. Beyond, the link alone would fill the note."""
-_REST = "\n\nThe rest is in the report."
+MAX_NOTE_LENGTH = 8000
+"""Most characters of a tag in MLflow, which cuts longer text even in the middle of a link."""
+MAX_COMPARED_RUNS = 50
+"""Most runs in a link to a comparison. With more, the link would fill the note."""
+_TRUNCATION_NOTE = "\n\nThe rest is in the report."
 
 
-def candidate_note(story: Story, experiment_id: str, run_id: str) -> str:
-    """Return the note on a candidate's run: links, what people read first, and why."""
+def write_candidate_note(story: Story, experiment_id: str, run_id: str) -> str:
+    """Return the note on a candidate's run: links, the summary, and its reasons."""
     links = {
-        "Report": artifact_page(experiment_id, run_id, PAGE),
-        "Table": artifact_page(experiment_id, run_id, TABLE),
-        "All candidates": view_page(experiment_id, LATEST),
-        "Charts and differences": view_page(experiment_id, LATEST, charts=True),
-        "Tables of candidates": tables_page(experiment_id, LATEST),
+        "Report": format_artifact_address(experiment_id, run_id, PAGE),
+        "Table": format_artifact_address(experiment_id, run_id, TABLE),
+        "All candidates": format_view_address(experiment_id, LATEST),
+        "Charts and differences": format_view_address(experiment_id, LATEST, charts=True),
+        "Tables of candidates": format_tables_address(experiment_id, LATEST),
     }
     explained = [f"- {escape_markdown(text)}" for text in (story.look_first, *story.analyses)]
-    parts = [_row(links), "", *candidates_markdown([CandidateStory.of(story)]), *explained]
-    return shortened("\n".join(parts))
+    parts = [_format_links(links), "", *candidates_markdown([CandidateStory.of(story)]), *explained]
+    return shorten_note("\n".join(parts))
 
 
-def evaluation_note(summary: Summary, told: str, experiment_id: str, flow_run: str) -> str:
-    """Return the note on an evaluation's run: links, also to Prefect; what people read first."""
+def write_evaluation_note(summary: Summary, text: str, experiment_id: str, flow_run: str) -> str:
+    """Return the note on an evaluation's run: links, also to Prefect, and the summary."""
     runs = [verdict.run_id for verdict in summary.verdicts]
-    few = len(runs) <= MOST_COMPARED
+    can_compare = len(runs) <= MAX_COMPARED_RUNS
     links = {
-        "Report": artifact_page(experiment_id, summary.run_id, PAGE),
-        "All candidates": view_page(experiment_id, LATEST),
-        "Charts and differences": view_page(experiment_id, LATEST, charts=True),
-        **({"Compare the runs": comparison_page(experiment_id, runs)} if few else {}),
-        "Tables of candidates": tables_page(experiment_id, LATEST),
-        "Models": models_page(experiment_id),
+        "Report": format_artifact_address(experiment_id, summary.run_id, PAGE),
+        "All candidates": format_view_address(experiment_id, LATEST),
+        "Charts and differences": format_view_address(experiment_id, LATEST, charts=True),
+        **(
+            {"Compare the runs": format_comparison_address(experiment_id, runs)}
+            if can_compare
+            else {}
+        ),
+        "Tables of candidates": format_tables_address(experiment_id, LATEST),
+        "Models": format_models_address(experiment_id),
     }
-    row = " · ".join(filter(None, [_row(links), flow_run]))
-    return shortened(f"{row}\n\n{told}")
+    row = " · ".join(filter(None, [_format_links(links), flow_run]))
+    return shorten_note(f"{row}\n\n{text}")
 
 
-def shortened(note: str) -> str:
-    """Return the first lines of a note, as many as MLflow keeps, and where the rest is."""
-    if len(note) <= LONGEST:
+def shorten_note(note: str) -> str:
+    """Truncate a note to whole lines that fit into a tag, with a reference to the report."""
+    if len(note) <= MAX_NOTE_LENGTH:
         return note
-    whole_lines = note[: LONGEST - len(_REST) + 1].rpartition("\n")[0]
-    return whole_lines.rstrip() + _REST
+    whole_lines = note[: MAX_NOTE_LENGTH - len(_TRUNCATION_NOTE) + 1].rpartition("\n")[0]
+    return whole_lines.rstrip() + _TRUNCATION_NOTE
 
 
-def _row(links: dict[str, str]) -> str:
+def _format_links(links: dict[str, str]) -> str:
     return " · ".join(f"[{name}]({address})" for name, address in links.items())

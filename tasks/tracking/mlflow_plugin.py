@@ -1,7 +1,7 @@
 """The MLflow plugin: `mlflow.models.evaluate(..., evaluators="biasgate")`.
 
-MLflow finds it by the entry point `mlflow.model_evaluator` and imports it with its own
-evaluators, so slow imports happen only where they are used.
+MLflow finds the plugin by the entry point `mlflow.model_evaluator`, and imports it with its own
+evaluators. Slow imports are therefore inside the functions that need them.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ _THRESHOLDS = {"label_threshold", "identity_threshold"}
 
 
 class BiasEvaluator(ModelEvaluator):
-    """Measures a model's scores with `bias_metrics.evaluate_bias`.
+    """Evaluator that measures the scores of a model with `bias_metrics.evaluate_bias`.
 
-    `evaluator_config` has `subgroups`, the columns that say who is mentioned (fractions or 0
-    and 1; null means no), and may have `label_threshold` and `identity_threshold`
+    `evaluator_config` has `subgroups`: the columns of mentioned identities, as fractions or 0
+    and 1; null means 0. It may have `label_threshold` and `identity_threshold`
     (default 0.5), `clusters` (a column), `power_mean_groups`, `background` and `confidence`.
     """
 
     def can_evaluate(
         self, *, model_type: str | None, evaluator_config: Mapping[str, object] | None, **_: Any
     ) -> bool:
-        """Whether bias is requested: by the model type, or by naming subgroups."""
+        """Return True if the model type is `bias`, or if the configuration has subgroups."""
         return model_type == MODEL_TYPE or "subgroups" in (evaluator_config or {})
 
     def evaluate(
@@ -40,7 +40,7 @@ class BiasEvaluator(ModelEvaluator):
         model: Any = None,
         **_: Any,
     ) -> EvaluationResult:
-        """Measure, log the table of subgroups, and metrics under the keys of biasgate's runs.
+        """Measure bias; log a table of subgroups, and metrics under the keys of biasgate's runs.
 
         Raises
         ------
@@ -55,11 +55,11 @@ class BiasEvaluator(ModelEvaluator):
         from bias_metrics.parts import reaches_cut, widen_floats  # noqa: PLC0415
         from biasgate.tasks.mlflow_server.runs import Gateway  # noqa: PLC0415
         from biasgate.tasks.reporting.report import wide_table  # noqa: PLC0415
-        from biasgate.tasks.tracking.log_runs import count_keys, metric_keys  # noqa: PLC0415
+        from biasgate.tasks.tracking.log_runs import collect_counts, collect_metrics  # noqa: PLC0415
 
         config: dict[str, Any] = dict(evaluator_config or {})
         rows = dataset.features_data
-        _check(config.keys(), config.get("subgroups"), rows)
+        _check_config(config.keys(), config.get("subgroups"), rows)
         names = list(config["subgroups"])
         options = {key: config[key] for key in _OPTIONS & config.keys()}
         columns = set(names)
@@ -72,14 +72,14 @@ class BiasEvaluator(ModelEvaluator):
             scores = model.predict(rows.drop(columns=sorted(columns)))
         bias = evaluate_bias(
             reaches_cut(widen_floats(dataset.labels_data), config.get("label_threshold", 0.5)),
-            _positive(np.asarray(scores)),
+            _select_positive(np.asarray(scores)),
             {
                 name: reaches_cut(widen_floats(rows[name].to_numpy(na_value=np.nan)), threshold)
                 for name in names
             },
             **options,
         )
-        metrics = metric_keys(bias) | count_keys(bias)
+        metrics = collect_metrics(bias) | collect_counts(bias)
         gateway = Gateway(mlflow.get_tracking_uri(), registry=mlflow.get_registry_uri())
         gateway.log(run_id, metrics=metrics)
         table = wide_table(bias)
@@ -89,14 +89,15 @@ class BiasEvaluator(ModelEvaluator):
         return EvaluationResult(metrics=metrics, artifacts={TABLE: artifact}, run_id=run_id)
 
 
-def _check(given: Collection[str], names: Any, rows: Any) -> None:
+def _check_config(keys: Collection[str], names: Any, rows: Any) -> None:
     from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
 
-    known = _OPTIONS | _THRESHOLDS | {"subgroups"}
-    unknown = sorted({*given} - known)
+    options = _OPTIONS | _THRESHOLDS | {"subgroups"}
+    unknown = sorted({*keys} - options)
     if unknown:
         msg = (
-            f"`evaluator_config` must have known keys; got {unknown[0]!r} (known: {sorted(known)})."
+            f"`evaluator_config` must have known keys; got {unknown[0]!r} "
+            f"(known: {sorted(options)})."
         )
         raise InputError(msg)
     if not names or isinstance(names, str):
@@ -108,13 +109,13 @@ def _check(given: Collection[str], names: Any, rows: Any) -> None:
         raise InputError(msg)
 
 
-def _positive(scores: Any) -> Any:
+def _select_positive(scores: Any) -> Any:
     """Return the scores of the positive class, which is the second of two columns.
 
     Raises
     ------
     InputError
-        If there are more.
+        If there are more than two columns.
     """
     from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
 

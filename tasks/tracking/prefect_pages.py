@@ -1,6 +1,6 @@
-"""An evaluation on Prefect's pages: a summary, a table of identities, a link to its MLflow run.
+"""Artifacts of an evaluation in Prefect: a summary, a table of identities, a link to MLflow.
 
-The MLflow runs name the flow run in turn, so that one finds the other from either side.
+The tags of the MLflow runs name the flow run, so that the pages link to each other.
 """
 
 from __future__ import annotations
@@ -22,54 +22,54 @@ from biasgate.tasks.records import LoggedVerdict, Report, Summary
 from biasgate.tasks.reporting.markdown import results_markdown
 from biasgate.tasks.reporting.page.grids import MARKS, GridCell, metric_grid
 from biasgate.tasks.reporting.results import Results, results_of
-from biasgate.tasks.tracking.addresses import artifact_page, run_page
+from biasgate.tasks.tracking.addresses import format_artifact_address, format_run_address
 from biasgate.tasks.tracking.resume import EvaluationRun
 
 FLOW_RUN_TAG, FLOW_RUN_PAGE_TAG = "biasgate.prefect_flow_run", "biasgate.prefect_flow_run_page"
-# Where `biasgate ui` shows a local store unless it is told another port.
+# Address of `biasgate ui` for a local store, unless another port is set.
 LOCAL_PAGES = "http://127.0.0.1:5000"
-# Most rows of a table; Prefect's pages show all of them at once.
-_ROWS = 300
+# Most rows of a table, since Prefect renders all rows at once.
+_MAX_ROWS = 300
 
 
-def flow_run_tags() -> dict[str, str]:
-    """Return the MLflow tags that name the Prefect flow run; none outside of a flow."""
-    found = find_flow_run_page()
-    if found is None:
+def make_flow_run_tags() -> dict[str, str]:
+    """Return the MLflow tags that name the Prefect flow run; empty outside of a flow."""
+    flow_run = find_flow_run_page()
+    if flow_run is None:
         return {}
-    run_id, page = found
+    run_id, page = flow_run
     return {FLOW_RUN_TAG: run_id} | ({FLOW_RUN_PAGE_TAG: page} if page else {})
 
 
-def flow_run_link() -> str:
-    """Return a Markdown link to the page of the flow run; empty if its address is not known."""
-    found = find_flow_run_page()
-    return f"[Flow run in Prefect]({found[1]})" if found and found[1] else ""
+def make_flow_run_link() -> str:
+    """Return a Markdown link to the page of the flow run; empty if its address is unknown."""
+    flow_run = find_flow_run_page()
+    return f"[Flow run in Prefect]({flow_run[1]})" if flow_run and flow_run[1] else ""
 
 
 class MlflowPages:
     """Addresses of MLflow's pages on the runs of an evaluation.
 
-    Those of a local store exist while `biasgate ui` runs; `hint` says so.
+    The pages of a local store exist only while `biasgate ui` runs; `hint` is a sentence on this.
     """
 
     def __init__(self, run: EvaluationRun) -> None:
         gateway = run.workplace.gateway
         is_server = gateway.uri.startswith(("http://", "https://"))
         self._root = gateway.uri.rstrip("/") if is_server else LOCAL_PAGES
-        self._experiment_id = gateway.experiment_of(run.run_id)
+        self._experiment_id = gateway.get_experiment_id(run.run_id)
         self.hint = ""
         if not is_server:
-            self.hint = f"The link works while `{gateway.command('ui')}` runs."
+            self.hint = f"The link works while `{gateway.format_command('ui')}` runs."
 
-    def of_run(self, run_id: str) -> str:
-        """Return the address of one run."""
-        return f"{self._root}/{run_page(self._experiment_id, run_id)}"
+    def get_run_address(self, run_id: str) -> str:
+        """Return the address of a run."""
+        return f"{self._root}/{format_run_address(self._experiment_id, run_id)}"
 
 
-def summary_page(results: Results, pages: MlflowPages, summary: Summary) -> str:
-    """Return what people read first, with links to everything else, in Markdown."""
-    links = [f"[Numbers, pictures and files in MLflow]({pages.of_run(summary.run_id)})."]
+def write_summary_page(results: Results, pages: MlflowPages, summary: Summary) -> str:
+    """Return the summary in Markdown, with links to all other results."""
+    links = [f"[Numbers, pictures and files in MLflow]({pages.get_run_address(summary.run_id)})."]
     links += [pages.hint] if pages.hint else []
     links.append(f"Report: {escape_markdown(str(results.page.resolve()))}")
     name, word = (
@@ -79,59 +79,61 @@ def summary_page(results: Results, pages: MlflowPages, summary: Summary) -> str:
     return "\n\n".join([f"## {name}: {word}", results_markdown(results), " ".join(links)])
 
 
-def identity_table(summary: Summary, output: str) -> tuple[list[dict[str, str]], str]:
-    """Return the metrics of each candidate's identities, the worst first, and a note.
+def make_identity_table(summary: Summary, output: str) -> tuple[list[dict[str, str]], str]:
+    """Return the metrics by identity of each candidate, the worst first, and a note.
 
-    Cells are short, and free of Markdown, which not all of Prefect's pages understand.
+    Cells are short, and have no Markdown, which some of Prefect's pages do not render.
     """
     verdicts = summary.verdicts
-    most = max(_ROWS // max(len(verdicts), 1), 1)
-    has_sets = len({one.evaluation_set.name for one in verdicts}) > 1
+    max_rows = max(_MAX_ROWS // max(len(verdicts), 1), 1)
+    has_sets = len({verdict.evaluation_set.name for verdict in verdicts}) > 1
     rows: list[dict[str, str]] = []
     is_cut = False
     for verdict in verdicts:
-        of_candidate = list(_rows(verdict, output, has_sets=has_sets))
-        rows += of_candidate[:most]
-        is_cut = is_cut or len(of_candidate) > most
+        candidate_rows = list(_list_rows(verdict, output, has_sets=has_sets))
+        rows += candidate_rows[:max_rows]
+        is_cut = is_cut or len(candidate_rows) > max_rows
     marks = {mark: words for mark, words in MARKS.values() if mark}
     legend = ", ".join(f"{mark} {words}" for mark, words in marks.items())
     note = f"Metrics by identity, the worst first, with 95% intervals. {legend}."
     if is_cut:
-        note += f" Only the worst {most} per candidate and set; all are in `bias_metrics.csv`."
+        note += f" Only the worst {max_rows} per candidate and set; all are in `bias_metrics.csv`."
     return rows, note
 
 
-def _rows(verdict: LoggedVerdict, output: str, *, has_sets: bool) -> Iterator[dict[str, str]]:
-    name, of_set = verdict.candidate.name, verdict.evaluation_set.name
-    path = Path(output) / of_set / name / "report.json"
+def _list_rows(verdict: LoggedVerdict, output: str, *, has_sets: bool) -> Iterator[dict[str, str]]:
+    name, set_name = verdict.candidate.name, verdict.evaluation_set.name
+    path = Path(output) / set_name / name / "report.json"
     report = Report.read(path.read_bytes())
     grid = metric_grid(report, verdict)
-    named = {"candidate": escape_markdown(name)} | (
-        {"set": escape_markdown(of_set)} if has_sets else {}
+    keys = {"candidate": escape_markdown(name)} | (
+        {"set": escape_markdown(set_name)} if has_sets else {}
     )
     for row in grid.rows:
         numbers = zip(grid.columns, row.cells, strict=True)
         yield {
-            **named,
+            **keys,
             "identity": escape_markdown(row.name),
             "comments": row.n,
-            **{column.title: _text(cell) for column, cell in numbers},
+            **{column.title: _format_cell(cell) for column, cell in numbers},
         }
 
 
-def _text(cell: GridCell) -> str:
+def _format_cell(cell: GridCell) -> str:
     if cell.lack:
         return "no evidence"
     return " ".join(filter(None, [cell.mark, cell.text, cell.interval]))
 
 
 @task(name="find report")
-def report_address(run: EvaluationRun, page: str) -> str:
-    """Return where people open the page: on MLflow's server, or else its path. Only reads."""
+def find_report_address(run: EvaluationRun, page: str) -> str:
+    """Return the address of the page on MLflow's server, or its local path. Safe to retry."""
     gateway = run.workplace.gateway
     if not gateway.uri.startswith(("http://", "https://")):
         return page
-    address = artifact_page(gateway.experiment_of(run.run_id), run.run_id, Path(page).name)
+    address = format_artifact_address(
+        gateway.get_experiment_id(run.run_id), run.run_id, Path(page).name
+    )
     return f"{gateway.uri.rstrip('/')}/{address}"
 
 
@@ -139,18 +141,18 @@ def report_address(run: EvaluationRun, page: str) -> str:
 def show_results(summary: Summary, output: str, run: EvaluationRun) -> None:
     """Publish summary, table and link as artifacts of the flow run.
 
-    A server that cannot be reached does no harm. A retry adds newer versions.
+    An error of Prefect's server is reported and not raised. A retry adds newer versions.
     """
     evaluation, pages = summary.evaluation, MlflowPages(run)
-    page = summary_page(results_of(summary, Path(output)), pages, summary)
-    rows, note = identity_table(summary, output)
+    page = write_summary_page(results_of(summary, Path(output)), pages, summary)
+    rows, note = make_identity_table(summary, output)
     name = escape_markdown(evaluation)
     try:
         publish_markdown(make_artifact_key("biasgate", evaluation), page, f"Outcome of {name}")
         publish_table(make_artifact_key("biasgate", evaluation, "identities"), rows, note)
-        address, text = pages.of_run(summary.run_id), f"MLflow run of {evaluation}"
+        address, text = pages.get_run_address(summary.run_id), f"MLflow run of {evaluation}"
         publish_link(make_artifact_key("biasgate", evaluation, "mlflow"), address, text, pages.hint)
-    except Exception as error:  # noqa: BLE001 - whatever it is, the evaluation is done
+    except Exception as error:  # noqa: BLE001 - the evaluation is complete
         log_message(f"the results are not on Prefect's pages ({type(error).__name__})")
 
 
@@ -158,7 +160,7 @@ def show_results(summary: Summary, output: str, run: EvaluationRun) -> None:
 def show_summary(summary: Summary, output: str) -> None:
     """Publish the summary as a Markdown artifact; a retry adds a newer version.
 
-    The run of `evaluate` below has artifacts of its own.
+    The nested run of `evaluate` publishes its own artifacts.
     """
     name = summary.evaluation
     key = make_artifact_key("biasgate", "nightly", name)

@@ -1,8 +1,8 @@
-"""Runs that a killed evaluation left behind are resumed or ended.
+"""Resuming or ending the runs of killed evaluations.
 
 A killed process cannot end its MLflow runs. The next evaluation of the same experiment finds the
-runs whose owner has ended. It resumes those of the same evaluation, overwriting what they
-logged, and ends the others as KILLED. The evidence of a promotion is never replaced:
+runs with an owner that has ended. It resumes the runs of the same evaluation, overwriting their
+values, and ends the others as KILLED. The evidence of a promotion is never replaced, because
 `biasgate verify` compares it with the ledger.
 """
 
@@ -19,7 +19,7 @@ from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.ledger.entry import Entry
 from biasgate.tasks.ledger.ledger import CHAMPION, Ledger
 from biasgate.tasks.measuring.identities import Measured
-from biasgate.tasks.mlflow_server.runs import KEY, OWNER, PARENT, Gateway, Running
+from biasgate.tasks.mlflow_server.runs import KEY, OWNER, PARENT, Gateway, UnfinishedRun
 from biasgate.tasks.promoting.decisions import make_decisions
 from biasgate.tasks.promoting.succession import build_succession, collect_judged
 from biasgate.tasks.records import Decided, LoggedVerdict, Verdict
@@ -28,33 +28,38 @@ from biasgate.tasks.tracking.view import FOLDER as PICTURES
 
 EVALUATION = "biasgate.evaluation"
 RESUMED = "biasgate.resumed"
-"""The tag of an evaluation whose first process was killed: its seconds are those of the last."""
-TABLE = "bias_metrics.json"  # shown on MLflow's page; not a result of its own
-# It is unknown whether a process on another machine, or in another container, is alive.
+"""Tag of a resumed evaluation; its seconds are those of the last process."""
+TABLE = "bias_metrics.json"  # only for MLflow's page: not part of the results
+# After this time, a run of another machine or container counts as abandoned: its process cannot be
+# checked.
 _LEASE_S = 24 * 3600
 
 
 @dataclass(frozen=True)
 class EvaluationRun:
-    """The MLflow run of an evaluation, under which those of its candidates are nested."""
+    """The MLflow run of an evaluation, the parent of its candidates' runs."""
 
     run_id: str
-    """Its id."""
     workplace: Workplace
     """The store and MLflow server of the run."""
     source: dict[str, str] = field(default_factory=dict)
     """Tags that name the evaluation file and its commit."""
 
 
-def settle_abandoned(gateway: Gateway, experiment_id: str, key: str, evaluation: str) -> None:
-    """Take over abandoned runs of the same evaluation, a digest; end those of others as KILLED."""
-    left = [run for run in gateway.running(experiment_id) if _is_abandoned(run)]
-    same = next((run for run in left if run.tags.get(EVALUATION) == evaluation), None)
-    if same is not None:
-        gateway.log(same.run_id, tags={KEY: key, OWNER: describe_this_process(), RESUMED: "true"})
-    for run in left:
-        if same is None or same.run_id not in {run.run_id, run.tags.get(PARENT)}:
-            gateway.finish(run.run_id, "KILLED")
+def settle_abandoned_runs(gateway: Gateway, experiment_id: str, key: str, evaluation: str) -> None:
+    """Take over an abandoned run of the same evaluation; end the others as KILLED.
+
+    `evaluation` is the digest of the evaluation and its scores.
+    """
+    abandoned = [run for run in gateway.list_unfinished(experiment_id) if _is_abandoned(run)]
+    resumed = next((run for run in abandoned if run.tags.get(EVALUATION) == evaluation), None)
+    if resumed is not None:
+        gateway.log(
+            resumed.run_id, tags={KEY: key, OWNER: describe_this_process(), RESUMED: "true"}
+        )
+    for run in abandoned:
+        if resumed is None or resumed.run_id not in {run.run_id, run.tags.get(PARENT)}:
+            gateway.end_run(run.run_id, "KILLED")
 
 
 @task(name="look for earlier promotion")
@@ -66,22 +71,24 @@ def find_promotion(
 ) -> Decided | None:
     """Return verdicts and decisions if this evaluation already promoted a candidate.
 
-    This happens if it was killed, or lost its connection, after that. The files logged with the
-    verdicts replace those of the new measurement. Safe to retry.
+    This happens if the process was killed, or lost its connection, after the promotion. The files
+    logged with the verdicts replace the newly measured files. Safe to retry.
     """
     gateway, model = run.workplace.gateway, registered_model
-    entry = _own_promotion(model, run.run_id, gateway) if model else None
+    entry = _find_own_promotion(model, run.run_id, gateway) if model else None
     if model is None or entry is None:
         return None
-    verdicts = [[_fetch_verdict(one, run.run_id, gateway) for one in ones] for ones in measured]
-    judged = collect_judged([ones[0].candidate for ones in measured], verdicts, gateway)
-    before = Ledger(gateway, model).chain.get_prefix(entry.number).links
+    verdicts = [
+        [_fetch_verdict(on_set, run.run_id, gateway) for on_set in on_sets] for on_sets in measured
+    ]
+    judged = collect_judged([on_sets[0].candidate for on_sets in measured], verdicts, gateway)
+    earlier_links = Ledger(gateway, model).chain.get_prefix(entry.number).links
     replaced = entry.content.replaces or None
-    decisions = make_decisions(judged, model, replaced, before, build_succession(policy))
-    return Decided([verdict for ones in verdicts for verdict in ones], decisions)
+    decisions = make_decisions(judged, model, replaced, earlier_links, build_succession(policy))
+    return Decided([verdict for on_sets in verdicts for verdict in on_sets], decisions)
 
 
-def _is_abandoned(run: Running) -> bool:
+def _is_abandoned(run: UnfinishedRun) -> bool:
     owner = run.tags.get(OWNER)
     if owner is None:
         return False
@@ -90,31 +97,31 @@ def _is_abandoned(run: Running) -> bool:
     return not is_on_this_machine(owner) and time.time() - run.started > _LEASE_S
 
 
-def _own_promotion(model: str, run: str, gateway: Gateway) -> Entry | None:
-    """Return the last promotion if it is based on verdicts of this run and still holds."""
+def _find_own_promotion(model: str, run: str, gateway: Gateway) -> Entry | None:
+    """Return the last promotion if this run decided it and its version is still champion."""
     last = Ledger(gateway, model).chain.last_move
-    champion = gateway.alias(model, CHAMPION)
+    champion = gateway.get_alias(model, CHAMPION)
     if last is None or champion is None or champion.version != last.content.version:
         return None
-    parents = {gateway.parent_of(verdict.run_id) for verdict in last.content.verdicts}
+    parents = {gateway.get_parent_id(verdict.run_id) for verdict in last.content.verdicts}
     return last if parents == {run} else None
 
 
 def _fetch_verdict(measured: Measured, run: str, gateway: Gateway) -> LoggedVerdict:
-    """Return a logged verdict; its files replace the new ones."""
+    """Return a logged verdict, and replace the new files by the logged files."""
     folder = Path(measured.folder)
-    key = run_key(run, measured.candidate.name, measured.source.name)
-    run_id = gateway.find_run(gateway.experiment_of(run), key)
-    with gateway.run_files(str(run_id)) as logged:
+    key = make_run_key(run, measured.candidate.name, measured.source.name)
+    run_id = gateway.find_run(gateway.get_experiment_id(run), key)
+    with gateway.open_run_files(str(run_id)) as logged_folder:
         only_for_mlflow = shutil.ignore_patterns(TABLE, PICTURES)
-        shutil.copytree(logged, folder, dirs_exist_ok=True, ignore=only_for_mlflow)
+        shutil.copytree(logged_folder, folder, dirs_exist_ok=True, ignore=only_for_mlflow)
     verdict = Verdict.read((folder / "verdict.json").read_bytes())
     return LoggedVerdict.from_verdict(verdict, str(run_id))
 
 
-def run_key(run: str, candidate: str, evaluation_set: str) -> str:
-    """Return the key of the run of one candidate on one set.
+def make_run_key(run: str, candidate: str, evaluation_set: str) -> str:
+    """Return the key of the run of a candidate on a set.
 
-    Names have no slash, but they may have ` on `.
+    Unlike the title of the run, the key is unique: names have no slash, but may have ` on `.
     """
     return f"{run}/{candidate}/{evaluation_set}"

@@ -1,8 +1,7 @@
-"""How often an evaluation set was used, and how far its best candidate may be flattered.
+"""Reuse of evaluation sets, and the optimism of the best candidate that it can cause.
 
-Which candidates it has judged is in tags of the evaluation's experiment: one tag for each set and
-candidate, so that evaluations at the same time do not overwrite each other, and the same candidate
-counts once.
+The tags of the experiment record the judged candidates. Each pair of set and candidate has its own
+tag: concurrent evaluations do not overwrite each other, and each candidate counts once.
 """
 
 from __future__ import annotations
@@ -24,58 +23,72 @@ _DIGITS = 16
 
 @task(name="count uses of sets")
 def count_set_uses(verdicts: Sequence[LoggedVerdict], run: EvaluationRun) -> list[SetUse]:
-    """Note which candidates the sets have judged; return how often each was used. Safe to retry."""
+    """Record the judged candidates of each set, and return the uses. Safe to retry."""
     gateway = run.workplace.gateway
-    experiment_id = gateway.experiment_of(run.run_id)
-    known = set(gateway.experiment_tags(experiment_id))
-    new = {_tag(verdict): verdict.decided_on for verdict in verdicts if _tag(verdict) not in known}
-    gateway.tag_experiment(experiment_id, new)
+    experiment_id = gateway.get_experiment_id(run.run_id)
+    old_tags = set(gateway.get_experiment_tags(experiment_id))
+    new_tags = {
+        _make_tag(verdict): verdict.decided_on
+        for verdict in verdicts
+        if _make_tag(verdict) not in old_tags
+    }
+    gateway.tag_experiment(experiment_id, new_tags)
     by_set: dict[str, list[LoggedVerdict]] = {}
     for verdict in verdicts:
         by_set.setdefault(verdict.evaluation_set.name, []).append(verdict)
-    found = [
-        use_of(of_set, sum(tag.startswith(_of_set(of_set[0])) for tag in known | new.keys()))
-        for of_set in by_set.values()
+    uses = [
+        assess_set_use(
+            set_verdicts,
+            sum(
+                tag.startswith(_make_set_prefix(set_verdicts[0]))
+                for tag in old_tags | new_tags.keys()
+            ),
+        )
+        for set_verdicts in by_set.values()
     ]
-    for use in found:
+    for use in uses:
         if use.spent_by is not None:
             log_message(use.sentence)
-    return found
+    return uses
 
 
-def _of_set(verdict: LoggedVerdict) -> str:
+def _make_set_prefix(verdict: LoggedVerdict) -> str:
     return f"{PREFIX}{verdict.evaluation_set.digest[:_DIGITS]}."
 
 
-def _tag(verdict: LoggedVerdict) -> str:
-    return _of_set(verdict) + verdict.candidate.digest[:_DIGITS]
+def _make_tag(verdict: LoggedVerdict) -> str:
+    return _make_set_prefix(verdict) + verdict.candidate.digest[:_DIGITS]
 
 
 _NORMAL = NormalDist()
 
 
-def use_of(verdicts: Sequence[Verdict], n_candidates: int) -> SetUse:
-    """Return how far a set may flatter the best of all candidates that it has judged.
+def assess_set_use(verdicts: Sequence[Verdict], n_candidates: int) -> SetUse:
+    """Return the optimism of the best candidate among all that a set has judged.
 
-    A set is spent if chance alone is expected to make the best one look better than the champion
-    by as much as the policy asks as proof.
+    A set is spent if, by chance, the best candidate is expected to exceed the champion by the
+    difference that the policy requires as proof.
 
     Parameters
     ----------
     verdicts : sequence of Verdict
-        Those of this evaluation on the set, at least one.
+        The verdicts of this evaluation on the set, at least one.
     n_candidates : int
-        Different candidates that the set has judged, these included.
+        Distinct candidates that the set has judged, including these.
     """
     first = verdicts[0]
-    # Candidates share the errors of the set's rows; what is their own is that of a difference
-    # over the root of 2.
-    own = 1 / math.sqrt(2)
-    chosen, adaptive = (estimate_optimism(own, n_candidates, adaptive=one) for one in (False, True))
-    bound = min(_distance(verdict) for verdict in verdicts)
+    # Candidates share most of the sampling error of the rows. The standard error of the difference
+    # of two candidates is the root of 2 times the error that is a candidate's own.
+    own_error = 1 / math.sqrt(2)
+    selection, adaptive = (
+        estimate_optimism(own_error, n_candidates, adaptive=is_adaptive)
+        for is_adaptive in (False, True)
+    )
+    # The fewest standard errors that must lie between a proven number and its limit.
+    bound = min(_NORMAL.inv_cdf(verdict.objective.confidence) for verdict in verdicts)
     spent_by: SpentBy | None = "adaptive use" if adaptive >= bound else None
-    spent_by = "selection" if chosen >= bound else spent_by
-    errors = [one for one in map(_error, verdicts) if one]
+    spent_by = "selection" if selection >= bound else spent_by
+    errors = [error for error in map(_estimate_error, verdicts) if error]
     error = median(errors) if errors else None
     use = SetUse(
         name=first.evaluation_set.name,
@@ -83,15 +96,15 @@ def use_of(verdicts: Sequence[Verdict], n_candidates: int) -> SetUse:
         n_candidates=n_candidates,
         n_tonight=len({verdict.candidate.digest for verdict in verdicts}),
         objective=first.objective.metric,
-        flattered_by=None if error is None else chosen * error,
+        flattered_by=None if error is None else selection * error,
         at_most=None if error is None else adaptive * error,
         spent_by=spent_by,
         sentence="",
     )
-    return replace(use, sentence=_sentence(use))
+    return replace(use, sentence=_describe_use(use))
 
 
-def _sentence(use: SetUse) -> str:
+def _describe_use(use: SetUse) -> str:
     n = use.n_candidates
     text = f"{use.name} has judged {n:,} candidate{'' if n == 1 else 's'} so far."
     if use.flattered_by is not None and use.at_most is not None and n > 1:
@@ -106,20 +119,15 @@ def _sentence(use: SetUse) -> str:
             "policy requires as proof. Use new comments."
         )
     elif use.spent_by == "adaptive use":
-        guided = "In that case" if use.at_most else "If earlier results guided later candidates"
+        condition = "In that case" if use.at_most else "If earlier results guided later candidates"
         text += (
-            f" {guided}, the set is spent: chance may make the last candidate look better by as "
+            f" {condition}, the set is spent: chance may make the last candidate look better by as "
             "much as the policy requires as proof. Then use new comments."
         )
     return text
 
 
-def _distance(verdict: Verdict) -> float:
-    """Return how many standard errors a proven number lies from the limit at least."""
-    return _NORMAL.inv_cdf(verdict.objective.confidence)
-
-
-def _error(verdict: Verdict) -> float | None:
+def _estimate_error(verdict: Verdict) -> float | None:
     """Return the standard error of the objective's difference from the champion's."""
     objective = verdict.objective
     low, high = objective.low, objective.high

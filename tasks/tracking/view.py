@@ -1,7 +1,7 @@
-"""A saved view: MLflow's list of runs with the columns, the order and the charts of an evaluation.
+"""Saved views of MLflow's list of runs, with columns, order and charts of an evaluation.
 
-MLflow's pages keep such a view as a tag of the experiment, and open it by a link. Its format is
-that of the pages themselves; a browser test opens it.
+MLflow stores a saved view as a tag of the experiment, and opens it by a link. The format is
+undocumented; a browser test checks that MLflow can open the view.
 """
 
 from __future__ import annotations
@@ -40,26 +40,28 @@ PICTURES = {
     "Intervals by identity": "intervals",
 }
 FOLDER = "images"
-"""Where a run has its pictures."""
+"""Artifact folder of the pictures of a run."""
 SHOWN = {"mlflow.loggedImages": "true"}
-"""The tag of a run whose pictures MLflow looks for."""
-# MLflow reads key and step from the name. With a fixed end, logging again overwrites.
-_NAME = "{key}+step+0+timestamp+0+biasgate"
-# A grid shows small pictures, and the whole one at a click. MLflow's own have 256 pixels.
-_SMALL = (1000, 1400)
-# MLflow puts the metrics without a slash, and those of the machine, in sections of these names.
-_GENERATED = ("Model metrics", "System metrics")
-# Bars of more identities cannot be told apart.
-_MOST_BARS = 30
-# How a section shows its charts: how many in a row, and how high.
+"""Tag with which MLflow looks for pictures of a run."""
+# MLflow reads key and step from the name. With a fixed ending, a retry overwrites the file.
+_FILE_NAME = "{key}+step+0+timestamp+0+biasgate"
+# Size of the small pictures of a grid, which open the original. MLflow's own have 256 pixels.
+_THUMBNAIL_SIZE = (1000, 1400)
+# Names of MLflow's own sections: metrics without a slash, and metrics of the machine.
+_OWN_SECTIONS = ("Model metrics", "System metrics")
+# With more identities, the bars are too narrow to read.
+_MAX_BARS = 30
+# Layouts of a section: charts per row, and height of a chart.
 _THREE, _WIDE, _TALL = (3, 420), (1, 620), (1, 900)
 _WIDTHS = {WORD: 220, TREATED_WORST: 300, WORSENED: 300, FAILED: 110, INSUFFICIENT: 140}
 
 
-def saved_views(parent: str, baseline: str, metrics: Iterable[str], now: int) -> dict[str, str]:
-    """Return the tags of an experiment that hold its views: of one evaluation, and of all.
+def make_saved_views(
+    parent: str, baseline: str, metrics: Iterable[str], now: int
+) -> dict[str, str]:
+    """Return the experiment tags with two views: of an evaluation, and of all evaluations.
 
-    Others are compared with the run `baseline`; `now` is in milliseconds since 1970.
+    Runs are compared with the run `baseline`; `now` is in milliseconds since 1970.
     """
     keys = sorted(set(metrics))
     filters = {
@@ -67,16 +69,16 @@ def saved_views(parent: str, baseline: str, metrics: Iterable[str], now: int) ->
         ALL: f"tags.`{VERDICT}` LIKE '%'",
     }
     return {
-        f"{TAG}{view}": _view(_NAMES[view], condition, _sections(baseline, keys), now)
+        f"{TAG}{view}": _make_view(_NAMES[view], condition, _make_sections(baseline, keys), now)
         for view, condition in filters.items()
     }
 
 
-def _view(name: str, condition: str, sections: Sequence[_Section], now: int) -> str:
-    columns = _columns()
+def _make_view(name: str, condition: str, sections: Sequence[_Section], now: int) -> str:
+    columns = _list_columns()
     state = {
         "searchFilter": condition,
-        # MLflow adds the runs of evaluations to a list that is ordered by time.
+        # Ordered by time, MLflow would add the parent runs of evaluations to the list.
         "orderByKey": f"metrics.`{FAILED}`",
         "orderByAsc": False,
         "selectedColumns": columns,
@@ -95,25 +97,25 @@ def _view(name: str, condition: str, sections: Sequence[_Section], now: int) -> 
         "isAccordionReordered": True,
         "hideEmptyCharts": True,
     }
-    plain = json.dumps(state, separators=(",", ":")).encode()
-    packed = f"deflate;{base64.b64encode(zlib.compress(plain, 9)).decode()}"
+    content = json.dumps(state, separators=(",", ":")).encode()
+    packed = f"deflate;{base64.b64encode(zlib.compress(content, 9)).decode()}"
     return json.dumps({"name": name, "createdAt": now, "updatedAt": now, "state": packed})
 
 
 @dataclass(frozen=True)
 class _Chart:
-    """A chart, with the options of its kind."""
+    """A chart in a section."""
 
     kind: str
     name: str
     options: dict[str, JsonValue]
 
     def record(self, section: str) -> JsonValue:
-        """Return it as MLflow's pages keep it."""
+        """Return the chart in MLflow's format."""
         return {
             "uuid": f"biasgate-{section}-{self.name}",
             "type": self.kind,
-            "metricSectionId": _section_id(section),
+            "metricSectionId": _format_section_id(section),
             "deleted": False,
             "isGenerated": False,
             "runsCountToCompare": 10,
@@ -123,7 +125,7 @@ class _Chart:
 
 @dataclass(frozen=True)
 class _Section:
-    """A part of the page; a closed one draws nothing until somebody opens it."""
+    """A section of the page; a closed section does not draw its charts until it is opened."""
 
     name: str
     charts: tuple[_Chart, ...] = ()
@@ -131,10 +133,10 @@ class _Section:
     is_open: bool = True
 
     def record(self) -> JsonValue:
-        """Return it as MLflow's pages keep it."""
+        """Return the section in MLflow's format."""
         columns, height = self.shape
         return {
-            "uuid": _section_id(self.name),
+            "uuid": _format_section_id(self.name),
             "name": self.name,
             "display": self.is_open,
             "columns": columns,
@@ -145,8 +147,8 @@ class _Section:
         }
 
 
-def _columns() -> list[str]:
-    # These are seen without scrolling.
+def _list_columns() -> list[str]:
+    # The first five are visible without scrolling.
     names = [("tags", WORD), ("tags", TREATED_WORST), ("tags", WORSENED)]
     names += [("metrics", FAILED), ("metrics", INSUFFICIENT)]
     for metric in SUBGROUP_METRICS:
@@ -155,40 +157,40 @@ def _columns() -> list[str]:
     return [f"{kind}.`{name}`" for kind, name in names]
 
 
-def _sections(baseline: str, keys: list[str]) -> list[_Section]:
+def _make_sections(baseline: str, keys: list[str]) -> list[_Section]:
     """Return the sections in order.
 
-    Those at the end are closed and empty: MLflow fills each with a chart of every metric.
+    The last sections are closed and empty: MLflow fills them with a chart of every metric.
     """
-    bars = [_bars(metric, keys) for metric in SUBGROUP_METRICS]
+    bars = [_make_identity_bars(metric, keys) for metric in SUBGROUP_METRICS]
     prefixes = sorted({key.rpartition("/")[0] for key in keys} - {""})
     return [
-        _Section(OVERVIEW, tuple(_overview())),
-        _Section(SIDE_BY_SIDE, (_pictures(*PICTURES.values()),), _TALL),
+        _Section(OVERVIEW, tuple(_make_overview())),
+        _Section(SIDE_BY_SIDE, (_make_picture_grid(*PICTURES.values()),), _TALL),
         *(
-            _Section(name, (_pictures(key),), _TALL, is_open=False)
+            _Section(name, (_make_picture_grid(key),), _TALL, is_open=False)
             for name, key in PICTURES.items()
         ),
-        _Section(DIFFERENCES, (_differences(baseline),), _TALL),
+        _Section(DIFFERENCES, (_make_difference_chart(baseline),), _TALL),
         _Section(BARS, tuple(bar for bar in bars if bar), _WIDE, is_open=False),
-        *(_Section(name, is_open=False) for name in (*prefixes, *_GENERATED)),
+        *(_Section(name, is_open=False) for name in (*prefixes, *_OWN_SECTIONS)),
     ]
 
 
-def _section_id(name: str) -> str:
+def _format_section_id(name: str) -> str:
     return f"biasgate-section-{name}"
 
 
-def _overview() -> list[_Chart]:
-    shown = {
+def _make_overview() -> list[_Chart]:
+    charts = {
         "checks that did not pass": [FAILED, INSUFFICIENT],
         "worst identity": [f"worst/{metric}" for metric in AUCS],
         "all comments": ["auc/overall", "final_score"],
     }
-    return [_bar_chart(name, keys) for name, keys in shown.items()]
+    return [_make_bar_chart(name, keys) for name, keys in charts.items()]
 
 
-def _bar_chart(name: str, keys: Sequence[str]) -> _Chart:
+def _make_bar_chart(name: str, keys: Sequence[str]) -> _Chart:
     options: dict[str, JsonValue] = {
         "metricKey": "",
         "selectedMetricKeys": [*keys],
@@ -197,12 +199,12 @@ def _bar_chart(name: str, keys: Sequence[str]) -> _Chart:
     return _Chart("BAR", name, options)
 
 
-def _pictures(*keys: str) -> _Chart:
-    """Return a grid: of one picture of each run, or of several, with a column for each run."""
+def _make_picture_grid(*keys: str) -> _Chart:
+    """Return a grid of pictures, with a column for each run."""
     return _Chart("IMAGE", "pictures", {"imageKeys": [*keys], "step": 0, "showRunParams": False})
 
 
-def _differences(baseline: str) -> _Chart:
+def _make_difference_chart(baseline: str) -> _Chart:
     options: dict[str, JsonValue] = {
         "chartName": DIFFERENCES,
         "compareGroups": ["Model metrics"],
@@ -213,22 +215,22 @@ def _differences(baseline: str) -> _Chart:
     return _Chart("DIFFERENCE", "metrics", options)
 
 
-def _bars(metric: str, keys: list[str]) -> _Chart | None:
-    own = [key for key in keys if key.startswith(f"{metric}/")]
-    return _bar_chart(metric, own) if 0 < len(own) <= _MOST_BARS else None
+def _make_identity_bars(metric: str, keys: list[str]) -> _Chart | None:
+    own_keys = [key for key in keys if key.startswith(f"{metric}/")]
+    return _make_bar_chart(metric, own_keys) if 0 < len(own_keys) <= _MAX_BARS else None
 
 
 def write_grid_pictures(results: Path, folder: Path) -> bool:
-    """Copy pictures under the names that MLflow's grid reads; return whether there is any."""
+    """Copy pictures under the names that MLflow's grid reads; return True if any exists."""
     for key in PICTURES.values():
         source = results / f"{key}.png"
         if not source.exists():
             continue
-        name = _NAME.format(key=key)
+        name = _FILE_NAME.format(key=key)
         shutil.copyfile(source, folder / f"{name}.png")
         with Image.open(source) as picture:
-            small = picture.convert("RGB")
-        small.thumbnail(_SMALL)
-        # Twice as fast as by default, and 2 % larger.
-        small.save(folder / f"{name}+compressed.webp", quality=80, method=2)
+            thumbnail = picture.convert("RGB")
+        thumbnail.thumbnail(_THUMBNAIL_SIZE)
+        # Twice as fast as the default method, and 2 % larger.
+        thumbnail.save(folder / f"{name}+compressed.webp", quality=80, method=2)
     return any(folder.iterdir())

@@ -1,4 +1,4 @@
-"""What a run says in few words: the metrics and tags that lists of runs are sorted by."""
+"""Headline metrics and tags of a run, for sorting and reading lists of runs."""
 
 from __future__ import annotations
 
@@ -18,20 +18,25 @@ WORD, EXCEPTIONS = "biasgate.word", "biasgate.exceptions"
 HEADLINE, TREATED_WORST = "biasgate.headline", "biasgate.treated_worst"
 WORSENED, BETTER = "biasgate.worse_than_champion", "biasgate.better_than_champion"
 FAILED, INSUFFICIENT = "checks/failed", "checks/insufficient"
-_LONGEST = 4_000  # characters of a tag
+_MAX_TAG_LENGTH = 4_000  # characters of a tag
 
 
-def headline_metrics(report: Report, verdict: Verdict) -> dict[str, float]:
-    """Return the worst value of each metric, and how many checks did not pass.
+def collect_headline_metrics(report: Report, verdict: Verdict) -> dict[str, float]:
+    """Return the worst value of each metric, and the numbers of failed and undecided checks.
 
-    `worst/bpsn_auc` is the lowest value of all identities, and `worst_bound/bpsn_auc` the lower end
-    of its interval. An AEG is worst where it is farthest from 0, on either side; its `worst_bound`
-    has the same sign, and is the end that is farther from 0. `newly_flagged/gay` is the share of
-    harmless comments about an identity that are flagged and were not by the champion,
-    `newly_missed/gay` that of toxic ones that are missed. Undefined numbers are left out.
+    - `worst/bpsn_auc` is the lowest value over all identities, and `worst_bound/bpsn_auc` the lower
+      bound of its interval
+    - the worst AEG is the value farthest from 0, on either side; its `worst_bound` is the bound of
+      the same sign that is farther from 0
+    - `newly_flagged/gay` is the share of harmless comments that mention an identity and are flagged
+      by the candidate, but not by the champion
+    - `newly_missed/gay` is the share of toxic comments that are missed by the candidate, but not by
+      the champion
+
+    Undefined numbers are left out.
     """
     outcomes = [result.outcome for result in verdict.results]
-    found: dict[str, float] = {
+    metrics: dict[str, float] = {
         FAILED: outcomes.count("fail"),
         INSUFFICIENT: outcomes.count("insufficient"),
     }
@@ -42,25 +47,25 @@ def headline_metrics(report: Report, verdict: Verdict) -> dict[str, float]:
             continue
         if worst.size_high is not None:
             bound = math.copysign(worst.size_high, value)
-        found[f"worst/{metric}"] = value
+        metrics[f"worst/{metric}"] = value
         if bound is not None:
-            found[f"worst_bound/{metric}"] = bound
+            metrics[f"worst_bound/{metric}"] = bound
     for identity, changed in (verdict.changed or {}).items():
-        for metric, one in changed.items():
-            if one.value is not None:
-                found[f"{metric}/{sanitize_name(identity)}"] = one.value
-    return found
+        for metric, share in changed.items():
+            if share.value is not None:
+                metrics[f"{metric}/{sanitize_name(identity)}"] = share.value
+    return metrics
 
 
-def headline_tags(story: Story, report: Report) -> dict[str, str]:
-    """Return what people read first, the worst identity by each metric, and the digests."""
+def collect_headline_tags(story: Story, report: Report) -> dict[str, str]:
+    """Return the summary of a run, the worst identity by each metric, and the digests."""
     worst = {
         f"{WORST_TAG}.{metric}": escape_invisible(group)
         for metric in SUBGROUP_METRICS
         if (group := report.bias.worst(metric).subgroup) is not None
     }
     facts = dict(CandidateStory.of(story).facts)
-    known = {
+    summary = {
         VERDICT: story.verdict.outcome,
         WORD: story.word.text,
         HEADLINE: story.headline,
@@ -69,11 +74,13 @@ def headline_tags(story: Story, report: Report) -> dict[str, str]:
         BETTER: facts.get(GAINED, ""),
     }
     if story.exceptions:
-        known[EXCEPTIONS] = " ".join(story.exceptions)
+        summary[EXCEPTIONS] = " ".join(story.exceptions)
     digests = {
         "biasgate.candidate_digest": report.candidate.digest,
         "biasgate.set_digest": report.evaluation_set.digest,
         "biasgate.policy_digest": story.verdict.policy.digest,
     }
-    told = {key: escape_invisible(text)[:_LONGEST] for key, text in known.items() if text}
-    return told | worst | digests
+    shortened = {
+        key: escape_invisible(text)[:_MAX_TAG_LENGTH] for key, text in summary.items() if text
+    }
+    return shortened | worst | digests

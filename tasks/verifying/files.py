@@ -18,7 +18,7 @@ from biasgate.tasks.data.evaluation_set import RECORD, ROWS, EvaluationSet
 from biasgate.tasks.data.formats import identify_format
 from biasgate.tasks.ledger.chain import Chain
 from biasgate.tasks.ledger.entry import VerdictReference
-from biasgate.tasks.mlflow_server.artifact_hosts import without_password
+from biasgate.tasks.mlflow_server.artifact_hosts import strip_password
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.records import Bound, Verdict, get_champion_uri
@@ -99,9 +99,9 @@ class VersionFiles:
         """Return the registered files of a version, as MLflow would load them."""
         return cls(
             version,
-            partial(gateway.manifest, version),
-            partial(gateway.place_of, version),
-            partial(gateway.sizes, version),
+            partial(gateway.read_manifest, version),
+            partial(gateway.find_files_uri, version),
+            partial(gateway.list_file_sizes, version),
         )
 
     @cached_property
@@ -148,7 +148,7 @@ class VersionFiles:
         return self._describe_differences(differences) if differences else None
 
     def _describe_differences(self, differences: Sequence[str]) -> str:
-        return f"Different in {without_password(self.place())}: {join_differences(differences)}."
+        return f"Different in {strip_password(self.place())}: {join_differences(differences)}."
 
 
 def _list_contents(manifest: Manifest) -> list[tuple[str, tuple[str, bool]]]:

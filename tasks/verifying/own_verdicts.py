@@ -137,7 +137,7 @@ def find_published(uri: str, gateway: Gateway, kept: ExitStack) -> list[Publishe
     version = complete_tags(gateway.resolve(uri), gateway)
     published: list[Published] = []
     for run_id, verdict in find_own_verdicts(version, gateway):
-        folder = kept.enter_context(gateway.run_files(run_id, VERDICT_FILES))
+        folder = kept.enter_context(gateway.open_run_files(run_id, VERDICT_FILES))
         documents = Documents.from_folder(folder, verdict.evaluation_set.name)
         published.append(Published(folder, documents.report, documents.verdict))
     if not published:

@@ -23,7 +23,7 @@ from biasgate.tasks.ledger.chain import Chain, VouchedVerdicts
 from biasgate.tasks.measuring.explaining import explain_with_calibration
 from biasgate.tasks.measuring.identities import summarise_rows
 from biasgate.tasks.mlflow_server.runs import Gateway
-from biasgate.tasks.mlflow_server.versions import ModelVersion, model_of
+from biasgate.tasks.mlflow_server.versions import ModelVersion, parse_model_name
 from biasgate.tasks.records import (
     Choices,
     Context,
@@ -87,12 +87,12 @@ def verify_on_set(
     """
     run_id = version.tags.get(f"biasgate.{name}.run_id", "")
     try:
-        with gateway.run_files(run_id, VERDICT_FILES) as folder:
+        with gateway.open_run_files(run_id, VERDICT_FILES) as folder:
             documents = Documents.from_folder(folder, name)
             copied = chain.find_source(version.version, compute_verdict_digest(documents.verdict))
             judged = version.uri if copied is None else copied[0].judged
             other = documents.verdict.candidate.model
-            if other != judged and model_of(other) not in {None, version.name}:
+            if other != judged and parse_model_name(other) not in {None, version.name}:
                 sentence = _describe_copy(version, name, str(other), gateway)
                 return [Finding("verdict", holds=False, sentence=sentence)], None
             evidence = EvidenceFile(folder / FILE)
@@ -149,7 +149,7 @@ def _describe_copy(version: ModelVersion, name: str, other: str, gateway: Gatewa
     words = "promote", version.name, version.version, "--from", other.removeprefix("models:/")
     return (
         f"the verdict on {name} that the tags of {version.uri} name is about {other}. If this is "
-        f"its copy, promote it as such: {gateway.command(*words)}"
+        f"its copy, promote it as such: {gateway.format_command(*words)}"
     )
 
 
@@ -363,7 +363,7 @@ def check_run_attestation(
 def _read_attestation(gateway: Gateway, run_id: str) -> Any:
     with ExitStack() as stack:
         try:
-            folder = stack.enter_context(gateway.run_files(run_id, [ATTESTATION]))
+            folder = stack.enter_context(gateway.open_run_files(run_id, [ATTESTATION]))
         except InputError as error:  # of a server that has no such file
             raise FileNotFoundError(ATTESTATION) from error
         return read_json(folder / ATTESTATION, ATTESTATION)

@@ -132,7 +132,7 @@ def run_in_session(names, content, scene, biasgate):
     """
     del biasgate
     names.update(names_in_scope(scene) if not names else {})
-    uri = Gateway.of_store(scene / ".biasgate").uri
+    uri = Gateway.from_store(scene / ".biasgate").uri
     if file := re.match(r"# (\w+\.py)\b", content):
         (scene / file[1]).write_text(content, "utf-8")
     if content.startswith(">>>"):

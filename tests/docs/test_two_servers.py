@@ -46,7 +46,7 @@ def test_a_champion_comes_to_a_second_server(scene, biasgate, mlflow_server, mon
     whole["candidates"] = [trained("words")]
     (scene / "judged.yaml").write_text(yaml.safe_dump(whole), "utf-8")
     run_lines("biasgate evaluate judged.yaml --output out", biasgate)
-    run_lines(attest, biasgate, Gateway.of_store(scene / "first").uri)
+    run_lines(attest, biasgate, Gateway.from_store(scene / "first").uri)
     run_lines(check, biasgate)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", mlflow_server)
     monkeypatch.setenv("BIASGATE_STORE", str(scene / "second"))

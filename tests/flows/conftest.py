@@ -1,6 +1,6 @@
-"""A small evaluation of a trained model and a file of scores, run once for each file of tests.
+"""A small evaluation of a trained model and a file of scores, run once per test module.
 
-One for all files would make tests depend on which files ran before in the same process.
+A shared evaluation would make tests depend on the modules that ran before in the process.
 """
 
 import csv
@@ -56,24 +56,26 @@ class World:
 
     @property
     def gateway(self):
-        return Gateway.of_store(self.store)
+        return Gateway.from_store(self.store)
 
     def aliases(self):
-        """Which version each alias names, and how many versions there are."""
+        """Return the version of each alias, and the number of versions."""
         versions = self.gateway.client.search_model_versions(f"name = '{MODEL}'")
         found = {
-            name: self.gateway.alias(MODEL, name) for name in ("champion", "previous_champion")
+            name: self.gateway.get_alias(MODEL, name) for name in ("champion", "previous_champion")
         }
-        named = {name: one.version for name, one in found.items() if one is not None}
+        named = {name: version.version for name, version in found.items() if version is not None}
         return named | {"versions": len(versions)}
 
     def runs(self, condition=""):
-        """All MLflow runs, the newest first."""
-        experiments = [one.experiment_id for one in self.gateway.client.search_experiments()]
+        """Return all MLflow runs, newest first."""
+        experiments = [
+            experiment.experiment_id for experiment in self.gateway.client.search_experiments()
+        ]
         return list(self.gateway.client.search_runs(experiments, condition))
 
     def evaluate(self, name, /, **changes):
-        """Evaluate a file made of EVALUATION and some changes; a failure is a result, too."""
+        """Evaluate EVALUATION with some changes; return also failures as results."""
         config = self.folder / f"{name}.yaml"
         config.write_text(yaml.safe_dump(EVALUATION | changes), "utf-8")
         output = self.folder / "output" / name
@@ -86,7 +88,7 @@ class World:
 
 @dataclass(frozen=True)
 class Result:
-    """What an evaluation left behind, and the registry right after it."""
+    """Results of an evaluation, and the registry right after it."""
 
     state: Any
     output: Path
@@ -120,7 +122,7 @@ def world(tmp_path_factory, prefect_server):
 
 @pytest.fixture(scope="module")
 def logged():
-    """Every record that any logger of this process lets through from here on."""
+    """All log records of this process from here on."""
     lines = []
     handler = logging.Handler(logging.DEBUG)
     handler.emit = lambda record: lines.append(record.getMessage())
@@ -140,7 +142,7 @@ def first(world, logged):
 
 
 def _comments(draws, part, n_rows):
-    """Comments with a mark each that stands in no other one."""
+    """Return comments, each with a unique mark."""
     rows = []
     for number in range(n_rows):
         toxic = number % 2 == 1
@@ -159,7 +161,7 @@ def _comments(draws, part, n_rows):
 
 
 def _shifted_score(row, draws):
-    """A good score, except that harmless mentions of `gay` look toxic."""
+    """Return a good score, except that harmless mentions of `gay` look toxic."""
     if row["mention"] == "gay" and not row["label"]:
         return 0.7 + 0.3 * draws.random()
     return 0.35 * row["label"] + 0.5 * draws.random()

@@ -21,7 +21,7 @@ ASKED = ["intersections", {"kind": "topic", "bands": 2}]
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory, prefect_server):
-    """A folder in which the same evaluation was run without analyses, and with them."""
+    """A folder with results of the same evaluation with and without analyses."""
     del prefect_server
     folder = write_inputs(tmp_path_factory.mktemp("analyses"))
     rows = pd.read_csv(folder / "rows.csv")
@@ -60,7 +60,9 @@ def test_a_report_has_what_was_asked_for_and_is_otherwise_the_same(home):
     assert not (folder / "plain" / "rows" / "file" / "analyses").exists()
     analyses = asked.pop("analyses")
     assert asked == plain
-    assert list(analyses) == [one if isinstance(one, str) else one["kind"] for one in ASKED]
+    assert list(analyses) == [
+        analysis if isinstance(analysis, str) else analysis["kind"] for analysis in ASKED
+    ]
     assert list(analyses["intersections"]["result"]["subgroups"]) == ["gay & deaf"]
     assert analyses["topic"]["options"]["bands"] == 2
 
@@ -69,7 +71,7 @@ def test_what_was_found_stands_on_the_terminal_and_in_the_model_card(home):
     code, done = run("show", str(home[0] / "asked"), "--all")
     assert code == 0
     report = json.loads(read(home, "asked"))
-    sentences = [text for one in report["analyses"].values() for text in one["sentences"]]
+    sentences = [text for analysis in report["analyses"].values() for text in analysis["sentences"]]
     card = read(home, "asked", "model_card.md")
     assert len(sentences) == 2
     assert "## Further analyses" in card
@@ -86,10 +88,10 @@ def test_each_analysis_has_a_table_that_is_an_artifact_of_the_run_too(home):
     folder, _ = home
     kinds = json.loads(read(home, "asked"))["analyses"]
     tables = sorted((folder / "asked" / "rows" / "file" / "analyses").iterdir())
-    assert [one.name for one in tables] == sorted(f"{kind}.csv" for kind in kinds)
+    assert [path.name for path in tables] == sorted(f"{kind}.csv" for kind in kinds)
     summary = json.loads((folder / "asked" / "summary.json").read_text())
-    gateway = Gateway.of_store(folder / "store")
-    with gateway.run_files(summary["verdicts"][0]["run_id"]) as found:
+    gateway = Gateway.from_store(folder / "store")
+    with gateway.open_run_files(summary["verdicts"][0]["run_id"]) as found:
         kept = found  # a folder of the store
     for table in tables:
         assert (kept / "analyses" / table.name).read_bytes() == table.read_bytes()
@@ -108,15 +110,15 @@ def test_such_a_report_has_the_keys_of_its_type(home):
 
 @pytest.mark.usefixtures("home")
 def test_a_verdict_on_such_a_report_is_verified():
-    code, said = run("verify", "toxicity", "--store", "store")
-    assert code == 0, said
-    assert "DOES NOT HOLD" not in said
+    code, printed = run("verify", "toxicity", "--store", "store")
+    assert code == 0, printed
+    assert "DOES NOT HOLD" not in printed
 
 
 def test_an_analysis_that_a_set_does_not_allow_is_refused_before_anything_is_scored(home):
     folder, done = home
-    code, said = done["refused"]
+    code, printed = done["refused"]
     assert code == 2
-    assert "evaluation set 'rows' must have `slices` or `slices_in`" in said
-    assert "scoring" not in said
+    assert "evaluation set 'rows' must have `slices` or `slices_in`" in printed
+    assert "scoring" not in printed
     assert not (folder / "refused").exists()

@@ -18,7 +18,7 @@ RULES = POLICY.replace(
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory, prefect_server):
-    """A folder in which a file of scores was judged by its calibration, and what was printed."""
+    """A folder with the verdict on the calibration of a file of scores, and the printed text."""
     del prefect_server
     folder = write_inputs(tmp_path_factory.mktemp("calibration"))
     (folder / "own.yaml").write_text(RULES)
@@ -36,8 +36,8 @@ def results(home):
 def test_rules_on_calibration_are_judged(home):
     assert home[1][0] == 0, home[1][1]
     verdict = json.loads((results(home) / "verdict.json").read_text("utf-8"))
-    judged = [one for one in verdict["results"] if one["metric"] == "calibration_gap"]
-    assert {one["outcome"] for one in judged if one["kind"] == "ceiling"} == {"pass"}
+    judged = [check for check in verdict["results"] if check["metric"] == "calibration_gap"]
+    assert {check["outcome"] for check in judged if check["kind"] == "ceiling"} == {"pass"}
 
 
 def test_the_report_has_the_calibration_in_numbers_words_and_a_picture(home):
@@ -54,5 +54,5 @@ def test_the_report_has_the_calibration_in_numbers_words_and_a_picture(home):
 
 @pytest.mark.usefixtures("home")
 def test_the_verdict_is_recomputed_with_its_calibration():
-    code, said = run("verify", "toxicity", "--store", "store")
-    assert code == 0, said
+    code, printed = run("verify", "toxicity", "--store", "store")
+    assert code == 0, printed

@@ -1,4 +1,4 @@
-"""A column that is the text itself, as cluster or as id: the comments stay in the frozen sets."""
+"""Texts that are also cluster or id: comments do not leave the frozen sets."""
 
 import sqlite3
 from contextlib import closing
@@ -10,7 +10,7 @@ from support.evaluations import COMMENT, change, evaluate, write_inputs
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    """A folder with a valid evaluation, where the commands run."""
+    """A working directory with a valid evaluation."""
     monkeypatch.chdir(write_inputs(tmp_path))
     return tmp_path
 
@@ -23,9 +23,9 @@ def places(folder):
 @pytest.mark.usefixtures("prefect_server")
 def test_clusters_that_are_the_comments_are_numbers_in_scores_evidence_and_mlflow(home):
     change("file.yaml", "text: text", "text: text\n    cluster: text")
-    code, said = evaluate("--store", home / "store", "--submission")
-    assert code in {0, 3, 4}, said
-    assert COMMENT not in said
+    code, printed = evaluate("--store", home / "store", "--submission")
+    assert code in {0, 3, 4}, printed
+    assert COMMENT not in printed
     assert list((home / "out").rglob("evidence.parquet"))
     assert places(home / "out") == set()
     assert {name for name in places(home / "store") if "/sets/" not in name} == set()
@@ -39,8 +39,8 @@ def test_clusters_that_are_the_comments_are_numbers_in_scores_evidence_and_mlflo
 def test_ids_that_are_the_comments_are_refused_before_anything_is_kept(home):
     change("rows.csv", f"{COMMENT} ", f"this is a {COMMENT} ")
     change("file.yaml", "    text: text\n", "    id: text\n")
-    code, said = evaluate("--store", home / "store")
-    assert "an id must not look like a comment" in said
-    assert COMMENT not in said
+    code, printed = evaluate("--store", home / "store")
+    assert "an id must not look like a comment" in printed
+    assert COMMENT not in printed
     assert code == 2
     assert places(home / "store") == set()

@@ -1,4 +1,4 @@
-"""Losses at thresholds are seen between registered versions, though no rule has a threshold."""
+"""Losses at thresholds are found between registered versions without rules on thresholds."""
 
 import json
 import re
@@ -27,7 +27,7 @@ SET = {"name": "rows", "source": "table", "path": "rows.csv", "text": "text", "i
 
 
 def evaluate(name, threshold):
-    """Evaluate and register a file of scores as the command does; return its exit and verdict."""
+    """Evaluate and register a file of scores by the command; return exit code and verdict."""
     candidate = {"name": name, "kind": "scores", "path": f"{name}.csv", "register": "toxicity"}
     if threshold is not None:
         candidate["threshold"] = threshold
@@ -41,7 +41,7 @@ def evaluate(name, threshold):
 
 @pytest.fixture(autouse=True)
 def _inputs(tmp_path, monkeypatch, prefect_server):
-    """Two files of scores with equal ranks; of toxic comments about gay people, one is below .5."""
+    """Write two files of scores with equal ranks and different decisions at .5."""
     del prefect_server
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(4)
@@ -65,7 +65,7 @@ def test_a_loss_that_only_a_gap_shows_blocks_with_the_threshold_that_the_champio
     code, text, verdict = evaluate("second", 0.5)
     assert (code, verdict["outcome"]) == (3, "fail")
     assert verdict["champion"]["threshold"] == 0.5
-    assert {one["metric"] for one in verdict["worsened"]} == {"fnr_gap"}
+    assert {loss["metric"] for loss in verdict["worsened"]} == {"fnr_gap"}
     assert get_verdict_words(Verdict.from_dict(verdict)).text == "Blocked: worse for gay"
     assert re.search("BLOCKED .*gay.* worse", " ".join(text.split()))
     assert verdict["bounds"]["jointly"] == 7

@@ -1,4 +1,4 @@
-"""`biasgate evaluate` of a file that counts shards, from shards to a verdict that is verified."""
+"""`biasgate evaluate` of a count file, from shards to a verified verdict."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Shards that are counted on a Dask cluster, of which a worker is killed: the same bytes."""
+"""Counting shards on a Dask cluster with a killed worker writes the same bytes."""
 
 import json
 import os
@@ -27,15 +27,15 @@ WORKERS = dict.fromkeys(("one", "two", "three", "four"), ())
 
 @pytest.fixture(params=["disk", "store"])
 def path(request, tmp_path):
-    """A count file of shards on the disk, or in an object store that the disk has no copy of."""
+    """A count file of shards on the disk, or only in an object store."""
     path = write_shards(tmp_path, n_shards=N_SHARDS)
     if request.param == "disk":
         yield path
         return
     with serving_s3("chats") as client:
-        for one in (tmp_path / "shards").iterdir():
-            client.upload_file(str(one), "chats", f"day/{one.name}")
-            one.unlink()
+        for file in (tmp_path / "shards").iterdir():
+            client.upload_file(str(file), "chats", f"day/{file.name}")
+            file.unlink()
         yield write_file(tmp_path, path="s3://chats/day/*.parquet")
 
 
@@ -56,8 +56,8 @@ def test_a_killed_worker_changes_no_byte_and_nothing_but_counts_comes_back(
 
     settings, _ = read_count_file(path)
     parts = []
-    for one in reversed(settings.list_shards()):
-        with open_shard(one) as shard:
+    for source in reversed(settings.list_shards()):
+        with open_shard(source) as shard:
             parts.append(count_scores(settings, shard))
     undisturbed = Counted.sum(parts)
     known = os.environ | {"PREFECT_API_URL": str(PREFECT_API_URL.value())}
@@ -82,10 +82,10 @@ def test_a_killed_worker_changes_no_byte_and_nothing_but_counts_comes_back(
     assert n_before < N_SHARDS
     found = read_counted(tmp_path / "out/evidence.counts")
     assert found.record.shards == undisturbed.record.shards
-    assert {role: one.to_bytes() for role, one in found.counts.items()} == {
-        role: one.to_bytes() for role, one in undisturbed.counts.items()
+    assert {role: count.to_bytes() for role, count in found.counts.items()} == {
+        role: count.to_bytes() for role, count in undisturbed.counts.items()
     }
-    sizes = [one.stat().st_size for one in counts.iterdir()]
+    sizes = [path.stat().st_size for path in counts.iterdir()]
     assert len(sizes) == N_SHARDS
     print(f"workers sent {sent:,} bytes; counts have {sum(sizes):,}")  # noqa: T201 - with -s
     # What the killed worker and its successor sent is not known; other messages are small.

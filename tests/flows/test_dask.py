@@ -1,4 +1,4 @@
-"""The same flow on a Dask cluster, with nothing but an option of the command."""
+"""The flow on a Dask cluster, selected by an option of the command."""
 
 import pytest
 from prefect.settings import PREFECT_API_URL
@@ -28,7 +28,7 @@ def test_workers_with_the_resources_share_a_candidate_and_give_the_same_scores(
     assert asked.keys() == {"first", "second"}
     every = [text for texts in asked.values() for text in texts]
     assert sorted(every) == sorted(f"comment {number}" for number in range(N_ROWS))
-    assert scores_in(tmp_path / "store") == {score_bytes(one) for one in undisturbed.scored()}
+    assert scores_in(tmp_path / "store") == {score_bytes(scores) for scores in undisturbed.scored()}
     assert list(wrong_runs(tmp_path / "store")) == []
 
 

@@ -1,4 +1,4 @@
-"""The flow `evaluate` from end to end: its results, what MLflow gets, and what must not leak."""
+"""The flow `evaluate` from end to end: results, MLflow runs, and protected comments."""
 
 import sqlite3
 import time
@@ -104,7 +104,9 @@ def test_the_verdict_says_who_is_blocked_and_for_what(first):
     assert first.read("comments/words/verdict.json")["outcome"] == "pass"
     verdict = first.read("comments/shifted/verdict.json")
     failed = {
-        (one["metric"], one["group"]) for one in verdict["results"] if one["outcome"] == "fail"
+        (check["metric"], check["group"])
+        for check in verdict["results"]
+        if check["outcome"] == "fail"
     }
     assert verdict["outcome"] == "fail"
     assert ("bpsn_auc", "gay") in failed
@@ -114,14 +116,14 @@ def test_the_verdict_says_who_is_blocked_and_for_what(first):
 def test_the_summary_is_the_flows_result(first):
     summary = first.state.result()
     assert summary.to_dict() == first.read("summary.json")
-    outcomes = {one.candidate: one.outcome for one in summary.decisions}
+    outcomes = {decision.candidate: decision.outcome for decision in summary.decisions}
     assert outcomes == {"words": "pass", "shifted": "fail"}
 
 
 def test_one_run_per_candidate_and_set_lies_under_one_parent(first):
     parent = first.run("evaluate small")
     children = [run for run in first.runs if "mlflow.parentRunId" in run.data.tags]
-    assert {run.info.run_name for run in children} == {f"{one} on comments" for one in CANDIDATES}
+    assert {run.info.run_name for run in children} == {f"{name} on comments" for name in CANDIDATES}
     assert {run.data.tags["mlflow.parentRunId"] for run in children} == {parent.info.run_id}
     assert {run.info.run_name for run in first.runs if run not in children} == {
         "evaluate small",
@@ -152,7 +154,7 @@ def test_seconds_of_stages_and_of_scoring_are_metrics_of_the_run_that_took_them(
             f"{name}: 2 candidates on comments: done in {format_duration(found[f'seconds/{name}'])}"
         )
         assert printed in logged
-    scored = [first.run(f"{one} on comments").data.metrics for one in CANDIDATES]
+    scored = [first.run(f"{name} on comments").data.metrics for name in CANDIDATES]
     for metrics in scored:
         whole = metrics["seconds/score"] * metrics["comments_per_second"]
         assert whole == pytest.approx(metrics["n_rows/overall"])
@@ -161,9 +163,9 @@ def test_seconds_of_stages_and_of_scoring_are_metrics_of_the_run_that_took_them(
 
 def test_runs_tell_their_verdict_where_mlflow_shows_a_description(first):
     notes = {run.info.run_name: run.data.tags.get("mlflow.note.content") for run in first.runs}
-    _, passed, told, explained = notes["words on comments"].split("\n\n")
+    _, passed, printed, explained = notes["words on comments"].split("\n\n")
     assert passed == "**Passed for 0 of 3 identities**: words on comments"
-    by_estimates, no_rule = told.split("- Passed for no identity on its own.\n- Exception: ")[
+    by_estimates, no_rule = printed.split("- Passed for no identity on its own.\n- Exception: ")[
         1
     ].split("\n- Exception: ")
     assert by_estimates.startswith("4 checks were decided by the point estimate")
@@ -187,14 +189,14 @@ def test_the_evaluation_set_is_the_runs_dataset(first):
 
 def test_results_are_among_the_runs_artifacts(world, first):
     run = first.run("shifted on comments")
-    listed = {one.path for one in world.gateway.client.list_artifacts(run.info.run_id)}
+    listed = {artifact.path for artifact in world.gateway.client.list_artifacts(run.info.run_id)}
     assert listed == FILES | {"bias_metrics.json", "images"}
 
 
 def test_the_page_of_the_evaluation_is_written_and_logged_with_its_run(world, first):
     run = first.run("evaluate small")
-    with world.gateway.run_files(run.info.run_id) as logged:
-        assert {one.name for one in logged.iterdir()} == {"report.html", "images"}
+    with world.gateway.open_run_files(run.info.run_id) as logged:
+        assert {path.name for path in logged.iterdir()} == {"report.html", "images"}
         page = (logged / "report.html").read_bytes()
     assert page == (first.output / "report.html").read_bytes()
     found = read_page(page)
@@ -206,7 +208,8 @@ def test_the_page_of_the_evaluation_is_written_and_logged_with_its_run(world, fi
 def test_the_page_can_be_made_again_from_what_was_published(first):
     summary = Summary.from_dict(first.read("summary.json"))
     judged = {
-        ("comments", one.candidate.name): read_judged(first.output, one) for one in summary.verdicts
+        ("comments", verdict.candidate.name): read_judged(first.output, verdict)
+        for verdict in summary.verdicts
     }
     again = render(evaluation_page(summary, judged, output=str(first.output)))
     assert again == (first.output / "report.html").read_bytes()
@@ -253,12 +256,12 @@ def test_no_comment_is_logged(world, first, logged):
 
 
 def _logs_sent_to_prefect(at_least):
-    """Return the log lines on Prefect's server, where they arrive some seconds late."""
+    """Return the log lines on Prefect's server, which arrive a few seconds late."""
     deadline = time.monotonic() + 30
     lines = []
     with get_client(sync_client=True) as client:
         while len(lines) < at_least and time.monotonic() < deadline:
-            lines = [one.message for one in client.read_logs(limit=200)]
+            lines = [record.message for record in client.read_logs(limit=200)]
             time.sleep(0.2)
     assert len(lines) >= at_least
     return lines

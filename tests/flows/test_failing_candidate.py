@@ -1,4 +1,4 @@
-"""A candidate that cannot be scored: the others are judged without it, and it is told."""
+"""A candidate that cannot be scored is reported, and the others are judged."""
 
 import json
 import re
@@ -36,7 +36,7 @@ def read(path):
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory, prefect_server):
-    """A folder with inputs, and an evaluation of a candidate that fails and one that passes."""
+    """A folder with an evaluation of a candidate that fails and a candidate that passes."""
     del prefect_server
     with pytest.MonkeyPatch.context() as patch:
         folder = write_inputs(tmp_path_factory.mktemp("failing"))
@@ -46,33 +46,39 @@ def home(tmp_path_factory, prefect_server):
 
 
 def test_the_command_ends_with_an_error_that_names_the_candidate(home):
-    code, said = home
+    code, printed = home
     assert code == 1
-    assert re.search(r"file +PASSED \(exceptions\)", said)
-    assert re.search("broken +ERROR", said)
-    assert "broken could not be scored; the others are judged without it" in said
+    assert re.search(r"file +PASSED \(exceptions\)", printed)
+    assert re.search("broken +ERROR", printed)
+    assert "broken could not be scored; the others are judged without it" in printed
 
 
 def test_the_other_candidate_is_judged_and_promoted(home):
     del home
     summary = read("both/summary.json")
-    decisions = {one["candidate"]: one for one in summary["decisions"]}
+    decisions = {decision["candidate"]: decision for decision in summary["decisions"]}
     assert summary["outcome"] == "error"
     assert summary["outcome_of"] == ["broken", "file"]
     assert decisions["file"]["promoted"]
-    assert [one["candidate"]["name"] for one in summary["verdicts"]] == ["file"]
-    assert [one.name for one in Path("both/rows").iterdir()] == ["file"]
-    champion = Gateway.of_store(Path("store")).alias("toxicity", "champion")
+    assert [verdict["candidate"]["name"] for verdict in summary["verdicts"]] == ["file"]
+    assert [path.name for path in Path("both/rows").iterdir()] == ["file"]
+    champion = Gateway.from_store(Path("store")).get_alias("toxicity", "champion")
     assert champion.version == "1"
 
 
 def test_the_decision_says_why_and_quotes_no_comment(home):
-    _, said = home
-    [broken] = [one for one in read("both/summary.json")["decisions"] if not one["promoted"]]
+    _, printed = home
+    [broken] = [
+        decision for decision in read("both/summary.json")["decisions"] if not decision["promoted"]
+    ]
     assert broken["outcome"] == "error"
     assert broken["sentence"].startswith("Not judged, since it could not be scored: ")
     assert "RuntimeError" in broken["sentence"]
-    for text in (said, Path("both/summary.json").read_text(), Path("both/report.html").read_text()):
+    for text in (
+        printed,
+        Path("both/summary.json").read_text(),
+        Path("both/report.html").read_text(),
+    ):
         assert COMMENT not in text
 
 
@@ -80,9 +86,9 @@ def test_page_junit_and_mlflow_show_the_error(home):
     del home
     assert "Not judged, since it could not be scored" in Path("both/report.html").read_text()
     cases = ET.parse("both/junit.xml").findall(".//testsuite[@name='decisions']/testcase")  # noqa: S314
-    kinds = {one.get("name"): [child.tag for child in one] for one in cases}
+    kinds = {case.get("name"): [child.tag for child in case] for case in cases}
     assert kinds == {"broken": ["error"], "file": ["system-out"]}
-    client = mlflow.MlflowClient(Gateway.of_store(Path("store")).uri)
+    client = mlflow.MlflowClient(Gateway.from_store(Path("store")).uri)
     parent = client.get_run(read("both/summary.json")["run_id"])
     assert parent.info.status == "FAILED"
     assert parent.data.tags["biasgate.outcome"] == "error"
@@ -90,29 +96,29 @@ def test_page_junit_and_mlflow_show_the_error(home):
 
 def test_a_candidate_whose_outcome_does_not_count_fails_nothing(home):
     del home
-    code, said = evaluated("uncounted", **with_broken(outcome_of=["file"]))
+    code, printed = evaluated("uncounted", **with_broken(outcome_of=["file"]))
     assert code == 0
-    assert re.search("broken +ERROR", said)
+    assert re.search("broken +ERROR", printed)
 
 
 def test_where_the_policy_only_reports_it_is_an_error_still(home):
     del home
     policy = Path("own.yaml").read_text() + "report_only: true\n"
     Path("reporting.yaml").write_text(policy)
-    code, said = evaluated("reported", **with_broken(policy="reporting.yaml"))
+    code, printed = evaluated("reported", **with_broken(policy="reporting.yaml"))
     assert code == 1
-    assert re.search("file +REPORTED", said)
-    assert re.search("broken +ERROR", said)
+    assert re.search("file +REPORTED", printed)
+    assert re.search("broken +ERROR", printed)
 
 
 def test_a_night_goes_on_without_it(home):
     del home
     assert evaluated("whole", "nightly", name="nights")[0] == 0
-    code, said = evaluated("part", "nightly", **with_broken(name="nights"))
+    code, printed = evaluated("part", "nightly", **with_broken(name="nights"))
     assert code == 1
-    assert "broken" in said
+    assert "broken" in printed
     [night] = Path("part").iterdir()
-    assert [len(one["models"]) for one in read(night / "trend.json")["nights"]] == [1, 1]
+    assert [len(entry["models"]) for entry in read(night / "trend.json")["nights"]] == [1, 1]
 
 
 def test_a_night_measures_the_champion_if_its_only_candidate_fails(home):
@@ -121,7 +127,7 @@ def test_a_night_measures_the_champion_if_its_only_candidate_fails(home):
     [night] = Path("watched").iterdir()
     decisions = read(night / "summary.json")["decisions"]
     assert code == 1
-    assert {one["candidate"]: one["outcome"] for one in decisions} == {
+    assert {decision["candidate"]: decision["outcome"] for decision in decisions} == {
         "champion": "pass",
         "broken": "error",
     }
@@ -129,16 +135,18 @@ def test_a_night_measures_the_champion_if_its_only_candidate_fails(home):
 
 def test_a_found_version_that_cannot_be_opened_keeps_nobody_from_being_judged(home):
     del home
-    gateway = Gateway.of_store(Path("store"))
+    gateway = Gateway.from_store(Path("store"))
     version = gateway.client.create_model_version("toxicity", str(Path("nothing").absolute()))
     gateway.client.set_model_version_tag("toxicity", version.version, "judge", "yes")
     content = {"registered_candidates": {"tags": {"judge": "yes"}}}
-    code, said = evaluated("found", **content)
+    code, printed = evaluated("found", **content)
     assert code == 1
-    decisions = {one["candidate"]: one for one in read("found/summary.json")["decisions"]}
+    decisions = {
+        decision["candidate"]: decision for decision in read("found/summary.json")["decisions"]
+    }
     assert decisions["file"]["outcome"] == "pass"
     assert decisions[f"toxicity-{version.version}"]["outcome"] == "error"
-    assert f"toxicity-{version.version}" in said
+    assert f"toxicity-{version.version}" in printed
 
 
 def test_if_the_champion_cannot_be_scored_nobody_is_judged(home):
@@ -149,9 +157,9 @@ def test_if_the_champion_cannot_be_scored_nobody_is_judged(home):
     content = yaml.safe_load(FILE) | {"step_retries": 0} | changes
     del content["registered_model"]
     Path("rival.yaml").write_text(yaml.safe_dump(content), "utf-8")
-    code, said = run("evaluate", "rival.yaml", "--output", "rival", "--store", "store")
+    code, printed = run("evaluate", "rival.yaml", "--output", "rival", "--store", "store")
     assert code == 1
-    assert "no candidate can be judged: champion old could not be scored: " in said
+    assert "no candidate can be judged: champion old could not be scored: " in printed
     assert not Path("rival").exists()
 
 
@@ -164,17 +172,17 @@ def test_a_registered_champion_that_cannot_be_scored_is_named_with_a_cure(home):
     content = yaml.safe_load(FILE)
     sets = [content["evaluation_sets"][0] | {"path": "others.csv"}]
     files = [content["candidates"][0] | {"path": "other_scores.csv"}]
-    code, said = evaluated("later", evaluation_sets=sets, candidates=files)
+    code, printed = evaluated("later", evaluation_sets=sets, candidates=files)
     assert code == 2
-    assert "no candidate can be judged: champion models:/toxicity/1 could not be " in said
-    assert "400 of the set have no score" in said
-    assert "see `--reset` in `biasgate promote --help`" in said
+    assert "no candidate can be judged: champion models:/toxicity/1 could not be " in printed
+    assert "400 of the set have no score" in printed
+    assert "see `--reset` in `biasgate promote --help`" in printed
 
 
 def test_if_every_candidate_fails_so_does_the_evaluation(home):
     del home
     others = [BROKEN, BROKEN | {"name": "broken_too"}]
-    code, said = evaluated("none", candidates=others)
+    code, printed = evaluated("none", candidates=others)
     assert code == 1
-    assert "candidate 'broken'" in said
+    assert "candidate 'broken'" in printed
     assert not Path("none").exists()

@@ -1,4 +1,4 @@
-"""Comments without a score, from the model that refuses them to the verdict and back."""
+"""Comments that a model refuses to score, from the evaluation to `verify`."""
 
 import json
 import logging
@@ -27,7 +27,7 @@ def start(tmp_path_factory, patch):
     # The model refuses 40 of the 200 or so comments that mention gay, and 4 others.
     gay = np.flatnonzero(rows["gay"])[:40]
     other = np.flatnonzero(rows["gay"] == 0)[:4]
-    rows.loc[np.r_[gay, other], "text"] = [f"REFUSE {one}" for one in range(44)]
+    rows.loc[np.r_[gay, other], "text"] = [f"REFUSE {i}" for i in range(44)]
     rows.to_csv(folder / "rows.csv", index=False)
     scores = pd.read_csv(folder / "scores.csv")
     scores["partly"] = scores["prediction"].where(~rows["text"].str.startswith("REFUSE"))
@@ -50,7 +50,7 @@ def evaluated(name, content, *options):
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory, prefect_server):
-    """A folder in which a judge that refuses some comments was evaluated."""
+    """A folder with an evaluation of a judge that refuses some comments."""
     del prefect_server
     with pytest.MonkeyPatch.context() as patch, serving("openai-chat") as service:
         folder, labels = start(tmp_path_factory, patch)
@@ -82,7 +82,7 @@ def test_without_a_rule_a_gate_with_missing_scores_fails_closed(home):
     report, verdict = results(folder, "unruled")
     assert done["unruled"][0] == 4, done["unruled"][1]
     assert verdict["outcome"] == "insufficient"
-    [unmet] = [one for one in verdict["results"] if one["outcome"] != "pass"]
+    [unmet] = [check for check in verdict["results"] if check["outcome"] != "pass"]
     assert unmet["rule"] == "max_missing"
     assert "44 of 400 comments have no score (44 refused)" in done["unruled"][1]
     assert "To pass: a score for every comment, or `max_missing`" in done["unruled"][1]
@@ -120,7 +120,9 @@ def test_a_limit_that_is_kept_passes_and_one_that_is_not_blocks(home):
     assert done["0.02"][0] == 3, done["0.02"][1]
     _, verdict = results(folder, "0.02")
     unmet = {
-        (one["metric"], one["group"]) for one in verdict["results"] if one["outcome"] == "fail"
+        (check["metric"], check["group"])
+        for check in verdict["results"]
+        if check["outcome"] == "fail"
     }
     assert unmet == {("missing_rate", "gay"), ("missing_gap", "gay")}
 
@@ -169,13 +171,13 @@ def test_a_champion_without_some_scores_is_compared_where_both_have_one(
     code, text = evaluated("second", second)
     assert code == 4, text
     verdict = json.loads((folder / "second/rows/file/verdict.json").read_text("utf-8"))
-    [unmet] = [one for one in verdict["results"] if one["outcome"] == "insufficient"]
+    [unmet] = [check for check in verdict["results"] if check["outcome"] == "insufficient"]
     assert (unmet["rule"], unmet["role"], unmet["n_marked"]) == ("max_missing", "champion", 44)
     code, text = evaluated("third", second | {"policy": "allowed.yaml"})
     assert code == 0, text
     verdict = json.loads((folder / "third/rows/file/verdict.json").read_text("utf-8"))
     report = json.loads((folder / "third/rows/file/report.json").read_text("utf-8"))
     assert n_of(report["bias"]) == 400
-    compared = next(one for one in verdict["results"] if one["kind"] == "champion")
+    compared = next(check for check in verdict["results"] if check["kind"] == "champion")
     assert compared["value"] == compared["rival"]  # the same scores, where both have one
     assert -0.1 < compared["low"] < 0 < compared["high"] < 0.1

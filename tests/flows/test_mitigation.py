@@ -1,4 +1,4 @@
-"""A blocked candidate is trained again with each method, from the command to the verdicts."""
+"""A blocked candidate is trained again with each method and evaluated."""
 
 import json
 
@@ -60,14 +60,14 @@ def test_a_blocked_candidate_is_mitigated_and_passes(folder, config):
     assert "pass" in {outcome for outcome, _ in outcomes(mitigated).values()}
     assert champion_of_planted(folder) is None
     summary = json.loads((mitigated / "summary.json").read_text("utf-8"))
-    passed = [one for one in summary["decisions"] if one["outcome"] == "pass"]
-    for one in passed:
-        assert "planted has no champion yet: `biasgate mitigate` is an exp" in one["sentence"]
-        assert "promotes only with `--promote`" in one["sentence"]
+    passed = [decision for decision in summary["decisions"] if decision["outcome"] == "pass"]
+    for decision in passed:
+        assert "planted has no champion yet: `biasgate mitigate` is an exp" in decision["sentence"]
+        assert "promotes only with `--promote`" in decision["sentence"]
     written = read_evaluation(mitigated / "mitigation" / "evaluation.yaml")
     assert isinstance(written, EvaluationFile)
-    assert [one.name for one in written.candidates] == ["mine reweight", "mine swap"]
-    assert {one.train_on.only for one in written.candidates} == {("gay",)}
+    assert [candidate.name for candidate in written.candidates] == ["mine reweight", "mine swap"]
+    assert {candidate.train_on.only for candidate in written.candidates} == {("gay",)}
     shown = run("show", mitigated)
     assert shown[0] == 0
     assert "mine reweight" in shown[1]
@@ -86,16 +86,16 @@ def test_the_alias_moves_if_that_is_asked_for(folder):
 
 
 def outcomes(output):
-    """Of each candidate: the outcome, and of each check the same."""
+    """Return the outcome of each candidate, and of each of its checks."""
     return {
-        path.parent.name: (verdict["outcome"], [one["outcome"] for one in verdict["results"]])
+        path.parent.name: (verdict["outcome"], [check["outcome"] for check in verdict["results"]])
         for path in output.glob("phrases/*/verdict.json")
         for verdict in [json.loads(path.read_text("utf-8"))]
     }
 
 
 def champion_of_planted(folder):
-    return Workplace(folder / "store").gateway.alias("planted", "champion")
+    return Workplace(folder / "store").gateway.get_alias("planted", "champion")
 
 
 def joined(text):

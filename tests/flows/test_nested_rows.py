@@ -1,4 +1,4 @@
-"""Scores in nested JSON lines, as other evaluators write them: paired, clustered, judged."""
+"""Scores in nested JSON lines, as other evaluators write them, are paired, clustered and judged."""
 
 import json
 import math
@@ -53,7 +53,7 @@ EVALUATION = {
 
 
 class Comments:
-    """Comments of articles, whose toxic and harmless ones are alike, and the scores of models."""
+    """Comments that are similar within an article, and the scores of models."""
 
     def __init__(self, seed=5):
         rng = np.random.default_rng(seed)
@@ -78,7 +78,7 @@ class Comments:
         }
 
     def write(self):
-        """Write the comments, and what each model answered in an order of its own."""
+        """Write the comments, and the answers of each model in a separate order."""
         rows = [{"id": f"c{at}", "metadata": self.metadata(at)} for at in range(N)]
         write_lines("comments.jsonl", rows)
         for name, scores in self.scores.items():
@@ -94,7 +94,7 @@ def write_lines(path, rows):
 
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory, prefect_server):
-    """The comments; what the command printed; reports and verdicts by candidate."""
+    """Comments, printed text, and reports and verdicts by candidate."""
     del prefect_server
     comments = Comments()
     with pytest.MonkeyPatch.context() as patch:
@@ -124,14 +124,14 @@ def test_the_same_passes_and_the_worse_is_blocked(judged):
     outcomes = {name: verdict["outcome"] for name, verdict in judged.verdicts.items()}
     assert outcomes == {"same": "pass", "worse": "fail"}
     assert {verdict["champion"]["name"] for verdict in judged.verdicts.values()} == {"old"}
-    failed = [one for one in judged.verdicts["worse"]["results"] if one["outcome"] == "fail"]
-    assert {(one["kind"], one["metric"], one["group"]) for one in failed} == {
+    failed = [check for check in judged.verdicts["worse"]["results"] if check["outcome"] == "fail"]
+    assert {(check["kind"], check["metric"], check["group"]) for check in failed} == {
         ("champion", "bpsn_auc", "gay")
     }
 
 
 def aucs(comments, name):
-    """The AUCs by scikit-learn."""
+    """Return the AUCs by scikit-learn."""
     toxic, gay, scores = comments.toxic, comments.gay, comments.scores[name]
     compared = {
         "auc": np.ones_like(toxic),
@@ -152,16 +152,16 @@ def test_every_auc_is_that_of_scikit_learn(judged):
         for metric, value in expected.items():
             found = cell(bias, metric, None if metric == "auc" else "gay")
             assert found["value"] == pytest.approx(value, abs=1e-12)
-        for one in judged.verdicts[name]["results"]:
-            assert one["value"] == pytest.approx(expected[one["metric"]], abs=1e-12)
-            if one["kind"] == "champion":
-                assert one["rival"] == pytest.approx(old[one["metric"]], abs=1e-12)
+        for check in judged.verdicts[name]["results"]:
+            assert check["value"] == pytest.approx(expected[check["metric"]], abs=1e-12)
+            if check["kind"] == "champion":
+                assert check["rival"] == pytest.approx(old[check["metric"]], abs=1e-12)
 
 
 def test_errors_are_those_of_whole_articles_and_not_of_rows(judged):
     """The delete-one jackknife of scikit-learn's AUC, over articles."""
     comments = judged.comments
-    rows = [comments.article != one for one in range(N_CLUSTERS)]
+    rows = [comments.article != article for article in range(N_CLUSTERS)]
     with_toxic = np.unique(comments.article[comments.toxic]).size
     for name, report in judged.reports.items():
         scores = comments.scores[name]
@@ -171,14 +171,16 @@ def test_errors_are_those_of_whole_articles_and_not_of_rows(judged):
         assert auc["std_error"] == pytest.approx(error, rel=0.02)
         assert auc["row_std_error"] < 0.6 * error
         results = judged.verdicts[name]["results"]
-        assert {one["n_clusters"] for one in results if one["metric"] == "auc"} == {with_toxic}
+        assert {check["n_clusters"] for check in results if check["metric"] == "auc"} == {
+            with_toxic
+        }
 
 
 def test_a_candidate_is_compared_with_the_champion_comment_by_comment(judged):
-    """Both err on the same articles: their difference is known better than either of them."""
+    """Both err on the same articles, so their difference has a smaller error than each AUC."""
     width = {
-        one["kind"]: one["high"] - one["low"]
-        for one in judged.verdicts["same"]["results"]
-        if one["metric"] == "auc"
+        check["kind"]: check["high"] - check["low"]
+        for check in judged.verdicts["same"]["results"]
+        if check["metric"] == "auc"
     }
     assert 0 < width["champion"] < 0.7 * width["floor"]

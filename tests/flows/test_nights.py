@@ -1,4 +1,4 @@
-"""A set that holds the comments of the last nights, kept by the function of the guide."""
+"""A set with the comments of the last nights, kept by the function in the guide."""
 
 import json
 from pathlib import Path
@@ -34,7 +34,7 @@ policy: fresh.yaml
 
 
 def write_night(number, n=30):
-    """Comments of one night, whose scores share a shift."""
+    """Write the comments of a night, with scores that share a shift."""
     rng = np.random.default_rng(number)
     label = np.arange(n) % 2
     shift = 0.3 * rng.standard_normal()
@@ -50,9 +50,9 @@ def write_night(number, n=30):
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory, prefect_server):
-    """22 nights, of which the last 21 are kept; evaluated at nights 19, 20 and 22."""
+    """22 nights with the last 21 kept, evaluated at nights 19, 20 and 22."""
     del prefect_server
-    [block] = [one for one in blocks_of(GUIDE) if "def keep_nights" in one.content]
+    [block] = [block for block in blocks_of(GUIDE) if "def keep_nights" in block.content]
     names = {}
     exec(block.content, names)  # noqa: S102 - the guide's own code
     keep_nights = names["keep_nights"]

@@ -1,4 +1,4 @@
-"""Which flow runs were left by a process that has ended."""
+"""Detection of flow runs of ended processes."""
 
 from types import SimpleNamespace
 
@@ -7,7 +7,7 @@ from prefect import flow, get_client
 from prefect.states import Completed, Running
 
 from biasgate.flows.nightly import nightly
-from biasgate.flows.own_runs import PROCESS, is_abandoned, own_run
+from biasgate.flows.own_runs import PROCESS, is_abandoned, record_own_run
 from biasgate.tasks.common.processes import describe_this_process
 
 ENDED = describe_this_process().rsplit(" ", 1)[0] + " 0"
@@ -39,13 +39,13 @@ def test_a_run_of_a_deployment_whose_worker_was_killed_is_ended_by_the_next_one(
         flow_id = client.create_flow(nightly)
         deployment = client.create_deployment(flow_id=flow_id, name="worker")
         killed, later = (client.create_flow_run_from_deployment(deployment) for _ in range(2))
-        for one in (killed, later):
-            client.set_flow_run_state(one.id, Running(), force=True)
-            own_run(nightly, client.read_flow_run(one.id), Running())
+        for run in (killed, later):
+            client.set_flow_run_state(run.id, Running(), force=True)
+            record_own_run(nightly, client.read_flow_run(run.id), Running())
         assert client.read_flow_run(killed.id).labels[PROCESS] == describe_this_process()
         assert client.read_flow_run(killed.id).state.is_running()
         client.update_flow_run_labels(killed.id, {PROCESS: ENDED})
-        own_run(nightly, client.read_flow_run(later.id), Running())
+        record_own_run(nightly, client.read_flow_run(later.id), Running())
         assert client.read_flow_run(killed.id).state.is_crashed()
         assert client.read_flow_run(later.id).state.is_running()
         client.set_flow_run_state(later.id, Completed(), force=True)
@@ -60,14 +60,15 @@ def test_a_run_whose_process_was_not_noted_yet_ends_with_the_run_that_it_belongs
     with get_client(sync_client=True) as client:
         state = outer(return_state=True)
         killed, *parts = [
-            one.state_details.flow_run_id for one in [state, *state.result(raise_on_failure=False)]
+            nested.state_details.flow_run_id
+            for nested in [state, *state.result(raise_on_failure=False)]
         ]
-        for one in (killed, *parts):
-            client.set_flow_run_state(one, Running(), force=True)
+        for run_id in (killed, *parts):
+            client.set_flow_run_state(run_id, Running(), force=True)
         client.update_flow_run(killed, infrastructure_pid=ENDED)
         later = client.create_flow_run(nightly)
         client.set_flow_run_state(later.id, Running(), force=True)
-        own_run(nightly, later, Running())
-        for one in (killed, *parts):
-            assert client.read_flow_run(one).state.is_crashed()
+        record_own_run(nightly, later, Running())
+        for run_id in (killed, *parts):
+            assert client.read_flow_run(run_id).state.is_crashed()
         client.set_flow_run_state(later.id, Completed(), force=True)

@@ -1,7 +1,7 @@
-"""The behaviour of Prefect that this project relies on, one test per fact.
+"""The behaviour of Prefect that this project depends on, with a test per fact.
 
-They also guard the bounds of fastapi and sqlalchemy in pyproject.toml: outside them flows die,
-reads answer 422, or the scheduler of Prefect 3.8 makes no runs and only its log says so.
+The tests also check the bounds of fastapi and sqlalchemy in pyproject.toml. Outside of them, flows
+crash, reads return 422, or the scheduler of Prefect 3.8 creates no runs without raising an error.
 """
 
 import asyncio
@@ -106,7 +106,7 @@ def test_a_task_gives_up_after_its_third_try():
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "message"),
     [
         (ConnectionError("a comment"), "ConnectionError."),
         (CandidateError("endpoint X failed."), "endpoint X failed."),
@@ -114,7 +114,7 @@ def test_a_task_gives_up_after_its_third_try():
         (CandidateError("f failed; more is withheld. See the log."), "f failed."),
     ],
 )
-def test_a_retry_is_announced_with_wait_and_cause_but_no_foreign_message(caplog, error, said):
+def test_a_retry_is_announced_with_wait_and_cause_but_no_foreign_message(caplog, error, message):
     @task(name="hope")
     def hope() -> None:
         raise error
@@ -122,8 +122,11 @@ def test_a_retry_is_announced_with_wait_and_cause_but_no_foreign_message(caplog,
     caplog.set_level("INFO", "biasgate.steps")
     with pytest.raises(type(error)):
         _in_a_flow(hope.with_options(retry_delay_seconds=[0, 0.5]))
-    told = [one.message for one in caplog.records if one.name == "biasgate.steps"]
-    assert told == [f"retrying in 0 s (2 of 3): {said}", f"retrying in 0.5 s (3 of 3): {said}"]
+    messages = [record.message for record in caplog.records if record.name == "biasgate.steps"]
+    assert messages == [
+        f"retrying in 0 s (2 of 3): {message}",
+        f"retrying in 0.5 s (3 of 3): {message}",
+    ]
 
 
 class RefusedError(RuntimeError):
@@ -216,13 +219,13 @@ def _in_a_flow(step):
 
 
 def _stored_state(state):
-    """Return the state as the server keeps it."""
+    """Return the state that the server stores."""
     with get_client(sync_client=True) as client:
         return client.read_flow_run(state.state_details.flow_run_id).state
 
 
 def _scheduled_runs(cron, *, wanted):
-    """Create a cron deployment, return the runs that the server's scheduler makes for it."""
+    """Create a cron deployment; return the runs that the server schedules for it."""
 
     async def ask():
         async with get_client() as client:

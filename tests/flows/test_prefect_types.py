@@ -1,7 +1,7 @@
-"""What Prefect does with typed values between steps: pydantic models, frozen dataclasses.
+"""Prefect's handling of typed values between steps: pydantic models, frozen dataclasses.
 
-The steps of this project hand such objects to each other as they are. These facts say that
-Prefect neither copies nor changes them on the way, in threads and through Dask.
+The steps of this project pass such objects without conversion. Prefect must not copy or change
+them, neither in threads nor through Dask.
 """
 
 from dataclasses import dataclass, field
@@ -54,10 +54,12 @@ def name_both(identity: str, rules: Rules) -> str:
 
 
 @pytest.mark.parametrize("value", [RULES, MEASURED], ids=["model", "dataclass"])
-@pytest.mark.parametrize("wrap", [lambda one: one, lambda one: [one], lambda one: {"key": one}])
+@pytest.mark.parametrize(
+    "wrap", [lambda value: value, lambda value: [value], lambda value: {"key": value}]
+)
 def test_a_task_gets_and_returns_the_very_object_also_from_within_a_list_or_dict(value, wrap):
-    def unwrap(one: object) -> object:
-        return next(iter(one.values() if isinstance(one, dict) else one))
+    def unwrap(value: object) -> object:
+        return next(iter(value.values() if isinstance(value, dict) else value))
 
     @flow
     def hand_over() -> None:
@@ -68,7 +70,7 @@ def test_a_task_gets_and_returns_the_very_object_also_from_within_a_list_or_dict
     hand_over()
 
 
-@pytest.mark.parametrize("wrap", [dict, lambda one: [one], lambda one: [[one]]])
+@pytest.mark.parametrize("wrap", [dict, lambda value: [value], lambda value: [[value]]])
 def test_prefect_does_not_search_the_values_that_a_step_gets(wrap, monkeypatch):
     searched = []
     search = engine.get_state_for_result
@@ -95,7 +97,7 @@ def test_prefect_sees_from_which_step_a_value_came():
         context = TaskRunContext.get()
         assert context is not None
         assert made == [{"n": 3}]
-        return [str(one.id) for one in context.task_run.task_inputs["made"]]
+        return [str(task_input.id) for task_input in context.task_run.task_inputs["made"]]
 
     @flow
     def chain() -> list[str]:

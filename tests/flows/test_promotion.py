@@ -1,4 +1,4 @@
-"""Evaluations that follow the first: what is reused, when `champion` moves, what is refused."""
+"""Later evaluations: reused results, moves of `champion`, and refusals."""
 
 import re
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.evaluates
 # Each evaluation finds the store as the one above it left it.
 @pytest.fixture(scope="module")
 def kept(world, first):
-    """When the scores of the first evaluation were written."""
+    """Time at which the scores of the first evaluation were written."""
     del first
     files = (world.store / "scores").rglob("*.parquet")
     return {path: path.stat().st_mtime_ns for path in files}
@@ -63,7 +63,7 @@ def promoted(world, unsupported, challenger):
 
 @pytest.fixture(scope="module")
 def outside(world, promoted):
-    """The champion is blocked by an evaluation that has no `registered_model`."""
+    """An evaluation without `registered_model` that blocks the champion."""
     del promoted
     champion = {"name": "tried", "kind": "mlflow", "model": "models:/toxicity@champion"}
     changes = {"candidates": [champion], "policy": "unreachable.yaml", "registered_model": None}
@@ -126,7 +126,9 @@ def test_a_version_scores_the_same_through_mlflows_own_interface(world, first, r
 
 def test_the_first_candidate_that_passes_becomes_champion(first):
     assert first.registry == {"champion": "1", "versions": 1}
-    decisions = {one["candidate"]: one for one in first.read("summary.json")["decisions"]}
+    decisions = {
+        decision["candidate"]: decision for decision in first.read("summary.json")["decisions"]
+    }
     assert decisions["words"]["promoted"]
     assert not decisions["shifted"]["promoted"]
 
@@ -294,7 +296,7 @@ def test_a_candidate_is_judged_again_where_the_champion_moved_meanwhile(
 
 @pytest.fixture(scope="module")
 def score_files(world):
-    """A registry of its own, in which files of scores become champion."""
+    """A separate registry in which files of scores become champion."""
     better = dict(world.shifted)
     for row in world.rows:
         better[row["id"]] = 0.35 * row["label"] + 0.5 * (int(row["mark"], 16) % 1000) / 1000
@@ -317,8 +319,8 @@ def test_a_registered_file_of_scores_becomes_champion_and_is_registered_once(wor
     decision = first.read("summary.json")["decisions"][0]
     assert decision["promoted"], decision["sentence"]
     assert "is champion already" in again.read("summary.json")["decisions"][0]["sentence"]
-    assert len(world.gateway.versions("filed")) == 2
-    assert world.gateway.alias("filed", "champion").version == "1"
+    assert len(world.gateway.list_versions("filed")) == 2
+    assert world.gateway.get_alias("filed", "champion").version == "1"
     assert worse.read("summary.json")["outcome"] == "fail"
 
 
@@ -326,7 +328,7 @@ def test_a_registered_file_of_scores_is_compared_with_as_champion(score_files):
     verdict = score_files[2].read("comments/file/verdict.json")
     assert verdict["champion"]["model"] == "models:/filed/1"
     assert verdict["champion"]["kind"] == "scores"
-    assert ("bpsn_auc", "gay") in {(one["metric"], one["group"]) for one in verdict["worsened"]}
+    assert ("bpsn_auc", "gay") in {(loss["metric"], loss["group"]) for loss in verdict["worsened"]}
 
 
 # ------------------------------------------------------------------ two that both pass
@@ -334,7 +336,7 @@ def test_a_registered_file_of_scores_is_compared_with_as_champion(score_files):
 
 @pytest.fixture(scope="module")
 def pair(world):
-    """Two files of scores that both pass, evaluated on two nights on which nothing is new."""
+    """Two files of scores that both pass, evaluated on two nights without changes."""
     candidates = []
     for name, noise in (("finer", 0.4), ("coarser", 0.45)):
         rows = [
@@ -342,8 +344,8 @@ def pair(world):
             for row in world.rows
         ]
         (world.folder / f"{name}.csv").write_text("\n".join(["id,prediction", *rows]), "utf-8")
-        one = {"name": name, "kind": "scores", "path": f"{name}.csv", "register": "pair"}
-        candidates.append(one)
+        candidate = {"name": name, "kind": "scores", "path": f"{name}.csv", "register": "pair"}
+        candidates.append(candidate)
     return [
         world.evaluate(f"pair_{night}", candidates=candidates, registered_model="pair")
         for night in range(2)
@@ -352,15 +354,15 @@ def pair(world):
 
 def test_of_two_that_pass_the_better_becomes_champion_once(world, pair):
     first, second = pair
-    assert {one.state.name for one in pair} == {"Passed"}
-    assert world.gateway.alias("pair", "champion").version == "1"
+    assert {result.state.name for result in pair} == {"Passed"}
+    assert world.gateway.get_alias("pair", "champion").version == "1"
     finer, coarser = first.read("summary.json")["decisions"]
     assert finer["promoted"]
     assert (
         "passed, but champion of pair is version 1 now: its final_score is" in (coarser["sentence"])
     )
     again = second.read("summary.json")["decisions"]
-    assert not any(one["promoted"] for one in again)
+    assert not any(decision["promoted"] for decision in again)
     assert again[1]["sentence"].endswith(
         "version 2 passed before, and version 1 was promoted instead."
     )
@@ -374,7 +376,7 @@ def test_all_candidates_are_compared_with_the_champion_of_now(pair):
 
 
 def test_a_champion_trained_on_the_rows_is_refused_before_any_candidate_is_scored(world, first):
-    """The message names the setting that allows it."""
+    """The message names the setting that allows the replacement."""
     del first
     rows = world.candidate["train_on"] | {"name": "seen"}
     lines = (f"train-{number},{number % 7}" for number in range(300))
@@ -386,7 +388,7 @@ def test_a_champion_trained_on_the_rows_is_refused_before_any_candidate_is_score
     with pytest.raises(InputError, match="'champion' was trained on rows") as refused:
         failed.state.result()
     assert set((world.store / "scores").rglob("*")) == before
-    told = str(refused.value)
-    written = re.search("`allow_training_rows` in the evaluation file: `([^`]*)`", told)
+    message = str(refused.value)
+    written = re.search("`allow_training_rows` in the evaluation file: `([^`]*)`", message)
     allowed = world.evaluate("allowed", **settings, **yaml.safe_load(written[1]))
     assert allowed.state.name in {"Passed", "Blocked", "Undecided"}

@@ -1,4 +1,4 @@
-"""Three nights: the champion is measured beside the candidates, and each night knows the others."""
+"""Three nights: the champion is measured with the candidates, and nights are compared."""
 
 import json
 import random
@@ -26,7 +26,7 @@ def night(world, to, **changes):
 
 @pytest.fixture(scope="module")
 def nights(world, first):
-    """The night after a promotion, one with other comments, and one without any candidate."""
+    """Nights after a promotion, with other comments, and without any candidate."""
     del first
     found = [night(world, "one")]
     draws = random.Random(21)  # noqa: S311 - not for secrets
@@ -42,18 +42,20 @@ def nights(world, first):
 
 def test_the_champion_is_measured_and_keeps_its_verdict(nights, world):
     summary, _, output = nights[0]
-    decisions = {one.candidate: one for one in summary.decisions}
+    decisions = {decision.candidate: decision for decision in summary.decisions}
     assert decisions.keys() == {"shifted", "champion"}
     assert summary.outcome_of == ["shifted"]
     assert "own verdict is unchanged" in decisions["champion"].sentence
-    version = world.gateway.alias(MODEL, "champion")
-    runs = {one.run_id for one in summary.verdicts}
+    version = world.gateway.get_alias(MODEL, "champion")
+    runs = {verdict.run_id for verdict in summary.verdicts}
     assert version.tags["biasgate.comments.run_id"] not in runs
     assert (output / "comments" / "champion" / "report.json").is_file()
 
 
 def test_each_night_says_what_changed(nights):
-    first, second, third = ([one["news"] for one in trend["nights"]][-1] for _, trend, _ in nights)
+    first, second, third = (
+        [night["news"] for night in trend["nights"]][-1] for _, trend, _ in nights
+    )
     assert first == ["shifted on comments: new.", "champion on comments: new."]
     assert "champion on comments: new data since night 1." in second
     assert "shifted on comments: new model, new data since night 1." in second
@@ -74,29 +76,29 @@ def test_who_moved_is_in_the_summary_and_the_trend_and_fresh_comments_alone_move
 
 def test_an_identity_of_which_all_scores_turn_is_named_by_the_outcome(world, first):
     del first
-    rows = [one | {"id": f"x{one['id']}"} for one in world.rows]
+    rows = [row | {"id": f"x{row['id']}"} for row in world.rows]
     _write_table(world.folder / "test.csv", rows)
     found = []
     for to, wrong in (("four", ""), ("five", "gay")):
         scores = [
             {
-                "id": one["id"],
-                "prediction": 0.1 + 0.5 * (one["label"] != (one["mention"] == wrong)) + at / 10_000,
+                "id": row["id"],
+                "prediction": 0.1 + 0.5 * (row["label"] != (row["mention"] == wrong)) + at / 10_000,
             }
-            for at, one in enumerate(rows)
+            for at, row in enumerate(rows)
         ]
         _write_table(world.folder / "shifted.csv", scores)
         changes = {"name": "files alone", "registered_model": None, "candidates": [SHIFTED]}
         found.append(night(world, to, **changes))
     assert found[0][0].moved == []
     summary, trend, _ = found[1]
-    assert any(one.startswith("gay got worse with shifted") for one in summary.moved)
+    assert any(line.startswith("gay got worse with shifted") for line in summary.moved)
     assert trend["moved"] == summary.moved == trend["nights"][-1]["news"][: len(summary.moved)]
 
 
 def test_a_night_without_candidates_measures_the_champion_alone(nights):
     summary, trend, _ = nights[2]
-    assert [one.candidate for one in summary.decisions] == ["champion"]
+    assert [decision.candidate for decision in summary.decisions] == ["champion"]
     assert len(trend["nights"]) == 3
 
 
@@ -104,12 +106,12 @@ def test_the_report_has_the_section_and_no_comment(nights, world):
     page = (nights[1][2] / "report.html").read_text("utf-8")
     assert "Night 2, beside the last 1" in page
     written = [page, (nights[1][2] / "trend.json").read_text("utf-8")]
-    assert not [row["mark"] for row in world.rows if any(row["mark"] in one for one in written)]
+    assert not [row["mark"] for row in world.rows if any(row["mark"] in line for line in written)]
 
 
 def test_the_memory_is_in_mlflow(nights, world):
     del nights
-    assert [one.number for one in Memory(world.gateway, "by night").read_nights(9)] == [1, 2, 3]
+    assert [night.number for night in Memory(world.gateway, "by night").read_nights(9)] == [1, 2, 3]
 
 
 def test_a_night_that_fails_is_remembered(nights, world):

@@ -1,4 +1,4 @@
-"""What the pages of Prefect and MLflow show of an evaluation."""
+"""Pages of Prefect and MLflow on an evaluation."""
 
 import base64
 import json
@@ -41,19 +41,19 @@ def run_id(state):
 
 
 def with_stages(run):
-    """The ids of a flow run and of its stages."""
+    """Return the ids of a flow run and its stages."""
     below = FlowRunFilter(parent_flow_run_id=FlowRunFilterParentFlowRunId(any_=[run]))
     with get_client(sync_client=True) as client:
-        return [run, *(one.id for one in client.read_flow_runs(flow_run_filter=below))]
+        return [run, *(run.id for run in client.read_flow_runs(flow_run_filter=below))]
 
 
 def logged_by(run, at_least):
-    """The log lines of a flow run and its stages, which arrive on the server some seconds late."""
+    """Return the log lines of a flow run and its stages, which arrive a few seconds late."""
     of_run = LogFilter(flow_run_id=LogFilterFlowRunId(any_=with_stages(run)))
     deadline, lines = time.monotonic() + 60, []
     with get_client(sync_client=True) as client:
         while at_least not in lines and time.monotonic() < deadline:
-            lines = [one.message for one in client.read_logs(log_filter=of_run, limit=200)]
+            lines = [record.message for record in client.read_logs(log_filter=of_run, limit=200)]
             time.sleep(0.2)
     return lines
 
@@ -61,11 +61,11 @@ def logged_by(run, at_least):
 def test_task_runs_name_candidate_and_set(first):
     of_run = FlowRunFilter(id=FlowRunFilterId(any_=with_stages(run_id(first.state))))
     with get_client(sync_client=True) as client:
-        names = [one.name for one in client.read_task_runs(flow_run_filter=of_run, limit=200)]
+        names = [step.name for step in client.read_task_runs(flow_run_filter=of_run, limit=200)]
     expected = {"freeze comments", "train words", "check policy for comments"}
-    for one in ("words on comments", "shifted on comments"):
+    for title in ("words on comments", "shifted on comments"):
         steps = ("score", "summarise", "explain", "report", "draw", "decide", "log")
-        expected |= {f"{step} {one}" for step in steps} | {f"measure gay of {one}"}
+        expected |= {f"{step} {title}" for step in steps} | {f"measure gay of {title}"}
     assert expected <= set(names)
 
 
@@ -88,9 +88,9 @@ def test_scoring_has_one_progress_artifact_for_each_candidate_and_set(first):
     with get_client(sync_client=True) as client:
         found = client.read_artifacts(artifact_filter=of_run, limit=200)
     scoring = sorted(
-        (one.key, one.description.partition(":")[0])
-        for one in found
-        if one.type == "progress" and one.key.startswith("score-")
+        (artifact.key, artifact.description.partition(":")[0])
+        for artifact in found
+        if artifact.type == "progress" and artifact.key.startswith("score-")
     )
     assert scoring == [
         ("score-shifted-on-comments", "score shifted on comments"),
@@ -100,11 +100,11 @@ def test_scoring_has_one_progress_artifact_for_each_candidate_and_set(first):
 
 @pytest.fixture(scope="module")
 def artifacts(first):
-    """The artifacts that the whole evaluation left, by key."""
+    """Artifacts of the whole evaluation, by key."""
     of_run = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run_id(first.state)]))
     with get_client(sync_client=True) as client:
         found = client.read_artifacts(artifact_filter=of_run, limit=200)
-    return {one.key: one for one in found if one.type != "progress"}
+    return {artifact.key: artifact for artifact in found if artifact.type != "progress"}
 
 
 def test_an_evaluation_shows_its_outcome_as_a_summary(artifacts, first):
@@ -131,9 +131,9 @@ def test_prefect_and_mlflow_lead_to_each_other(artifacts, first, world):
     assert f"]({root}/{experiment}/runs/{run}?workflowType=machine_learning)" in link
     assert f"`biasgate ui --store {world.store}`" in artifacts["biasgate-small-mlflow"].description
     flow_run = str(run_id(first.state))
-    for one in (parent, first.run("words on comments")):
-        assert one.data.tags["biasgate.prefect_flow_run"] == flow_run
-        assert one.data.tags["biasgate.prefect_flow_run_page"].endswith(f"/flow-run/{flow_run}")
+    for run in (parent, first.run("words on comments")):
+        assert run.data.tags["biasgate.prefect_flow_run"] == flow_run
+        assert run.data.tags["biasgate.prefect_flow_run_page"].endswith(f"/flow-run/{flow_run}")
     assert f"/flow-run/{flow_run})" in parent.data.tags["mlflow.note.content"]
 
 
@@ -192,7 +192,9 @@ def test_outside_of_a_run_a_sentence_is_for_the_terminal_alone(caplog):
     with caplog.at_level(logging.INFO, "biasgate.steps"):
         log_message("loading")
         log_message("by the way", aside=True)
-    assert [one.message for one in caplog.records if one.name == "biasgate.steps"] == ["loading"]
+    assert [record.message for record in caplog.records if record.name == "biasgate.steps"] == [
+        "loading"
+    ]
 
 
 def test_notes_link_report_table_view_and_comparison(first):
@@ -204,7 +206,7 @@ def test_notes_link_report_table_view_and_comparison(first):
     assert links.count("&viewStateShareKey=biasgate)") == 3
     links = first.run("evaluate small").data.tags["mlflow.note.content"].partition("\n")[0]
     compared = re.search(r"\[Compare the runs\]\(#/compare-runs\?runs=(\S+)\)", links)[1]
-    assert all(first.run(f"{one} on comments").info.run_id in compared for one in CANDIDATES)
+    assert all(first.run(f"{name} on comments").info.run_id in compared for name in CANDIDATES)
 
 
 def test_runs_have_metrics_and_tags_to_sort_by(first):
@@ -217,7 +219,7 @@ def test_runs_have_metrics_and_tags_to_sort_by(first):
         worst.value,
         worst.low,
     )
-    assert found["checks/failed"] == sum(one["outcome"] == "fail" for one in results) > 0
+    assert found["checks/failed"] == sum(check["outcome"] == "fail" for check in results) > 0
     assert found["checks/insufficient"] == 0
     assert run.data.tags["biasgate.worst.bpsn_auc"] == "gay"
     assert run.data.tags["biasgate.worse_than_champion"] == "There was no champion to compare with."
@@ -238,7 +240,7 @@ def test_the_experiment_has_saved_views_of_the_evaluation_and_of_all(world, firs
     found = world.gateway.client.search_runs(
         [run.info.experiment_id], views["All evaluations"]["searchFilter"]
     )
-    assert {one.info.run_name for one in found} == {f"{one} on comments" for one in CANDIDATES}
+    assert {run.info.run_name for run in found} == {f"{name} on comments" for name in CANDIDATES}
 
 
 def test_the_models_of_the_experiment_are_what_was_judged(world, first):
@@ -249,10 +251,10 @@ def test_the_models_of_the_experiment_are_what_was_judged(world, first):
         datasets=[{"dataset_name": "comments"}],
     )
     assert (blocked.name, blocked.model_type, str(blocked.status)) == ("shifted", "scores", "READY")
-    [metric] = [one for one in blocked.metrics if one.key == "worst/bpsn_auc"]
+    [metric] = [metric for metric in blocked.metrics if metric.key == "worst/bpsn_auc"]
     assert (metric.run_id, metric.dataset_name) == (run.info.run_id, "comments")
     found = world.gateway.client.search_logged_models([run.info.experiment_id])
-    [words] = [one for one in found if one.name == "words"]
+    [words] = [model for model in found if model.name == "words"]
     assert words.source_run_id == first.run("train words").info.run_id
     assert json.loads(words.tags["mlflow.modelVersions"]) == [{"name": "toxicity", "version": "1"}]
 
@@ -261,9 +263,9 @@ def test_a_model_that_is_judged_again_is_the_same_one(world, first):
     run = first.run("shifted on comments")
     key = {"kind": "scores", "tags": {}}
     model = next(
-        one
-        for one in world.gateway.client.search_logged_models([run.info.experiment_id])
-        if one.name == "shifted"
+        model
+        for model in world.gateway.client.search_logged_models([run.info.experiment_id])
+        if model.name == "shifted"
     )
     again = world.gateway.logged_model(
         run.info.experiment_id, model.tags["biasgate.candidate_key"], "shifted", **key
@@ -273,11 +275,13 @@ def test_a_model_that_is_judged_again_is_the_same_one(world, first):
 
 def test_pictures_are_logged_under_fixed_keys_for_the_grid_of_candidates(world, first):
     run = first.run("shifted on comments")
-    listed = {one.path for one in world.gateway.client.list_artifacts(run.info.run_id, "images")}
+    listed = {
+        artifact.path for artifact in world.gateway.client.list_artifacts(run.info.run_id, "images")
+    }
     names = [
-        f"images/{one}+step+0+timestamp+0+biasgate" for one in ("harm", "heatmap", "intervals")
+        f"images/{key}+step+0+timestamp+0+biasgate" for key in ("harm", "heatmap", "intervals")
     ]
-    assert listed == {f"{one}{end}" for one in names for end in (".png", "+compressed.webp")}
+    assert listed == {f"{name}{end}" for name in names for end in (".png", "+compressed.webp")}
     assert run.data.tags["mlflow.loggedImages"] == "true"
 
 
@@ -302,7 +306,7 @@ def test_the_ui_prints_links_to_the_views_of_experiments_that_have_them(world, m
 def test_the_ui_prints_links_to_a_server_that_runs_elsewhere_and_starts_none(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "execve", lambda *_: pytest.fail("a server was started"))
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://tracking.example:5000/")
-    monkeypatch.setattr(Gateway, "experiments", lambda _: {"old": Experiment("7", {})})
+    monkeypatch.setattr(Gateway, "list_experiments", lambda _: {"old": Experiment("7", {})})
     done = CliRunner().invoke(app, ["ui", "--store", str(tmp_path)])
     assert done.exit_code == 0, done.output
     assert "old: http://tracking.example:5000/#/experiments/7/runs?" in done.output

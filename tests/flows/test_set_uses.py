@@ -1,4 +1,4 @@
-"""A set that judges a second candidate counts it once, however often it is judged again."""
+"""A set counts each candidate once, even if it is judged again."""
 
 import json
 
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory, prefect_server):
-    """A first version; a worse one, which is judged twice."""
+    """Evaluations of a first version, and of a worse version that is judged twice."""
     del prefect_server
     folder = write_inputs(tmp_path_factory.mktemp("uses"))
     rows = frame()

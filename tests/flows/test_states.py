@@ -1,4 +1,4 @@
-"""How a flow ends: every outcome has a state."""
+"""Final states of flows for every outcome."""
 
 import pickle
 
@@ -20,8 +20,10 @@ from biasgate.flows.states import NotPassedError, conclude
 )
 def test_every_outcome_completes_the_flow_under_its_name(outcome, report_only, name, word):
     known = {"outcome": outcome, "report_only": report_only}
-    told = {"a": "One.", "b": "Two."}
-    decisions = [decision_of(candidate, sentence=text, **known) for candidate, text in told.items()]
+    sentences = {"a": "One.", "b": "Two."}
+    decisions = [
+        decision_of(candidate, sentence=text, **known) for candidate, text in sentences.items()
+    ]
     summary = summary_of(decisions=decisions, **known)
     state = conclude(summary)
     assert (state.name, state.type.value) == (name, "COMPLETED")
@@ -31,9 +33,9 @@ def test_every_outcome_completes_the_flow_under_its_name(outcome, report_only, n
 def test_a_failed_state_raises_the_outcome_in_words_and_carries_the_summary():
     summary = summary_of(decisions=[decision_of("a", sentence="Not promoted.")])
     state = conclude(summary, fail_when_blocked=True)
-    with pytest.raises(NotPassedError, match=r"^Blocked\. a: Blocked\. Not promoted\.$") as told:
+    with pytest.raises(NotPassedError, match=r"^Blocked\. a: Blocked\. Not promoted\.$") as raised:
         state.result()
-    assert pickle.loads(pickle.dumps(told.value)).summary == summary  # noqa: S301 - as Prefect does
+    assert pickle.loads(pickle.dumps(raised.value)).summary == summary  # noqa: S301 - as Prefect does
 
 
 def test_the_state_of_a_night_names_who_moved():

@@ -1,4 +1,4 @@
-"""The retries and limits of a run, in Prefect."""
+"""Retries and time limits of the steps of a run."""
 
 import pytest
 import yaml
@@ -8,7 +8,7 @@ from prefect.states import Failed
 from support.evaluations import write_inputs
 
 from biasgate.flows import own_runs
-from biasgate.flows.own_runs import steps_of
+from biasgate.flows.own_runs import apply_file_settings
 from biasgate.tasks.common import prefect_task
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.prefect_task import task
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("prefect_server")
 
 @pytest.fixture
 def config(tmp_path):
-    """Write an evaluation file with these keys; return its path."""
+    """Function that writes an evaluation file with some keys, and returns its path."""
     write_inputs(tmp_path)
 
     before = yaml.safe_load((tmp_path / "file.yaml").read_text("utf-8"))
@@ -37,7 +37,7 @@ def _without_delays(monkeypatch):
 
 
 def failing():
-    """A step that never succeeds, and the list of its tries."""
+    """Return a step that never succeeds, and the list of its tries."""
     tries = []
 
     def fail(number: int) -> None:
@@ -61,7 +61,7 @@ def map_all(step):
 
 @flow
 def run_steps(config: str, ways: list) -> None:
-    with steps_of(config, "store"):
+    with apply_file_settings(config, "store"):
         for way, step in ways:
             with pytest.raises(ConnectionError):
                 way(step)
@@ -84,7 +84,7 @@ def test_a_flow_within_a_flow_has_the_settings_of_the_outer_one(config):
 
     @flow
     def run_both() -> None:
-        with steps_of(outer, "store"):
+        with apply_file_settings(outer, "store"):
             run_steps(inner, [(call, step)])
             with pytest.raises(ConnectionError):
                 step(1)
@@ -101,10 +101,10 @@ def test_a_limit_is_refused_where_steps_run_in_other_processes(config, monkeypat
 
 
 def test_people_are_told_by_the_flow_whose_step_hangs():
-    told = []
+    calls = []
 
     def hook(flow, run, state):
-        told.append((flow.name, run.name, state.name))
+        calls.append((flow.name, run.name, state.name))
 
     def broken(*_):
         raise RuntimeError("the first receiver is gone")
@@ -114,7 +114,7 @@ def test_people_are_told_by_the_flow_whose_step_hangs():
         own_runs._call_hooks(FlowRunContext.get(), Failed(name="TimedOut"))
 
     hang()
-    assert told == [("hangs", "tonight", "TimedOut")]
+    assert calls == [("hangs", "tonight", "TimedOut")]
 
 
 @pytest.mark.slow

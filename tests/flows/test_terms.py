@@ -1,6 +1,6 @@
-"""An identity of many names, of which a model flags three whatever is said: they are named.
+"""A report names the terms of an identity that a model always flags or scores higher.
 
-And of which another model scores two higher, without flagging more comments.
+A model flags three terms in every context; another scores two terms higher without more flags.
 """
 
 import csv
@@ -62,13 +62,15 @@ def test_the_names_that_a_model_treats_worse_are_named_before_any_table():
     line = lines.partition("Worst terms of ")[2].partition(" Exception: ")[0].rstrip(".")
     named = dict(text.split(": ", 1) for text in line.split("; of "))
     for name, expected in (("m", FLAGGED), ("raises", RAISED)):
-        assert {one for one in (*TREES, *RIVERS) if f'"{one}"' in named[name]} == set(expected)
+        assert {term for term in (*TREES, *RIVERS) if f'"{term}"' in named[name]} == set(expected)
     page = read_page(Path("out/report.html").read_text())
-    first_lines = [one.text for one in page.find("p") if "Worst terms" in one.text]
+    first_lines = [
+        paragraph.text for paragraph in page.find("p") if "Worst terms" in paragraph.text
+    ]
     assert all(f'"{name}"' in " ".join(first_lines) for name in (*FLAGGED, *RAISED))
     _, shown = run("show", "out/rows/m", "--identity", "rivers")
     second = " ".join(shown.split()).partition("rows Worst terms: ")[2].partition(". ")[0]
-    assert {one for one in RIVERS if f'"{one}"' in second} == set(FLAGGED)
+    assert {term for term in RIVERS if f'"{term}"' in second} == set(FLAGGED)
     _, shown = run("show", "out/rows/raises", "--identity", "trees")
     assert 'the mean score of harmless comments with "tree' in shown
     _, shown = run("show", "out/rows/m", "--identity", "trees")

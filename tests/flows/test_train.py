@@ -1,4 +1,4 @@
-"""Which candidates are trained: those with a training set and no version yet."""
+"""Candidates are trained if they have a training set and no version."""
 
 from types import SimpleNamespace
 
@@ -14,13 +14,13 @@ NAMED = {"model": "models:/toxicity/3"}
 
 @pytest.fixture
 def steps(monkeypatch):
-    """What was done, in place of doing it."""
+    """Names of the steps, which are recorded instead of run."""
     done = []
 
     def step(name):
-        def call(one, *_):
-            done.append((name, one.name))
-            return one
+        def call(candidate, *_):
+            done.append((name, candidate.name))
+            return candidate
 
         monkeypatch.setattr(score, name, call)
 

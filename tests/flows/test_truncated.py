@@ -1,4 +1,4 @@
-"""Comments that a transformer truncates: counted, named, and limited by a policy."""
+"""Truncated comments are counted, reported, and limited by a policy."""
 
 import json
 import logging
@@ -27,14 +27,14 @@ N_GAY, N_OTHERS = 90, 3  # truncated
 
 
 def short(rng, label):
-    """The deciding word among the first ones."""
+    """Return a comment with the decisive word at its start."""
     words = [*rng.choice(PLAIN, 8)]
     words.insert(rng.integers(len(words)), "vile" if label else "kind")
     return " ".join(words)
 
 
 def long(rng, label):
-    """The deciding word behind the sixteenth token."""
+    """Return a comment with the decisive word after the sixteenth token."""
     return " ".join([*rng.choice(PLAIN, 20), "vile" if label else "kind"])
 
 
@@ -42,7 +42,7 @@ def start(folder):
     """Write rows, an encoder, its training rows and policies."""
     write_inputs(folder)
     rng, rows = np.random.default_rng(3), pd.read_csv(folder / "rows.csv")
-    gay, others = (np.flatnonzero(rows["gay"] == one) for one in (1, 0))
+    gay, others = (np.flatnonzero(rows["gay"] == value) for value in (1, 0))
     is_long = np.isin(np.arange(len(rows)), [*gay[:N_GAY], *others[:N_OTHERS]])
     rows["text"] = [
         (long if cut else short)(rng, label)
@@ -50,7 +50,7 @@ def start(folder):
     ]
     rows.to_csv(folder / "rows.csv", index=False)
     label = rng.integers(0, 2, 400)
-    texts = [short(rng, one) for one in label]
+    texts = [short(rng, is_toxic) for is_toxic in label]
     training = pd.DataFrame({"id": range(400), "text": texts, "label": label, "gay": 0})
     training.to_csv(folder / "train.csv", index=False)
     encoder = save(folder / "encoder", {0: "a", 1: "b"}, initializer_range=0.05)
@@ -77,7 +77,7 @@ def evaluated(name, content):
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory, prefect_server):
-    """A folder in which a transformer was evaluated that reads 16 tokens of each comment."""
+    """A folder with an evaluation of a transformer that reads 16 tokens per comment."""
     del prefect_server
     folder = tmp_path_factory.mktemp("truncated")
     with pytest.MonkeyPatch.context() as patch:
@@ -118,9 +118,9 @@ def test_the_identity_is_named_wherever_the_outcome_is(home):
     card = folder / "unruled" / "rows" / "tiny" / "model_card.md"
     page = next((folder / "unruled").rglob("*.html"))
     for text in (done["unruled"][1], shown, card.read_text("utf-8"), page.read_text("utf-8")):
-        told = " ".join(text.split())
-        assert f"{N_GAY + N_OTHERS} of 400 comments were truncated" in told
-        assert "significantly more often so for gay" in told
+        words = " ".join(text.split())
+        assert f"{N_GAY + N_OTHERS} of 400 comments were truncated" in words
+        assert "significantly more often so for gay" in words
     _, shown = run("show", "unruled", "--identity", "gay")
     assert f"{N_GAY} of 206 comments truncated (43.7%), 23." in shown
 
@@ -132,7 +132,9 @@ def test_a_limit_that_is_kept_passes_and_one_that_is_not_blocks(home):
     assert "43.7% of comments truncated" in done["0.3"][1]
     results = document(folder, "0.3", "verdict.json")["results"]
     unmet = {
-        (one["rule"], one["metric"], one["group"]) for one in results if one["outcome"] == "fail"
+        (check["rule"], check["metric"], check["group"])
+        for check in results
+        if check["outcome"] == "fail"
     }
     assert unmet == {("max_truncated", name, "gay") for name in ("truncated_rate", "truncated_gap")}
 
@@ -141,7 +143,7 @@ def test_a_candidate_whose_truncation_is_unknown_is_insufficient(home):
     folder, done = home
     assert done["file"][0] == 4, done["file"][1]
     results = document(folder, "file", "verdict.json", "file")["results"]
-    [unmet] = [one for one in results if one["outcome"] == "insufficient"]
+    [unmet] = [check for check in results if check["outcome"] == "insufficient"]
     assert (unmet["rule"], unmet["reason"]) == ("max_truncated", "truncated_unknown")
     assert (
         "n_rows_truncated"

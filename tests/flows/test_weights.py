@@ -1,4 +1,4 @@
-"""Rows with sampling weights, from the evaluation file to the verdict and back."""
+"""Rows with sampling weights, from the evaluation file to `verify`."""
 
 import json
 import logging
@@ -22,7 +22,7 @@ AT_THRESHOLD = POLICY.replace(
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory, prefect_server):
-    """A folder in which weighted rows were evaluated, and refused for two reasons."""
+    """A folder with an evaluation of weighted rows, and two refused evaluations."""
     del prefect_server
     folder = write_inputs(tmp_path_factory.mktemp("weights"))
     rows = pd.read_csv(folder / "rows.csv")
@@ -37,8 +37,8 @@ def home(tmp_path_factory, prefect_server):
         "threshold": content | {"policy": "at.yaml"},
         "analysed": content | {"analyses": ["intersections"]},
     }
-    for name, one in files.items():
-        (folder / f"{name}.yaml").write_text(yaml.safe_dump(one))
+    for name, content in files.items():
+        (folder / f"{name}.yaml").write_text(yaml.safe_dump(content))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         for name in ("prefect", "prefect.flow_runs", "prefect.task_runs"):
@@ -60,7 +60,7 @@ def test_support_counts_the_effective_number_of_rows(home):
     report = json.loads((results / "report.json").read_text("utf-8"))
     gay = counts_of(report["bias"], "gay")
     assert gay["n_positive"] > 60 > gay["effective"]["positive"] > 30
-    lacking = next(one for one in verdict["results"] if one["metric"] == "bnsp_auc")
+    lacking = next(check for check in verdict["results"] if check["metric"] == "bnsp_auc")
     assert lacking["outcome"] == "insufficient"
     assert lacking["n_positive"] == int(gay["effective"]["positive"])
     assert lacking["lack"]["needed"] == 60
@@ -70,18 +70,18 @@ def test_the_report_says_what_weighted_rows_do_not_have(home):
     folder, done = home
     report = json.loads((folder / "weighted/rows/file/report.json").read_text("utf-8"))
     assert report["evaluation_set"]["choices"]["weights"] == "probability"
-    assert any("sampling weights" in one for one in report["warnings"])
+    assert any("sampling weights" in warning for warning in report["warnings"])
     assert done["weighted"][0] in {0, 3, 4}
     assert "the rows have sampling weights" in run("show", "weighted", "--all")[1]
 
 
 def test_rules_at_a_threshold_are_refused(home):
-    code, told = home[1]["threshold"]
+    code, printed = home[1]["threshold"]
     assert code == 2
-    assert "which are not measured for sampling weights" in told
+    assert "which are not measured for sampling weights" in printed
 
 
 def test_analyses_are_refused(home):
-    code, told = home[1]["analysed"]
+    code, printed = home[1]["analysed"]
     assert code == 2
-    assert "must have no sampling weights; it has `weight`" in told
+    assert "must have no sampling weights; it has `weight`" in printed

@@ -58,8 +58,8 @@ def forget(store):
     _STORES.pop(store.resolve(), None)
 
 
-def gateway_of(store, otherwise=Gateway.of_store):
-    """Return what `Gateway.of_store` returns, or the gateway in memory of a store that has one."""
+def gateway_of(store, otherwise=Gateway.from_store):
+    """Return the gateway in memory of a store if it exists, else that of `Gateway.from_store`."""
     return in_memory(store) if store.resolve() in _STORES else otherwise(store)
 
 

@@ -83,14 +83,14 @@ def registered_version(gateway, folder, name):
     (folder / name / "tokenizer").mkdir(parents=True)
     (folder / name / "weights").write_text(name, "utf-8")
     (folder / name / "tokenizer" / "vocabulary").write_text("a b c", "utf-8")
-    run_id = gateway.run(gateway.experiment("judged"), name, name)
+    run_id = gateway.ensure_run(gateway.ensure_experiment("judged"), name, name)
     gateway.log_folder(run_id, folder / name, "model")
     return gateway.register(MODEL, run_id, "model", {})
 
 
 def bound(gateway, version):
     """Return the files of a version as a report records them."""
-    files = gateway.manifest(version)
+    files = gateway.read_manifest(version)
     return Bound(what="files", digest=files.digest, files=list(files.files), not_bound=None)
 
 
@@ -155,7 +155,7 @@ def judge_version(
     attest_verdict(verdict, folder, PrivateKey.from_environment())
     run_id = run_id or _own_run(gateway, version)
     gateway.log_folder(run_id, folder)
-    gateway.finish(run_id)
+    gateway.end_run(run_id)
     verdict = LoggedVerdict.from_verdict(verdict, run_id)
     write_verdict_tags(version, [verdict], gateway)
     return verdict
@@ -166,7 +166,7 @@ def _own_run(gateway, version):
     if not gateway.resolve(version.uri).tags:
         return version.run_id
     name = f"again {uuid.uuid4().hex}"
-    return gateway.run(gateway.experiment("judged"), name, name)
+    return gateway.ensure_run(gateway.ensure_experiment("judged"), name, name)
 
 
 def judged_version(gateway, store, folder, *, champion=None, seed=0, noise=1.6, **options):
@@ -189,17 +189,17 @@ def promote_one(verdicts, version, gateway, *, model=MODEL, rule="newer", allow_
 
 def judge_against_now(gateway, store, folder, version, scores):
     """Judge a version against the current champion, with the champion's recorded scores."""
-    champion = gateway.alias(MODEL, "champion")
+    champion = gateway.get_alias(MODEL, "champion")
     if champion is None:
         return judge_version(gateway, store, folder, version, scores)
-    with gateway.run_files(champion.run_id) as files:  # of a server, here for a moment
+    with gateway.open_run_files(champion.run_id) as files:  # of a server, here for a moment
         rival = (champion, EvidenceFile(files / FILE).column("score/candidate"))
     return judge_version(gateway, store, folder, version, scores, rival)
 
 
 def artifact(gateway, version, name):
     """Return the path of a file of a version's run, in a store on this disk."""
-    with gateway.run_files(version.run_id) as folder:
+    with gateway.open_run_files(version.run_id) as folder:
         return folder / name
 
 
@@ -231,7 +231,7 @@ def entry_content(**said):
 
 
 def local(store):
-    return Gateway.of_store(store)
+    return Gateway.from_store(store)
 
 
 def signing_key(monkeypatch, folder, name="key"):

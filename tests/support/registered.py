@@ -11,7 +11,7 @@ def workplace_of(folder, store=None):
     """Return a workplace whose registry has one version, with the files of a folder."""
     gateway = SimpleNamespace(
         resolve=lambda uri: SimpleNamespace(uri=uri, tags={}),
-        downloaded=lambda _: nullcontext(folder),
+        open_download=lambda _: nullcontext(folder),
     )
     return SimpleNamespace(gateway=gateway, store=store or folder.parent / "store")
 

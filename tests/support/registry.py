@@ -41,7 +41,7 @@ class Template:
 def two_sets(gateway, store, _):
     frozen_set(store)
     frozen_set(store, "other")
-    assert gateway.alias(MODEL, "champion") is None
+    assert gateway.get_alias(MODEL, "champion") is None
 
 
 @pytest.fixture(scope="session")
@@ -54,7 +54,7 @@ def empty(tmp_path_factory):
 def registries(monkeypatch):
     """Open a store in memory as such, whoever names its folder."""
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    monkeypatch.setattr(Gateway, "of_store", staticmethod(memory.gateway_of))
+    monkeypatch.setattr(Gateway, "from_store", staticmethod(memory.gateway_of))
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ def _mlflow_tables(tmp_path_factory):
     except ImportError:
         yield
         return
-    make = local_store._create
+    make = local_store._create_tables
 
     def copy(database, artifacts):
         template = _once(tmp_path_factory, "mlflow", lambda path: make(path, NOWHERE))
@@ -31,7 +31,7 @@ def _mlflow_tables(tmp_path_factory):
 
     copy.make = make
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(local_store, "_create", copy)
+        patch.setattr(local_store, "_create_tables", copy)
         yield
 
 

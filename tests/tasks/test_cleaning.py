@@ -169,10 +169,10 @@ def test_what_is_not_an_age_of_at_least_a_day_is_refused(text):
 class Registry:
     """A registry with the ledger of one model, and the tags of its runs."""
 
-    def models(self):
+    def list_models(self):
         return ["toxicity", "toxicity-promotions"]
 
-    def run_tags(self, run_id):
+    def get_run_tags(self, run_id):
         tags = {"r1": {"biasgate.set_digest": A, "biasgate.candidate_digest": C}, "r2": {}}
         return tags.get(run_id)
 
@@ -219,7 +219,7 @@ def test_nothing_is_removed_while_a_ledger_cannot_be_read_or_was_changed(ledger,
 @pytest.fixture
 def clean(store, monkeypatch):
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    monkeypatch.setattr(Gateway, "of_store", lambda _: None)
+    monkeypatch.setattr(Gateway, "from_store", lambda _: None)
     monkeypatch.setattr(
         VerdictReferences, "from_ledgers", lambda _: VerdictReferences(sets=frozenset({A}))
     )

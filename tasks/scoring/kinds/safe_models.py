@@ -19,7 +19,7 @@ from typing import Any
 import scipy.special  # noqa: F401
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.mlflow_server.model_folders import flavours_of
+from biasgate.tasks.mlflow_server.model_folders import read_flavours
 
 # Everything that MLflow writes for scikit-learn saved as skops. Other keys change what it loads.
 _KEYS = {
@@ -76,7 +76,7 @@ class SkopsModel:
 def skops_model(folder: Path, model: str) -> SkopsModel:
     """Find the one skops file that both MLflow and biasgate load from a model folder."""
     name = f"model {model}"
-    flavours = flavours_of(folder)
+    flavours = read_flavours(folder)
     if not isinstance(flavours, dict) or set(flavours) != set(_KEYS):
         known = ", ".join(map(str, flavours)) if isinstance(flavours, dict) else "nothing"
         hint = ""

@@ -130,15 +130,15 @@ def register_scores(settings: ScoreFile, model: str, gateway: Gateway) -> ModelV
     found = gateway.find_version(model, SCORES_TAG, digest)
     if found is not None:
         return found
-    experiment = gateway.experiment(f"{model} scores")
-    run_id = gateway.run(experiment, f"scores-{digest}", f"scores {settings.name}")
-    with gateway.failing(run_id), tempfile.TemporaryDirectory() as folder:
+    experiment = gateway.ensure_experiment(f"{model} scores")
+    run_id = gateway.ensure_run(experiment, f"scores-{digest}", f"scores {settings.name}")
+    with gateway.fail_on_error(run_id), tempfile.TemporaryDirectory() as folder:
         shutil.copy(settings.path, Path(folder) / settings.path.name)
         gateway.log_folder(run_id, Path(folder), "scores")
         columns = json.dumps([settings.path.name, settings.chosen_options])
         tags = {SCORES_TAG: digest, COLUMNS_TAG: columns}
         # Before the version is created: after that, no later run completes this one.
-        gateway.finish(run_id)
+        gateway.end_run(run_id)
         return gateway.register_once(model, run_id, "scores", tags, SCORES_TAG)
 
 
@@ -168,7 +168,7 @@ class RegisteredScores(CandidateSettings):
     def open(self, workplace: Workplace) -> ScoreTable:
         """Read and check the whole file, from a copy."""
         version = self.registered(workplace)
-        with workplace.gateway.downloaded(version) as folder:
+        with workplace.gateway.open_download(version) as folder:
             names = [file.path for file in Manifest.from_path(folder).files]
             if names != [self.file]:
                 msg = (
@@ -178,7 +178,7 @@ class RegisteredScores(CandidateSettings):
                 raise InputError(msg)
             options = {"name": self.name, "kind": "scores", "path": folder / self.file}
             options |= {**self.read_by.chosen_options, "allow_missing": self.allow_missing}
-            reset = workplace.gateway.command(
+            reset = workplace.gateway.format_command(
                 "promote", version.name, "--reset", "--reason", "TEXT"
             )
             cure = (

@@ -18,7 +18,7 @@ from biasgate.tasks.common.files import folder_digest, json_digest
 from biasgate.tasks.data.evaluation_set import WEIGHT, EvaluationSet
 from biasgate.tasks.data.freezing import Source
 from biasgate.tasks.data.source import SourceSettings
-from biasgate.tasks.mlflow_server.model_folders import save_transformer, transformer_folders
+from biasgate.tasks.mlflow_server.model_folders import find_transformer_folders, save_transformer
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.scoring.candidate import LogMetrics
 from biasgate.tasks.scoring.kinds.fine_tuning import FineTuning
@@ -175,7 +175,7 @@ class TransformerScorer(Scorer):
         self.not_bound = None if settings.trust_remote_code is None else _NOT_BOUND
         self._weights = self._tokenizer = folder
         if settings.model is not None:
-            folders = transformer_folders(folder)
+            folders = find_transformer_folders(folder)
             if folders is None:
                 msg = (
                     f"{settings.described} must be a version that was trained here or logged with "

@@ -48,8 +48,8 @@ def test_a_working_folder_is_not_flushed(tmp_path, happened):
 
 
 def test_the_files_of_a_run_in_a_local_store_are_flushed(tmp_path, happened):
-    gateway = Gateway.of_store(tmp_path / "store")
-    run = gateway.run(gateway.experiment("any"), "key", "name")
+    gateway = Gateway.from_store(tmp_path / "store")
+    run = gateway.ensure_run(gateway.ensure_experiment("any"), "key", "name")
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / "evidence.parquet").write_text("rows")
     happened.clear()

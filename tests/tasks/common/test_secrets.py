@@ -111,7 +111,7 @@ def tracking_server(monkeypatch):
 
 
 def test_no_error_of_the_registry_shows_the_password_of_its_address(tracking_server, tmp_path):
-    gateway = Gateway.of_store(tmp_path)
+    gateway = Gateway.from_store(tmp_path)
     with pytest.raises(Exception, match=f"MLflow at {tracking_server} does not answer") as error:
         gateway.resolve("models:/toxicity@champion")
     assert PASSWORD not in str(error.getrepr(chain=True, showlocals=False))
@@ -120,7 +120,7 @@ def test_no_error_of_the_registry_shows_the_password_of_its_address(tracking_ser
 def test_mlflow_still_gets_the_password_of_the_address(tracking_server, tmp_path):
     from mlflow.utils.credentials import get_default_host_creds  # noqa: PLC0415
 
-    assert Gateway.of_store(tmp_path).uri == tracking_server
+    assert Gateway.from_store(tmp_path).uri == tracking_server
     credentials = get_default_host_creds(tracking_server)
     assert (credentials.username, credentials.password) == ("ada", f"{PASSWORD}!")
 

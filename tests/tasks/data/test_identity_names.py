@@ -10,12 +10,12 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.columns import conform_rows
 from biasgate.tasks.data.freezing import SOURCES
 from biasgate.tasks.data.identity_names import MAX_NAME_LENGTH, check_identity_names, sanitize_name
-from biasgate.tasks.tracking.log_runs import count_keys
+from biasgate.tasks.tracking.log_runs import collect_counts
 
 KEYS = [
     *SUBGROUP_METRICS,
     *list_changed_metrics(),
-    *{key.partition("/")[0] for key in count_keys(bias_of({}))},
+    *{key.partition("/")[0] for key in collect_counts(bias_of({}))},
 ]
 
 

@@ -20,10 +20,10 @@ def results(tmp_path_factory, site):
 
 @pytest.fixture
 def filed(results, tmp_path):
-    """A function that runs the command with a filing file; returns exit code, text and folder."""
+    """Function that runs the command with a filing file; returns exit code, text and folder."""
 
     def call(folder=results, **changed):
-        content = {key: one for key, one in (FILING | changed).items() if one is not None}
+        content = {key: value for key, value in (FILING | changed).items() if value is not None}
         (tmp_path / "filing.yaml").write_text(yaml.safe_dump(content), "utf-8")
         options = ("--filing", tmp_path / "filing.yaml", "--output", tmp_path / "filed")
         return *run("transparency", folder, *options), tmp_path / "filed"

@@ -1,4 +1,4 @@
-"""Part 8 and Part 11 of real rows: every rate recomputed by scikit-learn."""
+"""Part 8 and Part 11 of real rows, with every rate recomputed by scikit-learn."""
 
 import csv
 import json
@@ -21,7 +21,7 @@ CODES |= {"portuguese": "pt", "spanish": "es", "arabic": "ar", "mandarin": "zh"}
 
 
 def rates(y_true, y_pred):
-    """The shares of right decisions by scikit-learn."""
+    """Return the shares of right decisions by scikit-learn."""
     options = {"zero_division": np.nan}
     return {
         "accuracy": metrics.accuracy_score(y_true, y_pred),
@@ -40,14 +40,14 @@ def filed(folder, results, **changed):
     return json.loads((folder / "filed" / "transparency.json").read_text("utf-8"))["classifiers"]
 
 
-def same(shares, expected):
+def require_same(shares, expected):
     for name, value in expected.items():
         found = shares[name]["value"]
         assert (found is None) == bool(np.isnan(value))
         assert found is None or found == pytest.approx(value, abs=1e-12)
 
 
-def part_8(folder, name="part8.csv"):
+def read_part_8(folder, name="part8.csv"):
     with (folder / "filed" / name).open(encoding="utf-8", newline="") as stream:
         return list(csv.DictReader(stream))
 
@@ -63,13 +63,13 @@ def test_toxic_bert_on_the_real_rows(real_data, tmp_path):
     columns["score/candidate"] = table["prediction"].to_numpy()
     results = judge_rows(tmp_path / "out", {"toxic_bert": columns}, {"toxic_bert": 0.5})
     found = filed(tmp_path, results, languages={}, surfaces=[], language="en")["toxic_bert"]
-    same(found["indicators"]["overall"]["shares"], rates(toxic, flagged))
+    require_same(found["indicators"]["overall"]["shares"], rates(toxic, flagged))
     for name, mask in masks.items():
         group = found["indicators"]["subgroups"][name]
-        same(group["shares"], rates(toxic[mask], flagged[mask]))
+        require_same(group["shares"], rates(toxic[mask], flagged[mask]))
         own, other = rates(toxic[mask], flagged[mask]), rates(toxic[~mask], flagged[~mask])
-        same(group["gaps"], {key: own[key] - other[key] for key in own})
-    rows = part_8(tmp_path)
+        require_same(group["gaps"], {key: own[key] - other[key] for key in own})
+    rows = read_part_8(tmp_path)
     assert [row["Value"] for row in rows] == ["0.9124", "0.7431", "0.3221"] * 2
     assert [row["Scope"] for row in rows] == ["Total number"] * 3 + ["en"] * 3
 
@@ -79,7 +79,7 @@ def test_two_candidates_in_eight_languages(real_data, tmp_path):
     terms = json.loads((real_data / "multilingual_hatecheck_terms.json").read_text("utf-8"))
     words = {
         language: re.compile(
-            "|".join(re.escape(one) for forms in by_name.values() for one in forms)
+            "|".join(re.escape(form) for forms in by_name.values() for form in forms)
         )
         for language, by_name in terms.items()
     }
@@ -93,9 +93,9 @@ def test_two_candidates_in_eight_languages(real_data, tmp_path):
     columns |= {
         f"identity/{name}": (rows["target"] == name).to_numpy() for name in ("women", "Muslims")
     }
-    columns |= {f"slice/{one}": (rows["language"] == one).to_numpy() for one in CODES}
+    columns |= {f"slice/{code}": (rows["language"] == code).to_numpy() for code in CODES}
     columns["cluster"] = pd.factorize(rows["template"].fillna(rows["id"]))[0]
-    each = {name: columns | {"score/candidate": one} for name, one in scores.items()}
+    each = {name: columns | {"score/candidate": score} for name, score in scores.items()}
     results = judge_rows(tmp_path / "out", each, dict.fromkeys(each, 0.25))
     sampling = FILING["sampling"] | {"kind": "constructed"}
     found = filed(tmp_path, results, languages=CODES, surfaces=[], sampling=sampling)
@@ -103,8 +103,8 @@ def test_two_candidates_in_eight_languages(real_data, tmp_path):
         for language in CODES:
             mask = (rows["language"] == language).to_numpy()
             part = found[name]["slices"][language]
-            same(part["shares"], rates(toxic[mask], score[mask] >= 0.25))
+            require_same(part["shares"], rates(toxic[mask], score[mask] >= 0.25))
             assert part["n"] == mask.sum()
-    filed_rows = part_8(tmp_path, "part8_not_for_filing.csv")
+    filed_rows = read_part_8(tmp_path, "part8_not_for_filing.csv")
     assert len(filed_rows) == 2 * 3 * (1 + 6)  # Arabic and Mandarin are not official languages
     assert all("755 clusters" in row["Contextual Information"] for row in filed_rows)

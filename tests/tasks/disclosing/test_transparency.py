@@ -1,4 +1,4 @@
-"""Rows of Part 8 and the text of Part 11, recomputed by scikit-learn; and what is refused."""
+"""Rows of Part 8 and text of Part 11, recomputed by scikit-learn, and refused input."""
 
 import csv
 import json
@@ -24,12 +24,12 @@ ASKED = {
 PARTS = {"Total number": None, "de": "german", "fr": "french"}
 
 
-def rows_of(folder, name="part8.csv"):
+def read_rows(folder, name="part8.csv"):
     with (folder / name).open(encoding="utf-8", newline="") as stream:
         return list(csv.DictReader(stream))
 
 
-def text_of(folder):
+def read_text(folder):
     return " ".join((folder / "part11.md").read_text("utf-8").split())
 
 
@@ -37,7 +37,7 @@ def test_every_row_has_the_columns_of_the_form_and_the_number_of_scikit_learn(fi
     code, text, folder = filed()
     assert code == 0, text
     assert (folder / "part8.csv").read_text("utf-8").splitlines()[0] == FORM
-    rows = rows_of(folder)
+    rows = read_rows(folder)
     expected = {}
     for name, threshold in THRESHOLDS.items():
         for scope, part in PARTS.items():
@@ -63,7 +63,7 @@ def test_every_row_has_the_columns_of_the_form_and_the_number_of_scikit_learn(fi
 
 def test_the_context_has_interval_n_sampling_and_digests(filed, results):
     _, _, folder = filed()
-    context = rows_of(folder)[0]["Contextual Information"]
+    context = read_rows(folder)[0]["Contextual Information"]
     for words in (
         "95% interval 0.7",
         "n = 2,000 labelled comments",
@@ -101,8 +101,8 @@ def test_all_labelled_rows_count_also_those_whose_identities_nobody_rated(filed,
     precision = int((toxic & flagged & gay).sum()) / int((flagged & gay).sum())
     assert of_gay["shares"]["precision"]["value"] == precision
     assert found["n_unrated"] == 600
-    said = "600 comments are not counted by identity, since their identities were not rated."
-    assert said in rows_of(output)[0]["Contextual Information"]
+    sentence = "600 comments are not counted by identity, since their identities were not rated."
+    assert sentence in read_rows(output)[0]["Contextual Information"]
     code, text = run("verify", folder)
     assert code == 0, text
 
@@ -111,7 +111,7 @@ def test_the_text_has_all_rates_by_identity_as_scikit_learn_computes_them(filed,
     _, _, folder = filed()
     text = (folder / "part11.md").read_text("utf-8")
     part = text.split("## second")[1]
-    [line] = [one for one in part.splitlines() if one.startswith("| gay |")]
+    [line] = [line for line in part.splitlines() if line.startswith("| gay |")]
     cells = [cell.strip() for cell in line.strip("|").split("|")]
     gay = site[site["gay"] == 1]
     y_true, y_pred = gay["label"] == 1, gay["second"] >= 0.4
@@ -122,9 +122,9 @@ def test_the_text_has_all_rates_by_identity_as_scikit_learn_computes_them(filed,
         precision(y_true, y_pred),
         precision(~y_true, ~y_pred),
     ]
-    rates += [1 - one for one in (rates[0], rates[1], rates[2], rates[3])]
+    rates += [1 - rate for rate in (rates[0], rates[1], rates[2], rates[3])]
     assert cells[1:3] == [f"{len(gay):,}", f"{y_true.sum():,}"]
-    assert [cell.split(" ")[0] for cell in cells[3:]] == [f"{100 * one:.1f}" for one in rates]
+    assert [cell.split(" ")[0] for cell in cells[3:]] == [f"{100 * rate:.1f}" for rate in rates]
     assert all(cell.count("[") == 1 for cell in cells[3:])
 
 
@@ -139,9 +139,9 @@ def test_a_shown_difference_is_said_in_words_and_the_others_are_not_called_absen
 
 
 def test_the_text_says_what_was_not_measured_and_that_it_is_no_legal_advice(filed):
-    _, told, folder = filed()
-    text = text_of(folder)
-    assert "not legal advice" in told
+    _, printed, folder = filed()
+    text = read_text(folder)
+    assert "not legal advice" in printed
     for words in (
         "not legal advice",
         "- Images and audio",
@@ -150,7 +150,7 @@ def test_the_text_says_what_was_not_measured_and_that_it_is_no_legal_advice(file
         "the authors of the comments",
     ):
         assert words in text
-    without = [one for one in OFFICIAL_LANGUAGES if one not in {"de", "fr"}]
+    without = [code for code in OFFICIAL_LANGUAGES if code not in {"de", "fr"}]
     assert f"Official languages without a sample: {', '.join(without)}." in text
     assert len(OFFICIAL_LANGUAGES) == 24
 
@@ -161,7 +161,7 @@ def test_a_test_suite_is_written_under_a_name_that_nobody_files(filed):
     assert code == 0
     assert "NOT FOR FILING" in text
     assert not (folder / "part8.csv").exists()
-    rows = rows_of(folder, "part8_not_for_filing.csv")
+    rows = read_rows(folder, "part8_not_for_filing.csv")
     assert all(row["Contextual Information"].startswith("NOT FOR FILING") for row in rows)
     filed()
     assert not (folder / "part8_not_for_filing.csv").exists()
@@ -209,7 +209,7 @@ def test_appeals_are_no_truth_and_it_is_said_by_how_much_they_overstate(filed, s
     assert words in text
     code, _, folder = filed(classifiers=classifiers)
     assert code == 0
-    assert words in text_of(folder)
+    assert words in read_text(folder)
 
 
 def test_changed_or_lost_evidence_is_refused(filed, results, tmp_path):
@@ -250,7 +250,7 @@ def test_identities_found_by_terms_need_their_recall_and_thresholds_are_not_esti
     used = {name: {"threshold": threshold} for name, threshold in THRESHOLDS.items()}
     code, text, folder = filed(found, **recall, classifiers=used)
     assert code == 0, text
-    assert "the terms find 80 (80.0 % [71.1 %, 86.7 %])" in text_of(folder)
+    assert "the terms find 80 (80.0 % [71.1 %, 86.7 %])" in read_text(folder)
 
 
 def test_a_classifier_that_failed_is_not_left_out_in_silence(filed, results, tmp_path):
@@ -258,7 +258,7 @@ def test_a_classifier_that_failed_is_not_left_out_in_silence(filed, results, tmp
     shutil.copytree(results, failed)
     summary = json.loads((failed / "summary.json").read_text("utf-8"))
     summary["verdicts"] = [
-        one for one in summary["verdicts"] if one["candidate"]["name"] == "first"
+        verdict for verdict in summary["verdicts"] if verdict["candidate"]["name"] == "first"
     ]
     (failed / "summary.json").write_text(json.dumps(summary), "utf-8")
     code, text, _ = filed(failed)
@@ -267,10 +267,10 @@ def test_a_classifier_that_failed_is_not_left_out_in_silence(filed, results, tmp
         True,
     )
     code, text, folder = filed(failed, classifiers=["first"])
-    assert (code, len(rows_of(folder))) == (0, 9)
+    assert (code, len(read_rows(folder))) == (0, 9)
     words = "the same evaluation that are left out of this filing: second."
     assert words in text
-    assert words in text_of(folder)
+    assert words in read_text(folder)
     numbers = json.loads((folder / "transparency.json").read_text("utf-8"))
     assert numbers["left_out"] == ["second"]
 
@@ -294,9 +294,9 @@ def test_a_class_of_the_label_is_no_language(filed, site, tmp_path):
 def test_the_text_says_for_what_the_gate_blocked(filed, site, tmp_path, monkeypatch):
     rule = {"metric": "bpsn_auc", "scope": "each", "floor": 0.99}
     monkeypatch.setattr("support.filed.RULES", (rule,))
-    code, told, folder = filed(judge_site(tmp_path / "blocked", site))
-    assert code == 0, told
-    part = text_of(folder).split("## second")[1]
+    code, printed, folder = filed(judge_site(tmp_path / "blocked", site))
+    assert code == 0, printed
+    part = read_text(folder).split("## second")[1]
     assert re.search(
         "gate on this classifier, by policy p on [0-9-]+: [^.]*. - [a-z ]+: [^-]*gay", part
     )
@@ -314,7 +314,7 @@ def test_phrases_made_from_templates_are_no_random_sample(filed, site, tmp_path)
 def test_cells_are_no_formulas_and_names_are_no_markup(filed):
     code, _, folder = filed(service="=HYPERLINK(1) <b>[x](http://host)")
     assert code == 0
-    assert {row["Service"][:2] for row in rows_of(folder)} == {"'="}
+    assert {row["Service"][:2] for row in read_rows(folder)} == {"'="}
     assert "<b>" not in (folder / "part11.md").read_text("utf-8").replace("\\<b>", "")
 
 

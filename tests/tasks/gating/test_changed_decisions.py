@@ -13,7 +13,7 @@ from biasgate.tasks.reporting.candidates import CandidateStory
 from biasgate.tasks.reporting.leaderboard import leaderboard
 from biasgate.tasks.reporting.story import Story
 from biasgate.tasks.reporting.tables import plus_minus
-from biasgate.tasks.tracking.worst_numbers import headline_metrics
+from biasgate.tasks.tracking.worst_numbers import collect_headline_metrics
 from biasgate.tasks.wording import describe_changed_decisions
 
 NAMES = ("gay", "muslim")
@@ -38,7 +38,7 @@ def test_a_verdict_counts_the_changed_decisions_of_each_identity(tmp_path):
         assert changed["newly_flagged"].count == newly_flagged.sum()
         assert changed["newly_missed"].count == newly_missed.sum()
         assert changed["newly_flagged"].n == (own & ~label).sum()
-        logged = headline_metrics(report, verdict)[f"newly_flagged/{name}"]
+        logged = collect_headline_metrics(report, verdict)[f"newly_flagged/{name}"]
         assert logged == newly_flagged.sum() / (own & ~label).sum()
     assert Verdict.from_dict(verdict.to_dict()) == verdict
 

@@ -258,10 +258,10 @@ class Registry:
         bias = evaluate_bias([0, 1], [0.1, 0.9], {})
         self.report = report_of(bias, candidate=known, thresholds=thresholds)
 
-    def alias(self, *_):
+    def get_alias(self, *_):
         return self.version
 
-    def versions(self, _):
+    def list_versions(self, _):
         return []
 
     def resolve(self, _):

@@ -84,7 +84,7 @@ def test_a_shortened_ledger_is_found_at_another_spelling_of_its_address(shortene
 def test_a_shortened_ledger_is_found_at_another_address_by_its_first_entry(store, tmp_path):
     copied = shutil.copytree(store, tmp_path / "copied")
     with pytest.raises(InputError, match="entry 2, which this machine saw before"):
-        require_sound(Ledger(Gateway.of_store(copied), MODEL))
+        require_sound(Ledger(Gateway.from_store(copied), MODEL))
 
 
 @pytest.mark.parametrize("seen_by", ["verification", "evaluation", "a policy", "a reset"])

@@ -14,7 +14,7 @@ from biasgate.tasks.evidence.rows import EvidenceRows
 from biasgate.tasks.measuring import explaining
 from biasgate.tasks.measuring.explaining import describe_calibration, measure_calibration
 from biasgate.tasks.reporting.figures import reliability_panels
-from biasgate.tasks.tracking.log_runs import metric_keys
+from biasgate.tasks.tracking.log_runs import collect_metrics
 
 N = 400
 RNG = np.random.default_rng(0)
@@ -99,12 +99,12 @@ def test_scores_that_are_no_probabilities_are_told_and_not_drawn():
     found = measure_calibration(evidence(SCORE * 3))
     assert found[0].sentence.startswith("Calibration is not measured: scores are not probab")
     assert reliability_panels(report_of(found)) is None
-    assert not any(key.startswith("calibration") for key in metric_keys(report_of(found).bias))
+    assert not any(key.startswith("calibration") for key in collect_metrics(report_of(found).bias))
 
 
 def test_runs_have_the_gap_of_each_identity():
     found = measure_calibration(evidence())
-    keys = metric_keys(report_of(found).bias)
+    keys = collect_metrics(report_of(found).bias)
     assert keys["calibration_gap/gay"] == found[1]["gay"].value
     assert "calibration_gap/deaf" not in keys
 

@@ -24,7 +24,7 @@ from biasgate.tasks.reporting.figures import metric_heatmap, shown_identities
 from biasgate.tasks.reporting.model_card import About, model_card
 from biasgate.tasks.reporting.results import Published
 from biasgate.tasks.reporting.terminal import print_details
-from biasgate.tasks.tracking.log_runs import logged_metrics, metric_keys
+from biasgate.tasks.tracking.log_runs import collect_metrics, select_logged_metrics
 
 N = 3000
 MANY = 100
@@ -141,16 +141,16 @@ def test_a_report_lacks_no_number_of_the_evidence_and_has_no_further_one(many):
 
 
 def test_metric_keys_of_many_identities_are_all_different(report):
-    assert len(metric_keys(report.bias)) >= 5 * (MANY - 1)
+    assert len(collect_metrics(report.bias)) >= 5 * (MANY - 1)
     bad = report.bias.subgroups["bad"]
     twice = report.bias.add_numbers(key_numbers({"bad!": bad, "bad?": bad}))
     with pytest.raises(ValueError, match="bpsn_auc/bad_"):
-        metric_keys(twice)
+        collect_metrics(twice)
 
 
 def test_runs_have_metrics_of_the_worst_of_many_identities_and_say_so(report, monkeypatch):
-    monkeypatch.setattr("biasgate.tasks.tracking.log_runs.LOGGED", 10)
-    metrics, tags = logged_metrics(report)
+    monkeypatch.setattr("biasgate.tasks.tracking.log_runs.MAX_IDENTITIES", 10)
+    metrics, tags = select_logged_metrics(report)
     named = {key.partition("/")[2] for key in metrics if key.startswith("n_rows/")}
     assert named == {*sort_worst_first(report.bias.subgroups)[:10], "overall"}
     assert "the worst 10 of 100 identities" in tags["biasgate.metrics_of"]
@@ -158,7 +158,7 @@ def test_runs_have_metrics_of_the_worst_of_many_identities_and_say_so(report, mo
 
 
 def test_runs_have_metrics_of_all_of_fewer_identities(report):
-    metrics, tags = logged_metrics(report)
+    metrics, tags = select_logged_metrics(report)
     assert len([key for key in metrics if key.startswith("n_rows/")]) == MANY + 1
     assert not tags
 

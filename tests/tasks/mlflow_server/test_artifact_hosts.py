@@ -1,4 +1,4 @@
-"""No host but the tracking server gets its token or password, whatever the registry says."""
+"""Only the tracking server receives its token or password, whatever the registry contains."""
 
 import http.server
 import socket
@@ -8,7 +8,7 @@ import pytest
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.mlflow_server.artifact_hosts import ARTIFACT_HOSTS, require_own_host
-from biasgate.tasks.mlflow_server.artifacts import fetch, files_at, manifest_at
+from biasgate.tasks.mlflow_server.artifacts import fetch, open_artifacts, read_manifest
 from biasgate.tasks.mlflow_server.runs import Gateway
 
 SERVER = "https://mlflow.example.org:5000"
@@ -17,7 +17,7 @@ SAID = "artifacts must be at the host of MLflow's tracking server"
 
 @pytest.fixture
 def listener(monkeypatch):
-    """Another host: its address, and the `Authorization` headers that it got."""
+    """Address of another host, and the `Authorization` headers that it received."""
     monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "secret-token")
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
@@ -46,11 +46,11 @@ def folder_of(uri, tracking_uri, folder):
 
 
 def listed(uri, tracking_uri, folder):
-    manifest_at(uri, tracking_uri, folder)
+    read_manifest(uri, tracking_uri, folder)
 
 
 def one_file(uri, tracking_uri, folder):
-    with files_at(uri, tracking_uri, folder, ["verdict.json"]):
+    with open_artifacts(uri, tracking_uri, folder, ["verdict.json"]):
         pass
 
 
@@ -72,9 +72,9 @@ def test_the_tracking_server_itself_is_asked(listener, tmp_path):
 
 def test_nothing_is_uploaded_to_another_host(listener, tmp_path):
     host, got = listener
-    gateway = Gateway.of_store(tmp_path / "store")
+    gateway = Gateway.from_store(tmp_path / "store")
     experiment = gateway.client.create_experiment("theirs", f"http://{host}/artifacts")
-    run = gateway.run(experiment, "key", "name")
+    run = gateway.ensure_run(experiment, "key", "name")
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "report.json").write_text("{}")
     with pytest.raises(InputError, match=SAID):
@@ -85,15 +85,15 @@ def test_nothing_is_uploaded_to_another_host(listener, tmp_path):
 
 
 def test_a_version_whose_source_names_a_run_is_found_where_the_run_is(tmp_path):
-    gateway = Gateway.of_store(tmp_path / "store")
-    run = gateway.run(gateway.experiment("any"), "key", "name")
+    gateway = Gateway.from_store(tmp_path / "store")
+    run = gateway.ensure_run(gateway.ensure_experiment("any"), "key", "name")
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "MLmodel").write_text("flavors: {}\n")
     gateway.log_folder(run, tmp_path / "model", "model")
     gateway.create_model("m")
     gateway.client.create_model_version("m", f"runs:/{run}/model", run_id=run)
     version = gateway.resolve("models:/m/1")
-    assert [one.path for one in gateway.manifest(version).files] == ["MLmodel"]
+    assert [file.path for file in gateway.read_manifest(version).files] == ["MLmodel"]
 
 
 @pytest.mark.parametrize(
@@ -146,9 +146,11 @@ def test_every_other_host_is_refused(uri):
     ],
 )
 def test_another_protocol_is_refused_unless_it_is_allowed_by_name(uri, monkeypatch):
-    with pytest.raises(InputError, match="must be files of this machine, at the tracking") as told:
+    with pytest.raises(
+        InputError, match="must be files of this machine, at the tracking"
+    ) as raised:
         require_own_host(uri, SERVER)
-    allowed = str(told.value).rpartition(f"{ARTIFACT_HOSTS}=")[2]
+    allowed = str(raised.value).rpartition(f"{ARTIFACT_HOSTS}=")[2]
     monkeypatch.setenv(ARTIFACT_HOSTS, allowed)
     require_own_host(uri, SERVER)
 

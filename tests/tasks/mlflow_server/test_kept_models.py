@@ -1,4 +1,4 @@
-"""A version on another machine is downloaded once for each store, not once for each task."""
+"""The files of a version on another machine are downloaded once per store, not per task."""
 
 import shutil
 import threading
@@ -7,13 +7,13 @@ import pytest
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.mlflow_server import artifacts, versions
-from biasgate.tasks.mlflow_server.artifacts import kept_files
+from biasgate.tasks.mlflow_server.artifacts import open_kept_copy
 from biasgate.tasks.mlflow_server.versions import ModelVersion, Registry
 
 
 @pytest.fixture
 def server(tmp_path, monkeypatch):
-    """Files of a version on a server; how often they were downloaded."""
+    """Files of a version on a server, and the number of their downloads."""
     folder = tmp_path / "server"
     (folder / "tokenizer").mkdir(parents=True)
     (folder / "weights").write_text("1 2 3", "utf-8")
@@ -25,17 +25,17 @@ def server(tmp_path, monkeypatch):
         return shutil.copytree(folder, target / "model")
 
     def listed(*_):
-        files = (one for one in folder.rglob("*") if one.is_file())
-        return {one.relative_to(folder).as_posix(): one.stat().st_size for one in files}
+        files = (path for path in folder.rglob("*") if path.is_file())
+        return {path.relative_to(folder).as_posix(): path.stat().st_size for path in files}
 
     monkeypatch.setattr(artifacts, "fetch", fetch)
-    monkeypatch.setattr(artifacts, "listed_at", listed)
+    monkeypatch.setattr(artifacts, "list_artifact_sizes", listed)
     return folder, downloads
 
 
 def read(store, version="models:/toxicity/1 5"):
     place = "https://mlflow.example.org/api/2.0/mlflow-artifacts/artifacts/1"
-    with kept_files(place, "https://mlflow.example.org", version, store) as folder:
+    with open_kept_copy(place, "https://mlflow.example.org", version, store) as folder:
         return (folder / "weights").read_text("utf-8"), folder
 
 
@@ -48,10 +48,10 @@ def test_the_second_task_uses_the_copy_of_the_first(server, tmp_path):
 
 def test_tasks_at_the_same_time_wait_for_one_download(server, tmp_path):
     threads = [threading.Thread(target=read, args=[tmp_path / "store"]) for _ in range(5)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert len(server[1]) == 1
 
 
@@ -88,7 +88,7 @@ def test_files_that_the_server_lists_otherwise_are_downloaded_again(server, tmp_
 
 def test_a_size_that_the_server_does_not_tell_is_no_difference(server, tmp_path, monkeypatch):
     names = ["weights", "tokenizer/vocabulary"]
-    monkeypatch.setattr(artifacts, "listed_at", lambda *_: dict.fromkeys(names))
+    monkeypatch.setattr(artifacts, "list_artifact_sizes", lambda *_: dict.fromkeys(names))
     read(tmp_path / "store")
     read(tmp_path / "store")
     assert len(server[1]) == 1
@@ -119,7 +119,7 @@ def test_files_of_this_machine_are_not_kept(tmp_path, monkeypatch, place, kept):
     used = []
 
     class Elsewhere(Registry):
-        def place_of(self, _):
+        def find_files_uri(self, _):
             return place
 
         def fetch(self, _, folder):
@@ -128,12 +128,12 @@ def test_files_of_this_machine_are_not_kept(tmp_path, monkeypatch, place, kept):
 
     def keep(*given):
         used.append(given)
-        return versions.work_folder(None)
+        return versions.create_work_folder(None)
 
-    monkeypatch.setattr(versions, "kept_files", keep)
+    monkeypatch.setattr(versions, "open_kept_copy", keep)
     version = ModelVersion("toxicity", "1", None, {}, 5)
     registry = Elsewhere("https://mlflow.example.org", work=tmp_path / "work")
-    with registry.downloaded(version):
+    with registry.open_download(version):
         pass
     expected = (place, registry.uri, "models:/toxicity/1 5", tmp_path)
     assert used == [expected if kept else "copied"]

@@ -1,4 +1,4 @@
-"""The registry in memory and MLflow's give the same answers to the same calls."""
+"""The registry in memory returns the same results as MLflow's registry."""
 
 import pytest
 from mlflow.exceptions import MlflowException
@@ -12,7 +12,7 @@ ODD = "it's a \x1b tag \u202e"
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory):
-    """One gateway in memory and one on a database of MLflow, each with a folder of files."""
+    """A gateway in memory and a gateway to MLflow's database, each with a folder of files."""
     made = []
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("MLFLOW_TRACKING_URI", raising=False)
@@ -27,7 +27,7 @@ def both(tmp_path_factory):
 
 
 def answer(call, gateway, folder):
-    """What a call returns or raises, without what differs between two places and runs."""
+    """Return the result or error of a call, without values that differ between runs."""
     try:
         found = call(gateway, folder)
     except (InputError, MlflowException) as error:
@@ -49,7 +49,7 @@ def neutral(found, gateway, folder):
 
 
 def seen(version):
-    """What is compared of a version."""
+    """Return the fields of a version to compare."""
     if not version:
         return version
     source = version.source if version.is_copy else ""
@@ -57,7 +57,7 @@ def seen(version):
 
 
 def run(gateway, key="one", **options):
-    return gateway.run(gateway.experiment("any"), key, "name", **options)
+    return gateway.ensure_run(gateway.ensure_experiment("any"), key, "name", **options)
 
 
 def registered(gateway, folder, name="m"):
@@ -67,48 +67,51 @@ def registered(gateway, folder, name="m"):
 
 
 def read(gateway, run_id):
-    with gateway.run_files(run_id) as folder:
-        return sorted(str(one.relative_to(folder)) for one in folder.rglob("*") if one.is_file())
+    with gateway.open_run_files(run_id) as folder:
+        return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
 # In this order, each on what the ones before left: what is asked, under the words that say it.
 CALLS = {
-    "an unknown run": lambda g, _: g.run_tags("f" * 32),
+    "an unknown run": lambda g, _: g.get_run_tags("f" * 32),
     "files of an unknown run": lambda g, _: read(g, "f" * 32),
-    "a run id that is none": lambda g, _: g.run_tags("no such/run"),
-    "an alias of an unknown model": lambda g, _: g.alias("m", "champion"),
-    "no models": lambda g, _: g.models(),
-    "no versions": lambda g, _: g.versions("m"),
+    "a run id that is none": lambda g, _: g.get_run_tags("no such/run"),
+    "an alias of an unknown model": lambda g, _: g.get_alias("m", "champion"),
+    "no models": lambda g, _: g.list_models(),
+    "no versions": lambda g, _: g.list_versions("m"),
     "a version of an unknown model": lambda g, _: g.resolve("models:/m/1"),
     "an unknown alias of an unknown model": lambda g, _: g.resolve("models:/m@champion"),
     "a version that is no number": lambda g, _: g.resolve("models:/m/x"),
-    "tags of an unknown model": lambda g, _: g.model_tags("m"),
+    "tags of an unknown model": lambda g, _: g.get_model_tags("m"),
     "an unknown model deleted": lambda g, _: g.client.delete_registered_model("m"),
     "a model": lambda g, _: g.create_model("m"),
     "a model again": lambda g, _: g.create_model("m"),
     "a name that is none": lambda g, _: g.create_model("a/b"),
     "a version": lambda g, folder: seen(registered(g, folder)),
     "a second version": lambda g, folder: seen(registered(g, folder)),
-    "all versions": lambda g, _: [seen(one) for one in g.versions("m")],
-    "its place": lambda g, _: g.place_of(g.resolve("models:/m/1")),
-    "its files": lambda g, _: g.manifest(g.resolve("models:/m/1")),
-    "their sizes": lambda g, _: dict(g.sizes(g.resolve("models:/m/1"))),
+    "all versions": lambda g, _: [seen(version) for version in g.list_versions("m")],
+    "its place": lambda g, _: g.find_files_uri(g.resolve("models:/m/1")),
+    "its files": lambda g, _: g.read_manifest(g.resolve("models:/m/1")),
+    "their sizes": lambda g, _: dict(g.list_file_sizes(g.resolve("models:/m/1"))),
     "the files of its run": lambda g, _: read(g, run(g)),
     "a record of no run": lambda g, _: seen(g.record_version("m", None, {"of": "nobody"})),
     "a record of a run": lambda g, _: seen(g.record_version("m", run(g), {})),
-    "the place of a record": lambda g, _: g.place_of(g.resolve("models:/m/3")),
+    "the place of a record": lambda g, _: g.find_files_uri(g.resolve("models:/m/3")),
     "an alias set": lambda g, _: g.set_alias("m", "champion", "2"),
-    "an alias read": lambda g, _: seen(g.alias("m", "champion")),
+    "an alias read": lambda g, _: seen(g.get_alias("m", "champion")),
     "an alias resolved": lambda g, _: seen(g.resolve("models:/m@champion")),
-    "an unknown alias": lambda g, _: seen(g.alias("m", "other")),
+    "an unknown alias": lambda g, _: seen(g.get_alias("m", "other")),
     "an unknown alias resolved": lambda g, _: seen(g.resolve("models:/m@other")),
     "an alias moved": lambda g, _: (
         g.set_alias("m", "champion", "1"),
-        seen(g.alias("m", "champion")),
+        seen(g.get_alias("m", "champion")),
     ),
     "an alias of no version": lambda g, _: g.set_alias("m", "champion", "9"),
     "an alias that is a number": lambda g, _: g.set_alias("m", "v1", "1"),
-    "an alias deleted": lambda g, _: (g.delete_alias("m", "champion"), g.alias("m", "champion")),
+    "an alias deleted": lambda g, _: (
+        g.delete_alias("m", "champion"),
+        g.get_alias("m", "champion"),
+    ),
     "an alias deleted again": lambda g, _: g.delete_alias("m", "champion"),
     "tags of a version": lambda g, _: (
         g.tag_version(g.resolve("models:/m/1"), {"a": ODD, "b": 2, "c": ""}),
@@ -122,22 +125,22 @@ CALLS = {
         g.client.delete_model_version_tag("m", "1", "b"),
         seen(g.resolve("models:/m/1")),
     ),
-    "tags of a model": lambda g, _: (g.tag_model("m", {"p": "q"}), g.model_tags("m")),
+    "tags of a model": lambda g, _: (g.tag_model("m", {"p": "q"}), g.get_model_tags("m")),
     "a copy": lambda g, _: g.client.copy_model_version("models:/m/1", "copy.m").name,
     "a copy of a copy": lambda g, _: g.client.copy_model_version("models:/copy.m/1", "c").name,
-    "the copies": lambda g, _: [seen(*g.versions(name)) for name in ("copy.m", "c")],
-    "the place of a copy": lambda g, _: g.place_of(g.resolve("models:/c/1")),
+    "the copies": lambda g, _: [seen(*g.list_versions(name)) for name in ("copy.m", "c")],
+    "the place of a copy": lambda g, _: g.find_files_uri(g.resolve("models:/c/1")),
     "the copies deleted": lambda g, _: [
         g.client.delete_registered_model(name) for name in ("copy.m", "c")
     ],
     "a version deleted with its alias": lambda g, _: (
         g.set_alias("m", "old", "4"),
         g.client.delete_model_version("m", "4"),
-        g.alias("m", "old"),
+        g.get_alias("m", "old"),
     ),
     "a deleted version": lambda g, _: g.resolve("models:/m/4"),
     "a deleted version deleted": lambda g, _: g.client.delete_model_version("m", "4"),
-    "what is left": lambda g, _: [seen(one) for one in g.versions("m")],
+    "what is left": lambda g, _: [seen(version) for version in g.list_versions("m")],
     "its number is not used again": lambda g, _: seen(g.record_version("m", None, {})),
     "registered once": lambda g, _: seen(g.register_once("m", run(g), "model", {"t": "1"}, "t")),
     "registered once, again": lambda g, _: seen(
@@ -150,39 +153,39 @@ CALLS = {
     "a model deleted": lambda g, _: (
         g.create_model("n"),
         g.client.delete_registered_model("n"),
-        g.models(),
+        g.list_models(),
     ),
     "the same run": lambda g, _: run(g) == run(g),
     "another run": lambda g, _: run(g, "two", parent=run(g), tags={"x": "y"}) == run(g, "two"),
-    "its parent": lambda g, _: g.parent_of(run(g, "two")),
+    "its parent": lambda g, _: g.get_parent_id(run(g, "two")),
     "its tags": lambda g, _: {
         key: value
-        for key, value in g.run_tags(run(g, "two")).items()
+        for key, value in g.get_run_tags(run(g, "two")).items()
         if key in {"x", "biasgate.key", "mlflow.runName"}
     },
-    "no run with that key": lambda g, _: g.find_run(g.experiment("any"), "three"),
+    "no run with that key": lambda g, _: g.find_run(g.ensure_experiment("any"), "three"),
     "the runs that have not ended": lambda g, _: [
-        one.run_id for one in g.running(g.experiment("any"))
+        run.run_id for run in g.list_unfinished(g.ensure_experiment("any"))
     ],
     "a run ended": lambda g, _: (
-        g.finish(run(g)),
-        [one.run_id for one in g.running(g.experiment("any"))],
+        g.end_run(run(g)),
+        [run.run_id for run in g.list_unfinished(g.ensure_experiment("any"))],
     ),
     "values logged": lambda g, _: (
         g.log(run(g), params={"p": 1}, metrics={"m": 0.5}, tags={"t": 1}),
         g.client.get_run(run(g)).data.metrics,
         g.client.get_run(run(g)).data.params,
-        [(one.value, one.step) for one in g.client.get_metric_history(run(g), "m")],
-        g.run_tags(run(g))["t"],
+        [(point.value, point.step) for point in g.client.get_metric_history(run(g), "m")],
+        g.get_run_tags(run(g))["t"],
     ),
-    "the experiment": lambda g, _: g.experiment_of(run(g)) == g.experiment("any"),
+    "the experiment": lambda g, _: g.get_experiment_id(run(g)) == g.ensure_experiment("any"),
     "tags of the experiment": lambda g, _: (
-        g.tag_experiment(g.experiment("any"), {"e": "f"}),
-        g.experiment_tags(g.experiment("any"))["e"],
+        g.tag_experiment(g.ensure_experiment("any"), {"e": "f"}),
+        g.get_experiment_tags(g.ensure_experiment("any"))["e"],
     ),
     "keys of metrics below a run": lambda g, _: (
         g.log(run(g, "two"), metrics={"auc": 1.0}),
-        g.metric_keys_below(run(g)),
+        g.list_child_metrics(run(g)),
     ),
     "a file logged": lambda g, folder: (
         g.log_file(run(g), folder / "model" / "weights"),
@@ -195,18 +198,18 @@ CALLS = {
 def test_every_call_has_the_same_answer(both):
     different = {}
     for words, call in CALLS.items():
-        memory, real = (answer(call, *one) for one in both)
+        memory, real = (answer(call, *arguments) for arguments in both)
         if memory != real:
             different[words] = memory, real
     assert different == {}
 
 
 def test_pages_of_versions_are_read_to_the_end(both, monkeypatch):
-    monkeypatch.setattr("biasgate.tasks.mlflow_server.versions._VERSIONS_A_PAGE", 2)
+    monkeypatch.setattr("biasgate.tasks.mlflow_server.versions._VERSIONS_PER_PAGE", 2)
     for gateway, _ in both:
         for _ in range(5):
             gateway.record_version("paged", None, {})
-        assert [one.version for one in gateway.versions("paged")] == list("12345")
+        assert [version.version for version in gateway.list_versions("paged")] == list("12345")
 
 
 def test_what_it_does_not_know_is_an_error_and_not_an_empty_answer(tmp_path):
@@ -221,11 +224,11 @@ def test_a_copy_has_its_own_files_and_versions(tmp_path):
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "weights").write_text("a")
     gateway = in_memory(tmp_path / "one")
-    run_id = gateway.run(gateway.experiment("any"), "one", "name")
+    run_id = gateway.ensure_run(gateway.ensure_experiment("any"), "one", "name")
     gateway.log_folder(run_id, tmp_path / "model", "model")
     version = gateway.register("m", run_id, "model", {})
     other = copied(tmp_path / "one", tmp_path / "two")
-    place = other.place_of(version)
+    place = other.find_files_uri(version)
     assert place.startswith((tmp_path / "two").as_uri())
     other.tag_version(version, {"a": "b"})
     assert gateway.resolve(version.uri).tags == {}

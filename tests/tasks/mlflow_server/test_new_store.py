@@ -1,4 +1,4 @@
-"""A store gets its database whole or not at all, and an unfinished one is replaced."""
+"""The database of a store is created atomically, and unfinished databases are replaced."""
 
 import os
 import sqlite3
@@ -19,18 +19,18 @@ from biasgate.tasks.mlflow_server.runs import Gateway
 
 @pytest.fixture
 def _made_by_mlflow(monkeypatch):
-    """MLflow itself makes the tables here, where other tests get a copy."""
-    monkeypatch.setattr(local_store, "_create", local_store._create.make)
+    """Let MLflow create the tables; other tests use a copy."""
+    monkeypatch.setattr(local_store, "_create_tables", local_store._create_tables.make)
 
 
 def is_used(store):
-    gateway = Gateway.of_store(store)
-    run = gateway.run(gateway.experiment("any"), "key", "name")
+    gateway = Gateway.from_store(store)
+    run = gateway.ensure_run(gateway.ensure_experiment("any"), "key", "name")
     return gateway.client.get_run(run).info.status == "RUNNING"
 
 
 def leave_half(store, seconds_ago=3600.0):
-    """Leave what MLflow has made of a database after its first step."""
+    """Create the unfinished database that MLflow has after its first step."""
     engine = sqlalchemy.create_engine(f"sqlite:///{store / DATABASE}")
     InitialTables.metadata.create_all(engine)
     engine.dispose()
@@ -52,8 +52,8 @@ def test_a_database_whose_making_fails_does_not_appear_and_is_made_next_time(tmp
     with monkeypatch.context() as patch:
         patch.setattr(utils, "_upgrade_db", lambda _: pytest.fail("the power went off"))
         with pytest.raises(pytest.fail.Exception, match="power"):
-            _ = Gateway.of_store(tmp_path).client
-    assert [one.name for one in tmp_path.iterdir() if not one.name.endswith(".lock")] == []
+            _ = Gateway.from_store(tmp_path).client
+    assert [path.name for path in tmp_path.iterdir() if not path.name.endswith(".lock")] == []
     assert is_used(tmp_path)
 
 
@@ -72,7 +72,7 @@ def test_an_unfinished_database_that_holds_a_run_is_left_alone(tmp_path):
     leave_half(tmp_path)
     execute(tmp_path, "INSERT INTO runs (run_uuid, name) VALUES ('r', 'precious')")
     before = (tmp_path / DATABASE).read_bytes()
-    Gateway.of_store(tmp_path)
+    Gateway.from_store(tmp_path)
     assert (tmp_path / DATABASE).read_bytes() == before
 
 
@@ -86,7 +86,7 @@ def test_a_database_that_another_program_is_making_is_waited_for(tmp_path, monke
         execute(tmp_path, command + "VALUES (0, 'theirs', 'active')")
 
     monkeypatch.setattr(local_store.time, "sleep", finish)
-    Gateway.of_store(tmp_path)
+    Gateway.from_store(tmp_path)
     assert waited == [True]
     assert execute(tmp_path, "SELECT name FROM experiments") == [("theirs",)]
 
@@ -100,49 +100,49 @@ def test_the_journal_of_a_database_that_is_missing_is_not_applied_to_the_new_one
 
 @pytest.mark.usefixtures("_made_by_mlflow")
 def test_two_at_once_make_one_database(tmp_path, monkeypatch):
-    made, create, together = [], local_store._create, threading.Barrier(2)
-    monkeypatch.setattr(local_store, "_create", lambda *places: made.append(create(*places)))
+    made, create, together = [], local_store._create_tables, threading.Barrier(2)
+    monkeypatch.setattr(local_store, "_create_tables", lambda *places: made.append(create(*places)))
 
     def open_store():
         together.wait()
-        Gateway.of_store(tmp_path)
+        Gateway.from_store(tmp_path)
 
     threads = [threading.Thread(target=open_store) for _ in range(2)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert made == [None]
 
 
 @pytest.mark.usefixtures("_made_by_mlflow")
 def test_the_default_experiment_of_mlflow_keeps_its_files_in_the_store(tmp_path):
-    Gateway.of_store(tmp_path)
+    Gateway.from_store(tmp_path)
     [(place,)] = execute(tmp_path, "SELECT artifact_location FROM experiments")
     assert place.startswith((tmp_path / "mlartifacts").as_uri())
 
 
 def test_that_a_database_is_created_is_said_only_of_a_new_store(tmp_path, caplog):
     with caplog.at_level("INFO", "biasgate.steps"):
-        Gateway.of_store(tmp_path)
+        Gateway.from_store(tmp_path)
         assert "creating the store's MLflow database" in caplog.text
         caplog.clear()
-        Gateway.of_store(tmp_path)
+        Gateway.from_store(tmp_path)
     assert caplog.text == ""
 
 
 @pytest.mark.usefixtures("_made_by_mlflow")
 def test_the_database_is_in_the_folder_that_was_named(tmp_path):
     name = "a#b + *.* [c] ä"
-    Gateway.of_store(tmp_path / name)
+    Gateway.from_store(tmp_path / name)
     assert (tmp_path / name / DATABASE).is_file()
-    assert [one.name for one in tmp_path.iterdir()] == [name]
+    assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
 @pytest.mark.parametrize("name", ["what?", "100%"])
 def test_what_has_a_meaning_in_addresses_is_refused_and_nothing_is_written(tmp_path, name):
     with pytest.raises(InputError, match=f"must not have `[{name[-1]}]` in its path"):
-        Gateway.of_store(tmp_path / name)
+        Gateway.from_store(tmp_path / name)
     assert list((tmp_path / name).iterdir()) == []
 
 
@@ -151,4 +151,4 @@ def test_what_has_a_meaning_in_addresses_is_refused_and_nothing_is_written(tmp_p
 def test_no_store_dies_while_it_is_made(tmp_path, kind, times):
     trials = list(campaign(tmp_path, kind, times))
     assert len(trials) == times
-    assert [one for one in trials if one.problem] == []
+    assert [trial for trial in trials if trial.problem] == []

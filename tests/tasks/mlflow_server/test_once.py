@@ -1,4 +1,4 @@
-"""What is created on a server is there once, though answers are lost and others do the same."""
+"""Objects on a server are created once despite lost responses and concurrent calls."""
 
 from contextlib import suppress
 
@@ -11,24 +11,24 @@ from biasgate.tasks.scoring.kinds.score_file import ScoreFile, register_scores
 
 @pytest.fixture
 def gateway(tmp_path):
-    return Gateway.of_store(tmp_path / "store")
+    return Gateway.from_store(tmp_path / "store")
 
 
 def statuses(gateway, experiment):
-    return [one.info.status for one in gateway.client.search_runs([experiment])]
+    return [run.info.status for run in gateway.client.search_runs([experiment])]
 
 
 def test_a_run_whose_creation_is_asked_for_twice_is_there_once(gateway, monkeypatch):
-    create, experiment = gateway.client.create_run, gateway.experiment("any")
+    create, experiment = gateway.client.create_run, gateway.ensure_experiment("any")
 
     def lose_the_first_answer(*args, **options):
         create(*args, **options)
         return create(*args, **options)
 
     monkeypatch.setattr(gateway.client, "create_run", lose_the_first_answer)
-    run = gateway.run(experiment, "key", "name")
+    run = gateway.ensure_run(experiment, "key", "name")
     assert gateway.find_run(experiment, "key") == run
-    gateway.finish(run)
+    gateway.end_run(run)
     assert statuses(gateway, experiment) == ["FINISHED"]
 
 
@@ -45,7 +45,7 @@ def test_scores_that_two_processes_register_at_once_are_one_version(tmp_path, ga
     monkeypatch.setattr(type(gateway), "register", lambda _, *args: register_after_another(*args))
     found = register_scores(settings, "m", gateway)
     assert found.version == first[0].version
-    assert [one.version for one in gateway.versions("m")] == [found.version]
+    assert [version.version for version in gateway.list_versions("m")] == [found.version]
     assert find("m", *next(iter(found.tags.items()))).version == found.version
     assert register_scores(settings, "m", gateway).version == found.version
 
@@ -60,7 +60,7 @@ def test_scores_whose_registration_and_deletion_lose_answers_are_one_version(
         call = getattr(gateway.client, name)
 
         def lose_two_answers(*args, **options):
-            """The call is made three times; the last answer counts."""
+            """Make a call whose first two responses are lost."""
             with suppress(MlflowException):
                 call(*args, **options)
                 call(*args, **options)
@@ -71,5 +71,5 @@ def test_scores_whose_registration_and_deletion_lose_answers_are_one_version(
     for name in ("create_model_version", "delete_model_version"):
         monkeypatch.setattr(gateway.client, name, losing(name))
     found = register_scores(settings, "m", gateway)
-    assert [one.version for one in gateway.versions("m")] == [found.version] == ["1"]
-    assert statuses(gateway, gateway.experiment("m scores")) == ["FINISHED"]
+    assert [version.version for version in gateway.list_versions("m")] == [found.version] == ["1"]
+    assert statuses(gateway, gateway.ensure_experiment("m scores")) == ["FINISHED"]

@@ -1,4 +1,4 @@
-"""A database that computes what is read from it is refused, on every road to it."""
+"""Databases with computed content are refused by every command that opens them."""
 
 import shutil
 import sqlite3
@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from biasgate.cli import app
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.mlflow_server import local_store
-from biasgate.tasks.mlflow_server.local_store import DATABASE, reading
+from biasgate.tasks.mlflow_server.local_store import DATABASE, open_read_only
 from biasgate.tasks.mlflow_server.runs import Gateway
 
 TWO_FACED = """ALTER TABLE registered_model_aliases RENAME TO rma;
@@ -65,7 +65,7 @@ def change(store, script):
 
 
 @pytest.mark.parametrize(
-    ("script", "said"),
+    ("script", "message"),
     [
         (TWO_FACED, "it has a view named 'registered_model_aliases'"),
         (ENDLESS, "it has a view named 'registered_model_aliases'"),
@@ -77,16 +77,19 @@ def change(store, script):
         (OTHER_KEY, "'registered_model_aliases' of MLflow's database must have the primary key"),
     ],
 )
-def test_what_computes_is_refused_on_every_road(store, monkeypatch, script, said):
+def test_what_computes_is_refused_on_every_road(store, monkeypatch, script, message):
     uri = f"sqlite:///{store / DATABASE}"
     change(store, script)
     addresses = (uri, f"{uri}?timeout=5", uri.replace("sqlite", "sqlite+pysqlite"))
-    for road in (lambda: local(store), *(partial(Gateway.at, one) for one in addresses)):
-        with pytest.raises(InputError, match=said):
+    for road in (
+        lambda: local(store),
+        *(partial(Gateway.from_uri, address) for address in addresses),
+    ):
+        with pytest.raises(InputError, match=message):
             road()
-    told = CliRunner().invoke(app, ["verify", MODEL, "--store", str(store)])
-    assert told.exit_code not in {0, None}
-    assert "MLflow's database must" in " ".join(told.output.split())
+    result = CliRunner().invoke(app, ["verify", MODEL, "--store", str(store)])
+    assert result.exit_code not in {0, None}
+    assert "MLflow's database must" in " ".join(result.output.split())
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     assert CliRunner().invoke(app, ["verify", MODEL, "--store", str(store)]).exit_code != 0
 
@@ -95,7 +98,7 @@ def test_the_settings_are_the_ones_of_mlflow(store):
     gateway = local(store)
     with gateway.client._tracking_client.store.ManagedSessionMaker() as session:
         theirs = session.connection().connection.dbapi_connection
-        with reading(store / DATABASE) as ours:
+        with open_read_only(store / DATABASE) as ours:
             for question in ("SELECT 'A' LIKE 'a'", "PRAGMA foreign_keys", "PRAGMA busy_timeout"):
                 assert ours.execute(question).fetchall() == theirs.execute(question).fetchall()
 
@@ -104,7 +107,7 @@ def test_a_query_that_does_not_end_is_stopped(store):
     endless = "WITH RECURSIVE x(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM x) SELECT sum(n) FROM x"
     with (
         pytest.raises(InputError, match=r"must answer within 0\.1 s; it did not"),
-        reading(store / DATABASE, seconds=0.1) as connection,
+        open_read_only(store / DATABASE, seconds=0.1) as connection,
     ):
         connection.execute(endless).fetchall()
     assert local_store.DEADLINE_S < 120

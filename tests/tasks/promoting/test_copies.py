@@ -47,7 +47,7 @@ def list_failures(gateway, store, model=PROD, version=None):
 
 
 def find_prod_champion(gateway, model=PROD):
-    version = gateway.alias(model, "champion")
+    version = gateway.get_alias(model, "champion")
     return None if version is None else version.version
 
 
@@ -81,7 +81,7 @@ def test_a_copy_becomes_champion_by_the_verdict_of_its_source(
     [listed] = by_hand.read_history(PROD, gateway)
     assert (listed.action, listed.by, listed.rule) == ("promotion", "Ann", "by hand")
     assert (listed.source.model, listed.source.judged) == (source.uri, source.uri)
-    assert listed.source.digest == gateway.manifest(copy).digest
+    assert listed.source.digest == gateway.read_manifest(copy).digest
     assert [verdict.run_id for verdict in listed.verdicts] == [
         source.tags["biasgate.comments.run_id"]
     ]
@@ -166,9 +166,9 @@ def test_options_of_the_source_open_the_copy(gateway, store, tmp_path):
 
 
 def test_a_named_version_needs_the_same_files_and_no_copying(gateway, store, source):
-    with gateway.downloaded(source) as folder:
+    with gateway.open_download(source) as folder:
         gateway.log_folder(
-            run := gateway.run(gateway.experiment("prod"), "k", "n"), folder, "model"
+            run := gateway.ensure_run(gateway.ensure_experiment("prod"), "k", "n"), folder, "model"
         )
     uploaded = gateway.register(PROD, run, "model", {})
     with pytest.raises(InputError, match="copy_model_version"):
@@ -180,11 +180,11 @@ def test_a_named_version_needs_the_same_files_and_no_copying(gateway, store, sou
 @pytest.mark.mlflow
 @pytest.mark.parametrize("change", ["longer than before", "V0"])
 def test_a_copy_with_other_bytes_is_refused(gateway, source, change):
-    with gateway.downloaded(source) as folder:
-        run = gateway.run(gateway.experiment("prod"), "k", "n")
+    with gateway.open_download(source) as folder:
+        run = gateway.ensure_run(gateway.ensure_experiment("prod"), "k", "n")
         gateway.log_folder(run, folder, "model")
     uploaded = gateway.register(PROD, run, "model", {})
-    with gateway.run_files(run, ["model/weights"]) as files:
+    with gateway.open_run_files(run, ["model/weights"]) as files:
         (files / "model" / "weights").write_text(change, "utf-8")
     with pytest.raises(InputError, match=r"different: weights: (changed|has 18 bytes; it had 2)"):
         promote_copy(PROD, uploaded.version, f"{MODEL}/1", gateway)
@@ -194,7 +194,7 @@ def test_a_copy_with_other_bytes_is_refused(gateway, source, change):
 
 def test_files_changed_later_do_not_verify(gateway, store, source, copy):
     promote_copy(PROD, None, f"{MODEL}/1", gateway)
-    with gateway.run_files(source.run_id, ["model/weights"]) as files:
+    with gateway.open_run_files(source.run_id, ["model/weights"]) as files:
         (files / "model" / "weights").write_text("v9", "utf-8")
     assert any("weights: changed" in sentence for sentence in list_failures(gateway, store))
     with pytest.raises(InputError, match="weights: changed"):

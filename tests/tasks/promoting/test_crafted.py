@@ -180,7 +180,7 @@ FILES = ["verdict.json", "report.json", "policy.json", "evidence.parquet", "atte
 @pytest.mark.parametrize("file", FILES)
 @pytest.mark.parametrize("make", ["pipe", "endless", "folder", "linked", "nested"])
 def test_a_file_of_the_run_that_is_something_else_is_a_finding(gateway, store, file, make):
-    path = artifact(gateway, gateway.alias(MODEL, "champion"), file)
+    path = artifact(gateway, gateway.get_alias(MODEL, "champion"), file)
     path.rename(store / "kept")
     if make == "pipe":
         os.mkfifo(path)
@@ -198,7 +198,7 @@ def test_a_file_of_the_run_that_is_something_else_is_a_finding(gateway, store, f
 @pytest.mark.parametrize("file", FILES[:3])
 @pytest.mark.parametrize("content", [None, {}, {"evaluation_set": 5}])
 def test_a_document_of_another_form_is_a_finding(gateway, store, file, content):
-    path = artifact(gateway, gateway.alias(MODEL, "champion"), file)
+    path = artifact(gateway, gateway.get_alias(MODEL, "champion"), file)
     path.write_text(json.dumps(content), "utf-8")
     run_verify(store)
 
@@ -218,13 +218,13 @@ def test_a_document_of_another_form_is_a_finding(gateway, store, file, content):
     ],
 )
 def test_a_verdict_that_says_something_impossible_is_a_finding(gateway, store, change):
-    path = artifact(gateway, gateway.alias(MODEL, "champion"), "verdict.json")
+    path = artifact(gateway, gateway.get_alias(MODEL, "champion"), "verdict.json")
     edit_json(path, lambda verdict: verdict.update(change))
     run_verify(store)
 
 
 def test_very_many_required_sets_are_not_all_looked_up(gateway, store):
-    path = artifact(gateway, gateway.alias(MODEL, "champion"), "verdict.json")
+    path = artifact(gateway, gateway.get_alias(MODEL, "champion"), "verdict.json")
     many = [f"set {number}" for number in range(20_000)]
     edit_json(path, lambda verdict: verdict.update(required_sets=many))
     assert any(

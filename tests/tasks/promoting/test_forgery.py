@@ -87,7 +87,7 @@ def forge_open_entry(gateway, version, replaces, verdict, /, **changes):
     """Write an open entry, as left by a promoter that died after it moved the alias."""
     rests_on = {"set": "comments", "run_id": verdict.run_id, "digest": "0"}
     chain = Ledger(gateway, MODEL).chain
-    number = len(gateway.versions(LEDGER)) + 1
+    number = len(gateway.list_versions(LEDGER)) + 1
     content = {
         "action": "promotion",
         "replaces": replaces,
@@ -179,7 +179,9 @@ def test_a_promotion_that_was_killed_after_it_moved_the_alias_holds_and_is_compl
     else:
         assert roll_back(MODEL, "complaints", gateway).promoted
     assert entry(gateway, 2).state == "done"
-    champions = [gateway.alias(MODEL, name).version for name in ("champion", "previous_champion")]
+    champions = [
+        gateway.get_alias(MODEL, name).version for name in ("champion", "previous_champion")
+    ]
     assert champions == (["1", "2"] if completed_by == "rollback" else ["2", "1"])
     assert wrong(gateway, store) == set()
 
@@ -220,7 +222,7 @@ def test_a_version_that_is_no_entry_is_a_finding_and_stops_nothing(gateway, stor
     assert wrong(gateway, store) == {"ledger"}
     assert len(read_history(MODEL, gateway)) == 1
     promoted()
-    assert gateway.alias(MODEL, "champion").version == "2"
+    assert gateway.get_alias(MODEL, "champion").version == "2"
 
 
 @pytest.mark.parametrize("command", [read_history, require_champion])
@@ -293,7 +295,7 @@ def of_two_sets(gateway, store, tmp_path):
     version = registered_version(gateway, tmp_path, "two")
     verdicts = []
     for name, noise in (("comments", 1.6), ("other", 50.0)):
-        run_id = gateway.run(gateway.experiment("judged"), name, name)
+        run_id = gateway.ensure_run(gateway.ensure_experiment("judged"), name, name)
         verdicts.append(
             judge_version(
                 gateway,
@@ -358,7 +360,7 @@ def test_a_champion_that_was_weakened_while_it_was_compared_with_stops_the_promo
     gateway, store, promoted, tmp_path
 ):
     champion = promoted()
-    weights = Path(gateway.place_of(champion[0]).removeprefix("file://")) / "weights"
+    weights = Path(gateway.find_files_uri(champion[0]).removeprefix("file://")) / "weights"
     kept = weights.read_text("utf-8")
     weights.write_text("weak", "utf-8")
     version, verdict, _ = judged_version(
@@ -425,7 +427,7 @@ def test_an_earlier_verdict_that_is_put_back_after_the_version_was_blocked_does_
     assert all(finding.holds for finding in verify_version(version, gateway))
     rules = [rule.model_copy(update={"floor": 0.999}) for rule in POLICY.rules]
     strict = POLICY.model_copy(update={"rules": rules})
-    run_id = gateway.run(gateway.experiment("judged"), "strict", "strict")
+    run_id = gateway.ensure_run(gateway.ensure_experiment("judged"), "strict", "strict")
     failed = judge_version(
         gateway, store, tmp_path / "strict", version, scores, policy=strict, run_id=run_id
     )
@@ -462,7 +464,7 @@ def test_no_first_champion_is_made_by_hand_where_the_policy_forbids_one(gateway,
     decision = promote_version(MODEL, "1", "please", gateway)
     assert (decision.outcome, decision.promoted) == ("insufficient", False)
     assert "lacks a champion to compare with" in decision.sentence
-    assert gateway.alias(MODEL, "champion") is None
+    assert gateway.get_alias(MODEL, "champion") is None
 
 
 def test_where_a_rule_compares_and_there_is_no_champion_none_is_made_by_hand(
@@ -472,7 +474,7 @@ def test_where_a_rule_compares_and_there_is_no_champion_none_is_made_by_hand(
     judged_version(gateway, store, tmp_path / "first", policy=policy)
     with pytest.raises(NotVerifiedError):
         promote_version(MODEL, "1", "please", gateway)
-    assert gateway.alias(MODEL, "champion") is None
+    assert gateway.get_alias(MODEL, "champion") is None
 
 
 # ------------------------------------------------------------------ a deleted or moved alias
@@ -511,7 +513,7 @@ def test_after_a_reset_there_is_no_champion_and_the_history_says_why(
     assert decision.sentence == (
         f"toxicity has no champion by entry 3 of {LEDGER} (the labels were wrong)."
     )
-    assert gateway.alias(MODEL, "champion") is None
+    assert gateway.get_alias(MODEL, "champion") is None
     last = read_history(MODEL, gateway)[0]
     assert (last.reason, last.replaces, last.version) == ("the labels were wrong", "2", "")
     assert entry(gateway, 3).content.note == "champion is no version"
@@ -587,7 +589,7 @@ def test_what_is_dated_when_its_key_was_revoked_does_not_hold_and_a_second_befor
     gateway, promoted, key, later, holds
 ):
     _, logged, _ = promoted()
-    with gateway.run_files(logged.run_id) as folder:
+    with gateway.open_run_files(logged.run_id) as folder:
         documents = Documents.from_folder(folder, "comments")
         digests = {**documents.digests, FILE: EvidenceFile(folder / FILE).digest}
     envelope = Envelope.from_dict(gateway.read_json(logged.run_id, ATTESTATION), "it")

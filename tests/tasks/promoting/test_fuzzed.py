@@ -81,7 +81,7 @@ class World:
 
     def __init__(self, folder, patch):
         patch.delenv("MLFLOW_TRACKING_URI", raising=False)
-        patch.setattr(Gateway, "of_store", staticmethod(memory.gateway_of))
+        patch.setattr(Gateway, "from_store", staticmethod(memory.gateway_of))
         signing_key(patch, folder / "secret")
         self.store = folder / "store"
         self.gateway = memory.in_memory(self.store)

@@ -18,7 +18,7 @@ MANUAL = POLICY.model_copy(update={"promote": "manual"})
 
 
 def find_alias(gateway, name):
-    version = gateway.alias(MODEL, name)
+    version = gateway.get_alias(MODEL, name)
     return None if version is None else version.version
 
 

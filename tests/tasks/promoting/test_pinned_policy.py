@@ -44,7 +44,7 @@ def test_a_registered_policy_is_in_the_ledger_with_digest_time_and_person(gatewa
     [entry] = read_history(MODEL, gateway)
     assert (entry.policy.name, entry.policy.digest) == ("p", policy.digest)
     assert entry.reason.startswith("registered by ")
-    assert gateway.model_tags(MODEL)["biasgate.policy"] == f"p {policy.digest}"
+    assert gateway.get_model_tags(MODEL)["biasgate.policy"] == f"p {policy.digest}"
 
 
 @pytest.mark.usefixtures("registered")
@@ -91,7 +91,7 @@ def test_a_policy_registered_while_candidates_are_judged_by_another_stops_the_pr
     assert "and this is lenient" in decision.sentence
     with pytest.raises(InputError, match="and this is lenient"):
         promote_version(MODEL, version.version, "please", gateway)
-    assert gateway.alias(MODEL, "champion") is None
+    assert gateway.get_alias(MODEL, "champion") is None
 
 
 def test_a_champion_stays_valid_when_a_policy_is_registered_later(gateway, store, tmp_path, file):

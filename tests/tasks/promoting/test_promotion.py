@@ -53,11 +53,11 @@ def gateway(tmp_path_factory):
 def versions(gateway, request, tmp_path):
     """Two versions of a model that no other test uses."""
     (tmp_path / "file").write_text("x")
-    experiment = gateway.experiment("test")
+    experiment = gateway.ensure_experiment("test")
     name = f"model-{request.node.name}"[:60].replace("/", "-").replace(":", "-")
     made = []
     for number in (1, 2):
-        run_id = gateway.run(experiment, f"{name}-{number}", "train")
+        run_id = gateway.ensure_run(experiment, f"{name}-{number}", "train")
         gateway.log_folder(run_id, tmp_path, "model")
         made.append(gateway.register(name, run_id, "model", {"made": str(number)}))
     RUN[0] = made[0].run_id
@@ -69,7 +69,7 @@ def move(gateway, verdicts, version, *, model=None, **options):
 
 
 def champion(gateway, version):
-    found = gateway.alias(version.name, "champion")
+    found = gateway.get_alias(version.name, "champion")
     return None if found is None else found.version
 
 
@@ -127,7 +127,7 @@ def test_a_pass_moves_the_alias_and_keeps_the_previous_champion(gateway, version
     assert [item.content.rule for item in entries] == ["first", "newer"]
     assert "It replaced version 1" in decision.sentence
     assert champion(gateway, versions[0]) == "2"
-    assert gateway.alias(versions[0].name, "previous_champion").version == "1"
+    assert gateway.get_alias(versions[0].name, "previous_champion").version == "1"
 
 
 def test_the_same_verdict_applied_twice_does_nothing_the_second_time(gateway, versions):
@@ -136,7 +136,7 @@ def test_the_same_verdict_applied_twice_does_nothing_the_second_time(gateway, ve
     move(gateway, [make_verdict(champion=first)], second)
     again = move(gateway, [make_verdict(champion=second)], second)
     assert not again.promoted
-    assert gateway.alias(versions[0].name, "previous_champion").version == "1"
+    assert gateway.get_alias(versions[0].name, "previous_champion").version == "1"
 
 
 def test_the_first_champion_needs_an_explicit_permission(gateway, versions):
@@ -190,10 +190,10 @@ def test_an_alias_that_does_not_stick_is_a_crash(gateway, versions, monkeypatch)
 
 
 def test_a_run_is_found_by_its_key_and_not_made_twice(gateway):
-    experiment = gateway.experiment("keys")
-    first = gateway.run(experiment, "a/b on c", "name")
-    assert gateway.run(experiment, "a/b on c", "name") == first
-    assert gateway.run(experiment, "another", "name") != first
+    experiment = gateway.ensure_experiment("keys")
+    first = gateway.ensure_run(experiment, "a/b on c", "name")
+    assert gateway.ensure_run(experiment, "a/b on c", "name") == first
+    assert gateway.ensure_run(experiment, "another", "name") != first
     assert gateway.client.get_run(first).data.tags[KEY] == "a/b on c"
 
 
@@ -204,7 +204,7 @@ def test_a_version_is_found_by_uri_alias_and_tag(gateway, versions):
     assert gateway.resolve(f"models:/{first.name}@champion").version == "1"
     assert gateway.find_version(first.name, "made", "2").version == second.version
     assert gateway.find_version(first.name, "made", "3") is None
-    with gateway.downloaded(first) as folder:
+    with gateway.open_download(first) as folder:
         assert (folder / "file").read_text() == "x"
 
 

@@ -86,8 +86,8 @@ def test_of_two_promoters_at_once_one_moves_the_alias_and_the_other_is_to_judge_
         [loser] = [number for number, one in decisions.items() if one.champion_moved]
         gateway = Gateway(uri)
         assert {winner, loser} == {"2", "3"}
-        assert gateway.alias(MODEL, "champion").version == winner
-        assert gateway.alias(MODEL, "previous_champion").version == "1"
+        assert gateway.get_alias(MODEL, "champion").version == winner
+        assert gateway.get_alias(MODEL, "previous_champion").version == "1"
         assert "open" not in {item.state for item in Ledger(gateway, MODEL).read_entries()}
         assert all(finding.holds for finding in verify_model(MODEL, None, gateway, folder))
         winners.append(winner)
@@ -131,7 +131,7 @@ def test_decisions_from_eight_processes_are_neither_lost_nor_doubled(server, tmp
     good = {number for number, _, outcome, _ in decided if outcome == "pass"}
     assert good == set(range(0, DECISIONS, GOOD))
     assert sorted(number for number, *_ in decided) == list(range(DECISIONS))
-    versions = gateway.versions(MODEL)
+    versions = gateway.list_versions(MODEL)
     assert len(versions) == len({version for _, version, *_ in decided}) == DECISIONS
     assert len({version.tags["biasgate.comments.run_id"] for version in versions}) == DECISIONS
     entries = Ledger(gateway, MODEL).read_entries()
@@ -155,5 +155,5 @@ def test_decisions_from_eight_processes_are_neither_lost_nor_doubled(server, tmp
     # Every promotion replaced the one before: none was lost.
     replaced = ["", *(item.content.version for item in done)]
     assert [item.content.replaces for item in done] == replaced[:-1]
-    assert gateway.alias(MODEL, "champion").version == replaced[-1]
+    assert gateway.get_alias(MODEL, "champion").version == replaced[-1]
     assert all(item.state != "open" for item in entries)

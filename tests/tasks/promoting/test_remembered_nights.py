@@ -74,7 +74,7 @@ def test_an_evaluation_without_nights_has_none(gateway):
 
 def test_a_forged_night_is_refused(memory):
     run_id = memory._find_run()
-    with memory.gateway.run_files(run_id) as folder:
+    with memory.gateway.open_run_files(run_id) as folder:
         wrong = night(4, 0.9).to_dict() | {"models": "none"}
         (folder / FOLDER / "000004.json").write_text(json.dumps(wrong))
     with pytest.raises(InputError, match=r"000004\.json"):

@@ -270,7 +270,7 @@ def test_a_copy_of_the_champion_promotes_nothing_and_its_first_line_says_so(
     assert get_outcome_words(decision).text == "Passed as a copy of the champion: not promoted"
     with pytest.raises(InputError, match="must be another model than the champion: it has the"):
         promote_version(MODEL, copy.version, "please", gateway)
-    assert gateway.alias(MODEL, "champion").version == "1"
+    assert gateway.get_alias(MODEL, "champion").version == "1"
 
 
 def test_the_champion_itself_is_no_copy(gateway, store, tmp_path):
@@ -331,7 +331,7 @@ class Nights:
 
     @property
     def champion(self):
-        version = self.gateway.alias(MODEL, "champion")
+        version = self.gateway.get_alias(MODEL, "champion")
         return None if version is None else version.version
 
     @property

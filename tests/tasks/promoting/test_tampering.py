@@ -84,7 +84,7 @@ class World:
 
     @property
     def champion(self):
-        return self.gateway.alias(MODEL, "champion")
+        return self.gateway.get_alias(MODEL, "champion")
 
     def file(self, name):
         """The path of a file of the champion's run."""

@@ -177,7 +177,7 @@ def test_a_verdict_whose_attestation_was_removed_does_not_hold(
 ):
     artifact(gateway, champion[0], "attestation.json").unlink()
     if place == "server":  # which refuses to list what it lacks
-        files = type(gateway).run_files
+        files = type(gateway).open_run_files
 
         def refused(self, run_id, names=None):
             if names == ["attestation.json"]:
@@ -185,7 +185,7 @@ def test_a_verdict_whose_attestation_was_removed_does_not_hold(
                 raise InputError(msg)
             return files(self, run_id, names)
 
-        monkeypatch.setattr(type(gateway), "run_files", refused)
+        monkeypatch.setattr(type(gateway), "open_run_files", refused)
     assert wrong(gateway, store) == {"signature"}
     assert "is not signed: its attestation is missing" in str(
         verify_model(MODEL, None, gateway, store)
@@ -211,7 +211,7 @@ def test_a_verdict_on_a_sample_replaces_no_champion_of_the_whole_set(gateway, st
     )
     with pytest.raises(InputError, match="judged on as many comments as the champion: it was"):
         promote_version(MODEL, second.version, "please", gateway)
-    assert gateway.alias(MODEL, "champion").version == champion[0].version
+    assert gateway.get_alias(MODEL, "champion").version == champion[0].version
     assert wrong(gateway, store) == set()
 
 
@@ -313,7 +313,7 @@ def test_a_blocked_version_is_not_promoted_by_hand(gateway, store, tmp_path):
         promote_version(MODEL, bad.version, "please", gateway)
     with pytest.raises(NotVerifiedError, match="must not be deployed"):
         reset_ledger(MODEL, bad.version, "please", gateway)
-    assert gateway.alias(MODEL, "champion") is None
+    assert gateway.get_alias(MODEL, "champion") is None
 
 
 def test_a_rollback_restores_the_champion_before_and_is_in_the_history(
@@ -321,8 +321,8 @@ def test_a_rollback_restores_the_champion_before_and_is_in_the_history(
 ):
     promote_judged(gateway, store, tmp_path / "second", champion=champion, seed=1)
     assert roll_back(MODEL, "complaints", gateway).promoted
-    assert gateway.alias(MODEL, "champion").version == "1"
-    assert gateway.alias(MODEL, "previous_champion").version == "2"
+    assert gateway.get_alias(MODEL, "champion").version == "1"
+    assert gateway.get_alias(MODEL, "previous_champion").version == "2"
     last, before, _ = read_history(MODEL, gateway)
     assert (last.action, last.reason, last.replaces) == ("rollback", "complaints", "2")
     assert before.action == "promotion"
@@ -341,7 +341,7 @@ def test_a_rollback_that_is_repeated_changes_nothing_more(gateway, store, champi
     )
     decision = roll_back(MODEL, "once more", gateway, "1")
     assert decision.sentence.endswith("which rolled back from version 2 (complaints).")
-    assert gateway.alias(MODEL, "champion").version == "1"
+    assert gateway.get_alias(MODEL, "champion").version == "1"
     assert len(read_history(MODEL, gateway)) == 3
 
 
@@ -361,7 +361,7 @@ def test_a_rollback_of_another_process_meanwhile_is_not_undone(
     decision = roll_back(MODEL, "mine", gateway)
     assert decision.outcome == "pass"
     assert "(the other's)" in decision.sentence
-    assert gateway.alias(MODEL, "champion").version == "1"
+    assert gateway.get_alias(MODEL, "champion").version == "1"
     assert [item.action for item in read_history(MODEL, gateway) if item.state == "done"] == [
         "rollback",
         "promotion",
@@ -391,7 +391,7 @@ def test_what_was_rolled_away_comes_back_only_by_name_and_with_the_reason_why_it
     assert decision.promoted
     assert "It replaced version 1 (false alarm)" in decision.sentence
     assert "Entry 3 had rolled back from it (complaints)" in decision.sentence
-    assert gateway.alias(MODEL, "champion").version == "2"
+    assert gateway.get_alias(MODEL, "champion").version == "2"
     assert not roll_back(MODEL, "again", gateway, "2").promoted
     assert set(Ledger(gateway, MODEL).chain.rollbacks) == {"1"}
     with pytest.raises(InputError, match="version 7 never was"):
@@ -408,7 +408,7 @@ def test_a_version_that_was_rolled_away_is_never_the_default(gateway, store, cha
         InputError, match=r"`--to 2` must be given .* entry 3 rolled back from it .complaints."
     ):
         roll_back(MODEL, "x", gateway)
-    assert gateway.alias(MODEL, "champion").version == "1"
+    assert gateway.get_alias(MODEL, "champion").version == "1"
 
 
 def test_a_model_that_never_had_a_champion_has_nothing_to_roll_back_to(gateway, store, tmp_path):
@@ -483,7 +483,7 @@ def test_a_version_that_is_blocked_meanwhile_is_not_promoted(
     decision = act(gateway, judged)
     assert (decision.outcome, decision.promoted) == ("insufficient", False)
     assert decision.champion_moved  # an evaluation judges again
-    assert gateway.alias(MODEL, "champion").version == "1"
+    assert gateway.get_alias(MODEL, "champion").version == "1"
     assert read_history(MODEL, gateway)[0].note == (
         "models:/toxicity/2 did not pass by entry 2 of the ledger, after its verdicts"
     )
@@ -499,7 +499,7 @@ def test_a_former_champion_that_is_blocked_meanwhile_does_not_come_back(
     decision = roll_back(MODEL, "complaints", gateway)
     assert (decision.outcome, decision.promoted) == ("insufficient", False)
     assert "did not pass by entry 3 of the ledger" in decision.sentence
-    assert gateway.alias(MODEL, "champion").version == "2"
+    assert gateway.get_alias(MODEL, "champion").version == "2"
 
 
 @pytest.mark.parametrize("act", [evaluated, promote_by_person])
@@ -510,7 +510,7 @@ def test_a_policy_that_is_registered_meanwhile_is_the_only_one_that_counts(
     before_the_move(lambda: register_policy("strict", MODEL, gateway))
     decision = act(gateway, judged)
     assert (decision.outcome, decision.promoted) == ("insufficient", False)
-    assert gateway.alias(MODEL, "champion").version == "1"
+    assert gateway.get_alias(MODEL, "champion").version == "1"
     assert "is registered for toxicity, and this is p" in read_history(MODEL, gateway)[0].note
 
 
@@ -528,7 +528,7 @@ def test_what_a_promotion_rests_on_must_not_change_after_it_was_verified(
     monkeypatch.setattr(by_hand, "require_verified", verified)
     with pytest.raises(InputError, match=r"the \w+ on comments must not change while models:/tox"):
         promote_version(MODEL, "1", "good", gateway)
-    assert gateway.alias(MODEL, "champion") is None
+    assert gateway.get_alias(MODEL, "champion") is None
 
 
 # ------------------------------------------------------------------ the ledger of one version

@@ -132,7 +132,7 @@ def test_nothing_is_signed_on_top_of_what_was_forged_while_it_waited(
     meanwhile(lambda: complete_forged(gateway, free, attacker, make_blocked_move("9"), chain))
     with pytest.raises(InputError, match=r"must be unchanged .* entry 3 is not signed"):
         ACTS[act](gateway, judged)
-    assert gateway.alias(MODEL, "champion").version == "2"
+    assert gateway.get_alias(MODEL, "champion").version == "2"
     assert entry(gateway, 4).state == "abandoned"
 
 
@@ -158,7 +158,7 @@ def test_what_another_promoter_closed_while_it_waited_does_not_act(
     acts = ACTS | {"reset": lambda gateway, _: reset_ledger(MODEL, None, "please", gateway)}
     with pytest.raises(RuntimeError, match="must still be queued; it is abandoned"):
         acts[act](gateway, judged)
-    assert gateway.alias(MODEL, "champion").version == "1"
+    assert gateway.get_alias(MODEL, "champion").version == "1"
     assert [item.state for item in ledger.read_entries()] == ["done", "abandoned"]
 
 

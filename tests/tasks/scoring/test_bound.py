@@ -131,8 +131,8 @@ def registry(tmp_path_factory):
     """A store with one registered model, as biasgate saves it."""
     folder = tmp_path_factory.mktemp("registry")
     save_words(folder / "model")
-    gateway = Gateway.of_store(folder / "store")
-    run_id = gateway.run(gateway.experiment("models"), "words", "words")
+    gateway = Gateway.from_store(folder / "store")
+    run_id = gateway.ensure_run(gateway.ensure_experiment("models"), "words", "words")
     gateway.log_folder(run_id, folder / "model", "model")
     gateway.register("words", run_id, "model", {})
     return folder / "store"
@@ -147,13 +147,13 @@ def store(registry, tmp_path, monkeypatch):
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("kind", ["mlflow", "tfidf"])
 def test_a_version_is_scored_from_a_copy_that_is_removed_afterwards(store, kind):
-    gateway = Gateway.of_store(store)
+    gateway = Gateway.from_store(store)
     version = gateway.resolve("models:/words/1")
     settings = {"name": "words", "kind": kind, "model": version.uri}
     with CANDIDATES.validate_python(settings).open(Workplace(store)) as scorer:
-        assert scorer.bound.digest == gateway.manifest(version).digest
+        assert scorer.bound.digest == gateway.read_manifest(version).digest
         assert scorer.bound.not_bound is None
-        weights = Path(gateway.place_of(version).removeprefix("file://")) / "model.skops"
+        weights = Path(gateway.find_files_uri(version).removeprefix("file://")) / "model.skops"
         weights.write_bytes(b"exchanged")
         low, high = scorer.score(batch(["kind words", "vile insult"]))
         assert low < 0.5 < high
@@ -166,8 +166,8 @@ def test_a_version_is_scored_from_a_copy_that_is_removed_afterwards(store, kind)
 
 
 def test_a_version_with_a_symbolic_link_is_not_scored(store):
-    gateway = Gateway.of_store(store)
-    place = gateway.place_of(gateway.resolve("models:/words/1")).removeprefix("file://")
+    gateway = Gateway.from_store(store)
+    place = gateway.find_files_uri(gateway.resolve("models:/words/1")).removeprefix("file://")
     (Path(place) / "conda.yaml").unlink()
     (Path(place) / "conda.yaml").symlink_to("MLmodel")
     settings = {"name": "words", "kind": "mlflow", "model": "models:/words/1"}

@@ -64,9 +64,9 @@ def test_what_it_says_of_a_set_that_it_checks_is_withheld(rows, step):
 def test_what_it_says_when_training_fails_is_withheld(rows):
     gateway = SimpleNamespace(
         find_version=lambda *_: None,
-        experiment=lambda name: name,
-        run=lambda *_: "run",
-        failing=lambda _: nullcontext(),
+        ensure_experiment=lambda name: name,
+        ensure_run=lambda *_: "run",
+        fail_on_error=lambda _: nullcontext(),
         log=lambda *_, **__: None,
     )
     with pytest.raises(CandidateError, match=r"^training of candidate 'one' failed with V") as told:

@@ -69,7 +69,7 @@ def candidate(place, *, path="train.csv", fine_tuning=(), **options):
 
 def trained(place, store, **options):
     settings = candidate(place, **options)
-    gateway = Gateway.of_store(place / store)
+    gateway = Gateway.from_store(place / store)
     frozen = freeze_source(settings.train_on, place / store)
     version = train_and_register(settings, frozen, gateway, experiment="e", registered_model=MODEL)
     return SimpleNamespace(version=version, gateway=gateway, settings=settings, store=place / store)

@@ -256,12 +256,12 @@ def registry_of(options, files=None, uri=MODEL):
     report = report_of(bias, candidate={"model": uri, "opened_as": options})
     files_of_run = {"report.json": report.to_dict(), "verdict.json": verdict_of(report).to_dict()}
     return SimpleNamespace(
-        alias=lambda *_: version,
+        get_alias=lambda *_: version,
         resolve=lambda _: version,
-        versions=lambda _: [],
+        list_versions=lambda _: [],
         read_json=lambda _, name: files_of_run[name],
-        downloaded=lambda _: nullcontext(files),
-        command=format_command,
+        open_download=lambda _: nullcontext(files),
+        format_command=format_command,
     )
 
 

@@ -42,13 +42,13 @@ def frozen(folder, name, texts=("x",)):
 @pytest.fixture
 def train(tmp_path):
     rows = frozen(tmp_path, "rows")
-    gateway = Gateway.of_store(tmp_path / "store")
+    gateway = Gateway.from_store(tmp_path / "store")
 
     def train(model):
         version = train_and_register(
             Random(name="one"), rows, gateway, experiment="e", registered_model=model
         )
-        return version, partial(gateway.manifest, version)
+        return version, partial(gateway.read_manifest, version)
 
     return train
 

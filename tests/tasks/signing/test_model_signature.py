@@ -239,7 +239,7 @@ def opened(folder, **options):
     settings = {"name": "bought", "kind": "mlflow", "model": "models:/bought/1"}
     settings |= {"signed_by": folder / "vendor.pub"} | options
     gateway = SimpleNamespace(
-        resolve=lambda uri: uri, downloaded=lambda _: nullcontext(folder / "model")
+        resolve=lambda uri: uri, open_download=lambda _: nullcontext(folder / "model")
     )
     return CANDIDATES.validate_python(settings).opened(SimpleNamespace(gateway=gateway))
 
@@ -270,7 +270,7 @@ def test_a_registered_version_with_one_other_byte_is_not_opened_and_its_copy_is_
 
     settings = {"name": "bought", "kind": "mlflow", "model": "models:/bought/1"}
     settings |= {"signed_by": version / "vendor.pub"}
-    gateway = SimpleNamespace(resolve=lambda uri: uri, downloaded=downloaded)
+    gateway = SimpleNamespace(resolve=lambda uri: uri, open_download=downloaded)
     with pytest.raises(InputError, match=r"'bought' must be signed .* requirements\.txt: changed"):
         CANDIDATES.validate_python(settings).opened(SimpleNamespace(gateway=gateway))
     assert released == [True]

@@ -1,4 +1,4 @@
-"""MLflow's own `evaluate` with our plugin gives the numbers of `evaluate_bias`."""
+"""The MLflow plugin returns the same numbers as `evaluate_bias`."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ from mlflow.models.evaluation.evaluator_registry import _model_evaluation_regist
 from bias_metrics import evaluate_bias
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.mlflow_server.runs import Gateway
-from biasgate.tasks.tracking.log_runs import count_keys, metric_keys
+from biasgate.tasks.tracking.log_runs import collect_counts, collect_metrics
 from biasgate.tasks.tracking.mlflow_plugin import TABLE, BiasEvaluator
 
 # MLflow 3.17 handles tables in ways that pandas 3.1 deprecates.
@@ -42,7 +42,7 @@ def rows():
 
 @pytest.fixture
 def tracked(tmp_path):
-    """A tracking store of its own, in which MLflow's active run lives."""
+    """A separate tracking store for MLflow's active run."""
     gateway = Gateway(f"sqlite:///{tmp_path / 'mlflow.db'}", (tmp_path / "artifacts").as_uri())
     mlflow.set_tracking_uri(gateway.uri)  # which writes MLFLOW_TRACKING_URI as well
     # The installed package says so by its entry point; a checkout need not be installed.
@@ -60,7 +60,7 @@ CHOICES = {"background": "no_identity", "power_mean_groups": ["gay"]}
 
 
 def evaluate(gateway, rows, config, **options):
-    experiment = gateway.experiment("plugin")
+    experiment = gateway.ensure_experiment("plugin")
     with mlflow.start_run(experiment_id=experiment) as run:
         arguments = {"data": rows, "targets": "toxic", "predictions": "score"}
         arguments |= {"model_type": "bias"} | options
@@ -86,7 +86,7 @@ def test_metrics_equal_those_of_the_library_under_the_keys_of_our_runs(
         options = options | {"clusters": rows["thread"].to_numpy()}
     bias = expected(rows, **options)
     found, run = evaluate(tracked, rows, config, model_type="bias")
-    keys = metric_keys(bias) | count_keys(bias)
+    keys = collect_metrics(bias) | collect_counts(bias)
     assert {"auc/overall", "bpsn_auc/muslim", "negative_aeg/gay", "n_rows/gay"} <= set(keys)
     assert found.metrics == pytest.approx(keys, abs=1e-12, rel=0)
     assert run.data.metrics == pytest.approx(keys, abs=1e-12, rel=0)

@@ -1,4 +1,4 @@
-"""Runs that a dead evaluation left RUNNING are resumed or ended; those of a live one are not."""
+"""Runs of ended processes are resumed or ended; runs of live processes are not."""
 
 import os
 import subprocess
@@ -15,24 +15,24 @@ from biasgate.tasks.common.own_folders import own_folder, redirect_temporary_fil
 from biasgate.tasks.common.processes import describe_this_process, has_ended
 from biasgate.tasks.ending import end_mlflow_runs
 from biasgate.tasks.mlflow_server.runs import OWNER, Gateway
-from biasgate.tasks.tracking.resume import EVALUATION, RESUMED, run_key, settle_abandoned
+from biasgate.tasks.tracking.resume import EVALUATION, RESUMED, make_run_key, settle_abandoned_runs
 
 DAY_S = 24 * 3600
 
 
 @pytest.fixture
 def gateway(tmp_path):
-    return Gateway.of_store(tmp_path)
+    return Gateway.from_store(tmp_path)
 
 
 @pytest.fixture
 def experiment(gateway):
-    return gateway.experiment("small")
+    return gateway.ensure_experiment("small")
 
 
 @pytest.fixture
 def dead():
-    """Name of a process that has ended."""
+    """Identifier of a process that has ended."""
     code = "from biasgate.tasks.common.processes import describe_this_process as describe\n"
     code += "print(describe())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -41,11 +41,11 @@ def dead():
 
 @pytest.fixture
 def left(gateway, experiment):
-    """Leave a run and one below it RUNNING."""
+    """Function that creates a run and a child run, both RUNNING."""
 
     def left(owner, evaluation="same", key="old"):
-        run = gateway.run(experiment, key, "evaluate small")
-        below = gateway.run(experiment, f"{run}/one", "one", parent=run)
+        run = gateway.ensure_run(experiment, key, "evaluate small")
+        below = gateway.ensure_run(experiment, f"{run}/one", "one", parent=run)
         gateway.log(run, tags={OWNER: owner, EVALUATION: evaluation})
         gateway.log(below, tags={OWNER: owner})
         return run, below
@@ -54,16 +54,16 @@ def left(gateway, experiment):
 
 
 def statuses(gateway, runs):
-    return [gateway.client.get_run(one).info.status for one in runs]
+    return [gateway.client.get_run(run).info.status for run in runs]
 
 
 def test_the_same_evaluation_goes_on_with_the_runs_of_one_that_died(
     gateway, experiment, left, dead
 ):
     runs = left(dead)
-    settle_abandoned(gateway, experiment, "new", "same")
+    settle_abandoned_runs(gateway, experiment, "new", "same")
     assert statuses(gateway, runs) == ["RUNNING", "RUNNING"]
-    assert gateway.run(experiment, "new", "evaluate small") == runs[0]
+    assert gateway.ensure_run(experiment, "new", "evaluate small") == runs[0]
     tags = gateway.client.get_run(runs[0]).data.tags
     assert (tags[OWNER], tags[RESUMED]) == (describe_this_process(), "true")
 
@@ -77,7 +77,7 @@ def test_a_process_that_must_end_at_once_ends_its_own_runs_alone(gateway, tmp_pa
 
 def test_runs_of_another_evaluation_that_died_end_as_killed(gateway, experiment, left, dead):
     runs = left(dead, evaluation="other")
-    settle_abandoned(gateway, experiment, "new", "same")
+    settle_abandoned_runs(gateway, experiment, "new", "same")
     assert statuses(gateway, runs) == ["KILLED", "KILLED"]
     assert gateway.find_run(experiment, "new") is None
 
@@ -86,15 +86,15 @@ def test_of_two_that_died_the_newer_goes_on_and_the_other_ends(gateway, experime
     older = left(dead)
     time.sleep(0.01)  # MLflow counts milliseconds
     newer = left(dead, key="old too")
-    settle_abandoned(gateway, experiment, "new", "same")
+    settle_abandoned_runs(gateway, experiment, "new", "same")
     assert statuses(gateway, older) == ["KILLED", "KILLED"]
-    assert gateway.run(experiment, "new", "evaluate small") == newer[0]
+    assert gateway.ensure_run(experiment, "new", "evaluate small") == newer[0]
 
 
 @pytest.mark.parametrize("evaluation", ["same", "other"])
 def test_runs_of_a_live_process_are_left_alone(gateway, experiment, left, evaluation):
     runs = left(describe_this_process(), evaluation)
-    settle_abandoned(gateway, experiment, "new", "same")
+    settle_abandoned_runs(gateway, experiment, "new", "same")
     assert statuses(gateway, runs) == ["RUNNING", "RUNNING"]
     assert gateway.find_run(experiment, "new") is None
 
@@ -106,19 +106,19 @@ def test_a_process_of_another_machine_counts_as_dead_after_a_day(
     runs = left("elsewhere 1 2", evaluation="other")
     now = time.time()
     monkeypatch.setattr("biasgate.tasks.tracking.resume.time.time", lambda: now + age)
-    settle_abandoned(gateway, experiment, "new", "same")
+    settle_abandoned_runs(gateway, experiment, "new", "same")
     assert statuses(gateway, runs) == [status, status]
 
 
 def test_a_run_that_somebody_else_made_is_left_alone(gateway, experiment):
     run = gateway.client.create_run(experiment).info.run_id
-    settle_abandoned(gateway, experiment, "new", "same")
+    settle_abandoned_runs(gateway, experiment, "new", "same")
     assert statuses(gateway, [run]) == ["RUNNING"]
 
 
 def test_a_run_knows_what_it_is_nested_under(gateway, left):
     run, below = left(describe_this_process())
-    assert [gateway.parent_of(one) for one in (below, run, "0" * 32)] == [run, None, None]
+    assert [gateway.get_parent_id(run_id) for run_id in (below, run, "0" * 32)] == [run, None, None]
 
 
 def test_a_killed_process_that_nobody_has_waited_for_has_ended():
@@ -171,7 +171,7 @@ PIPES = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
 
 
 def in_own_folder(parent, prefix=""):
-    """Command that writes a file in an own folder, prints the folder and waits."""
+    """Return a command that writes a file in its own folder, prints the folder and waits."""
     code = (
         "import sys, pathlib; from biasgate.tasks.common.own_folders import own_folder\n"
         "with own_folder(pathlib.Path(sys.argv[1]), sys.argv[2]) as folder:\n"
@@ -181,7 +181,7 @@ def in_own_folder(parent, prefix=""):
 
 
 def kill_in_own_folder(parent, prefix=""):
-    """Kill a process that has written a file in an own folder; return the folder."""
+    """Kill a process that has written a file in its own folder; return the folder."""
     with subprocess.Popen(in_own_folder(parent, prefix), text=True, **PIPES) as process:
         folder = Path(process.stdout.readline().strip())
         process.kill()
@@ -199,7 +199,7 @@ def test_working_files_of_a_killed_process_go_and_those_of_others_stay(tmp_path)
 
 
 def test_working_files_of_a_process_that_lives_in_another_container_stay(tmp_path):
-    """Its number is that of another process here, or of none."""
+    """On this machine its number belongs to another process or is free."""
     container = ["unshare", "--pid", "--fork", "--mount-proc"]
     if subprocess.run([*container, "true"], check=False, capture_output=True).returncode != 0:
         pytest.skip("only root can make a namespace of processes")
@@ -242,4 +242,4 @@ def test_temporary_files_of_libraries_go_when_the_last_user_has_ended(tmp_path, 
 
 
 def test_runs_of_two_candidates_whose_names_are_alike_have_different_keys():
-    assert run_key("r", "a on b", "c") != run_key("r", "a", "b on c")
+    assert make_run_key("r", "a on b", "c") != make_run_key("r", "a", "b on c")

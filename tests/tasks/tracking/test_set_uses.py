@@ -1,4 +1,4 @@
-"""Which candidates a set has judged is kept in tags of the experiment."""
+"""Tags of the experiment record the candidates that a set has judged."""
 
 from types import SimpleNamespace
 
@@ -11,16 +11,16 @@ from biasgate.tasks.tracking.set_uses import count_set_uses
 
 
 class Tags:
-    """The tags of one experiment."""
+    """Fake gateway that keeps the tags of an experiment."""
 
     def __init__(self):
         self.tags = {"other": "x"}
         self.written = []
 
-    def experiment_of(self, run_id):
+    def get_experiment_id(self, run_id):
         return f"experiment of {run_id}"
 
-    def experiment_tags(self, experiment_id):
+    def get_experiment_tags(self, experiment_id):
         assert experiment_id == "experiment of run"
         return self.tags
 
@@ -43,22 +43,22 @@ def verdict(candidate, rows="a", name="comments"):
     )
 
 
-def counted(gateway, *verdicts):
+def count_uses(gateway, *verdicts):
     run = SimpleNamespace(run_id="run", workplace=SimpleNamespace(gateway=gateway))
-    return [(one.name, one.n_candidates) for one in count_set_uses.fn(verdicts, run)]
+    return [(use.name, use.n_candidates) for use in count_set_uses.fn(verdicts, run)]
 
 
 def test_each_candidate_counts_once_on_each_set(gateway):
-    assert counted(gateway, verdict("1"), verdict("2")) == [("comments", 2)]
-    assert counted(gateway, verdict("2"), verdict("3")) == [("comments", 3)]
+    assert count_uses(gateway, verdict("1"), verdict("2")) == [("comments", 2)]
+    assert count_uses(gateway, verdict("2"), verdict("3")) == [("comments", 3)]
     assert gateway.written[1] == {"biasgate.judged.aaaaaaaaaaaaaaaa.3333333333333333": "2026-11-22"}
 
 
 def test_new_rows_are_another_set(gateway):
-    counted(gateway, verdict("1"), verdict("2"))
-    assert counted(gateway, verdict("1", rows="b")) == [("comments", 1)]
+    count_uses(gateway, verdict("1"), verdict("2"))
+    assert count_uses(gateway, verdict("1", rows="b")) == [("comments", 1)]
 
 
 def test_several_sets_are_counted_apart(gateway):
     sets = verdict("1"), verdict("1", rows="b", name="other"), verdict("2")
-    assert counted(gateway, *sets) == [("comments", 2), ("other", 1)]
+    assert count_uses(gateway, *sets) == [("comments", 2), ("other", 1)]

@@ -1,4 +1,4 @@
-"""The keys under which numbers are logged to MLflow."""
+"""MLflow keys of logged numbers."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ from biasgate.tasks.data.identity_names import sanitize_name
 from biasgate.tasks.records import Value
 from biasgate.tasks.records.bound import Bound
 from biasgate.tasks.scoring.scored_set import ScoresRecord
-from biasgate.tasks.tracking.log_runs import cost_metrics, metric_keys
+from biasgate.tasks.tracking.log_runs import collect_metrics, compute_cost_metrics
 
 
 def report(*names):
@@ -29,14 +29,14 @@ def report(*names):
 
 
 def test_metric_keys_group_by_metric_and_leave_undefined_numbers_out():
-    keys = metric_keys(*report("muslim"))
+    keys = collect_metrics(*report("muslim"))
     assert keys["bpsn_auc/muslim"] == 0.5
     assert keys["auc/overall"] == 0.9
     assert not [key for key in keys if key.startswith(("power_mean", "final"))]
 
 
 def test_of_errors_at_a_threshold_only_those_of_all_identities_together_are_metrics():
-    at = {key: value for key, value in metric_keys(*report("muslim")).items() if "equal" in key}
+    at = {key: value for key, value in collect_metrics(*report("muslim")).items() if "equal" in key}
     assert at == {
         "threshold/equal_errors": 0.3,
         "equal_error_rate/equal_errors": 0.2,
@@ -52,11 +52,11 @@ def test_the_seconds_of_scoring_are_those_of_the_whole_set_whoever_made_which_pa
         "made": "2026-11-01",
     }
     record = ScoresRecord(**known, rows_per_second=50.0)
-    assert cost_metrics(record) == {"comments_per_second": 50, "seconds/score": 12}
-    assert cost_metrics(replace(record, rows_per_second=None)) == {}
+    assert compute_cost_metrics(record) == {"comments_per_second": 50, "seconds/score": 12}
+    assert compute_cost_metrics(replace(record, rows_per_second=None)) == {}
 
 
 def test_two_names_that_would_share_a_metric_key_are_refused():
     assert sanitize_name("men & boys") == sanitize_name("men / boys") == "men _ boys"
     with pytest.raises(ValueError, match="must give different MLflow keys"):
-        metric_keys(*report("men & boys", "men / boys"))
+        collect_metrics(*report("men & boys", "men / boys"))

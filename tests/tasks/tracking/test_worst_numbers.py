@@ -1,4 +1,4 @@
-"""The numbers and words by which lists of runs are sorted."""
+"""Headline metrics and tags for lists of runs."""
 
 import base64
 import json
@@ -18,13 +18,13 @@ from support.made import (
 )
 
 from bias_metrics.metrics import AUCS
-from biasgate.tasks.mlflow_server.runs import source_tags
+from biasgate.tasks.mlflow_server.runs import make_source_tags
 from biasgate.tasks.records import HoldsFor
 from biasgate.tasks.reporting.figures import floor_of, interval_panels
 from biasgate.tasks.reporting.story import Story
-from biasgate.tasks.tracking.log_runs import best_run
-from biasgate.tasks.tracking.view import saved_views
-from biasgate.tasks.tracking.worst_numbers import headline_metrics, headline_tags
+from biasgate.tasks.tracking.log_runs import find_best_run
+from biasgate.tasks.tracking.view import make_saved_views
+from biasgate.tasks.tracking.worst_numbers import collect_headline_metrics, collect_headline_tags
 
 REPORT = report_with(
     {
@@ -45,12 +45,14 @@ def verdict(*outcomes, **others):
     return verdict_of(*map(result, outcomes), **others)
 
 
-def tags_of(said):
-    return headline_tags(Story.of(REPORT, said), REPORT)
+def tags_of(judged_verdict):
+    return collect_headline_tags(Story.of(REPORT, judged_verdict), REPORT)
 
 
 def test_the_worst_values_and_their_bounds_are_metrics_unless_undefined():
-    found = headline_metrics(REPORT, verdict("fail", "pass", "insufficient", "fail", "skipped"))
+    found = collect_headline_metrics(
+        REPORT, verdict("fail", "pass", "insufficient", "fail", "skipped")
+    )
     assert found == {
         "checks/failed": 2,
         "checks/insufficient": 1,
@@ -105,7 +107,7 @@ def test_the_outcome_is_a_tag_in_words_and_names_what_a_pass_leaves_open():
 
 
 def test_what_got_worse_is_the_column_after_the_verdict():
-    for tag in saved_views("parent", "best", ["bpsn_auc/gay"], 0).values():
+    for tag in make_saved_views("parent", "best", ["bpsn_auc/gay"], 0).values():
         packed = json.loads(tag)["state"].removeprefix("deflate;")
         state = json.loads(zlib.decompress(base64.b64decode(packed)))
         names = ("word", "treated_worst", "worse_than_champion")
@@ -118,14 +120,14 @@ def test_differences_are_from_the_champion_if_it_is_a_candidate_else_from_the_be
     old = {"candidate": candidate_of("a", model="models:/m/1"), "champion": champion}
     first = verdict(run_id="old", **old)
     second = verdict(run_id="new", name="b", champion=champion, outcome="pass")
-    assert best_run(summary_of([second, first])) == "old"
-    assert best_run(summary_of([verdict(run_id="blocked"), second])) == "new"
+    assert find_best_run(summary_of([second, first])) == "old"
+    assert find_best_run(summary_of([verdict(run_id="blocked"), second])) == "new"
 
 
 def test_the_floor_of_a_picture_is_the_one_that_all_identities_have():
     def checked(*limits):
         of_all = result(group=None, limit=0.1)
-        return verdict_of(*(result(limit=one) for one in limits), of_all)
+        return verdict_of(*(result(limit=value) for value in limits), of_all)
 
     assert floor_of(checked(0.7, 0.7), "bpsn_auc") == 0.7
     assert floor_of(checked(0.7, 0.8), "bpsn_auc") is None
@@ -148,12 +150,12 @@ def test_intervals_are_drawn_of_the_metrics_that_the_policy_checks(rules, drawn)
 
 
 def test_a_file_in_a_repository_names_its_commit(tmp_path):
-    assert "mlflow.source.git.commit" not in source_tags(tmp_path / "evaluation.yaml")
+    assert "mlflow.source.git.commit" not in make_source_tags(tmp_path / "evaluation.yaml")
     git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b.c"]
     subprocess.run([*git, "init", "-q"], check=True)
     subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "first"], check=True)
     head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True)
     (tmp_path / "folder").mkdir()
-    tags = source_tags(tmp_path / "folder" / "evaluation.yaml")
+    tags = make_source_tags(tmp_path / "folder" / "evaluation.yaml")
     assert tags["mlflow.source.git.commit"] == head.stdout.strip()
     assert tags["mlflow.source.name"] == "evaluation.yaml"

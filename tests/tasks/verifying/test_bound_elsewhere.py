@@ -31,7 +31,7 @@ def store(tmp_path):
 
 
 def register_from_run(gateway, model):
-    run_id = gateway.run(gateway.experiment("models"), "first", "first")
+    run_id = gateway.ensure_run(gateway.ensure_experiment("models"), "first", "first")
     gateway.log_folder(run_id, model, "model")
     return gateway.register(MODEL, run_id, "model", {})
 
@@ -39,8 +39,8 @@ def register_from_run(gateway, model):
 def register_logged_model(gateway, model):
     """Register a model like `mlflow.*.log_model(..., registered_model_name=...)` of MLflow 3."""
     client: MlflowClient = gateway.client
-    run_id = gateway.run(gateway.experiment("models"), "first", "first")
-    experiment = gateway.experiment_of(run_id)
+    run_id = gateway.ensure_run(gateway.ensure_experiment("models"), "first", "first")
+    experiment = gateway.get_experiment_id(run_id)
     logged = client.create_logged_model(experiment, name="first", source_run_id=run_id)
     client.log_model_artifacts(logged.model_id, str(model))
     client.finalize_logged_model(logged.model_id, "READY")
@@ -81,7 +81,7 @@ def check_exchange(gateway, store, uri, exchange, tmp_path, monkeypatch):
 def test_files_behind_a_server(register, mlflow_server, model, store, tmp_path, monkeypatch):
     gateway = Gateway(mlflow_server)
     version = register(gateway, model)
-    assert gateway.place_of(version).startswith("mlflow-artifacts:")
+    assert gateway.find_files_uri(version).startswith("mlflow-artifacts:")
     promote_model(gateway, store, tmp_path / "judged", version)
 
     def exchange():
@@ -110,7 +110,7 @@ def test_files_on_s3(model, store, tmp_path, monkeypatch):
     with serving_s3("models") as client:
         gateway = Gateway(local(store).uri, "s3://models/artifacts")
         version = register_from_run(gateway, model)
-        assert gateway.place_of(version).startswith("s3://models/")
+        assert gateway.find_files_uri(version).startswith("s3://models/")
         promote_model(gateway, store, tmp_path / "judged", version)
 
         def exchange():

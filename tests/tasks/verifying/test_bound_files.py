@@ -57,7 +57,9 @@ def _temporary(tmp_path, monkeypatch):
 def find_files(gateway, version):
     """The folder of a version's files, in the store."""
     return Path(
-        gateway.place_of(gateway.resolve(f"models:/{MODEL}/{version}")).removeprefix("file://")
+        gateway.find_files_uri(gateway.resolve(f"models:/{MODEL}/{version}")).removeprefix(
+            "file://"
+        )
     )
 
 
@@ -86,7 +88,7 @@ def test_an_untouched_champion_is_opened_as_a_folder_with_its_files(gateway, sto
     assert (folder / "tokenizer" / "vocabulary").read_text() == "a b c"
     assert folder.stat().st_mode & 0o077 == 0
     champion = require_champion(MODEL, gateway)
-    assert champion.tags[FILES_DIGEST] == gateway.manifest(champion).digest
+    assert champion.tags[FILES_DIGEST] == gateway.read_manifest(champion).digest
 
 
 def test_what_is_opened_is_a_copy_that_later_changes_do_not_reach(gateway, store, tmp_path):
@@ -247,7 +249,7 @@ def test_an_exchanged_version_is_neither_promoted_by_hand_nor_rolled_back_to(gat
             NotVerifiedError, match=r"model: the files of models:/toxicity/1 .*chang"
         ):
             act()
-    assert gateway.alias(MODEL, "champion").version == "2"
+    assert gateway.get_alias(MODEL, "champion").version == "2"
 
 
 def test_a_version_whose_files_changed_since_they_were_scored_is_not_promoted(
@@ -260,7 +262,7 @@ def test_a_version_whose_files_changed_since_they_were_scored_is_not_promoted(
     flip_byte("weights")(find_files(gateway, version.version), None)
     with pytest.raises(InputError, match=r"toxicity/4 must not become champion: .*weights: chan"):
         promote_one([verdict], version, gateway)
-    assert gateway.alias(MODEL, "champion").version == "2"
+    assert gateway.get_alias(MODEL, "champion").version == "2"
 
 
 def rewrite_verdict(gateway, change):

@@ -34,7 +34,7 @@ def test_verdicts_of_two_policies_are_found_where_both_are_required(
             on=name,
             required_sets=SETS,
             policy=lenient if mixed and name == "other" else POLICY,
-            run_id=gateway.run(gateway.experiment("judged"), name, name),
+            run_id=gateway.ensure_run(gateway.ensure_experiment("judged"), name, name),
         )
         for name in SETS
     ]

@@ -79,7 +79,7 @@ def judge_sets(gateway, store, folder, each):
             version,
             scores_of(store, seed=0, noise=1.6),
             on=name,
-            run_id=gateway.run(gateway.experiment("judged"), name, name),
+            run_id=gateway.ensure_run(gateway.ensure_experiment("judged"), name, name),
             **settings,
         )
         verdicts.append(verdict)

@@ -97,7 +97,7 @@ def test_tags_that_name_another_verdict_do_not_choose_either(gateway, store, pro
 
 
 def test_a_verdict_behind_the_promotion_that_was_edited_does_not_count(gateway, promoted):
-    with gateway.run_files(promoted[1].run_id) as folder:
+    with gateway.open_run_files(promoted[1].run_id) as folder:
         verdict = json.loads((folder / "verdict.json").read_text())
         verdict["candidate"]["opened_as"] = SHORT
         (folder / "verdict.json").write_text(json.dumps(verdict))
@@ -146,9 +146,9 @@ def test_a_champion_whose_verdict_names_a_kind_that_is_not_here_is_refused_in_wo
     del verdict["run_id"]  # the file has none
     version = ModelVersion("m", "3", "run", {"biasgate.s.run_id": "r"})
     registry = SimpleNamespace(
-        alias=lambda *_: version,
+        get_alias=lambda *_: version,
         resolve=lambda _: version,
-        versions=lambda _: [],
+        list_versions=lambda _: [],
         read_json=lambda *_: verdict,
     )
     expected = "on models:/m/3 must name a kind that runs no code of the model.*"
@@ -168,7 +168,10 @@ def test_a_version_that_was_never_promoted_is_opened_as_its_signed_verdict_says(
         trust(patch, tmp_path / "nobody")
         options = {"opened_as": SHORT}
         forged = judge_version(gateway, store, tmp_path / "forged", version, scores, **options)
-    with gateway.run_files(first.run_id) as signed, gateway.run_files(forged.run_id) as beside:
+    with (
+        gateway.open_run_files(first.run_id) as signed,
+        gateway.open_run_files(forged.run_id) as beside,
+    ):
         shutil.copy(signed / ATTESTATION, beside / ATTESTATION)
     gateway.tag_version(version, {OPENED_AS: json.dumps(SHORT)})
     with pytest.raises(InputError, match="must have a verdict that records how it was opened"):
