@@ -5,7 +5,7 @@ import sys
 
 ENDING = """\
 import subprocess, sys, threading, time
-from biasgate.tasks.common.steps import limited
+from biasgate.tasks.common.steps import limit_duration
 from biasgate.tasks.ending import end_immediately
 
 child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
@@ -16,7 +16,7 @@ def wait_for_child():
     child.wait()
 
 def work():
-    limited(wait_for_child)()
+    limit_duration(wait_for_child)()
     print("the step ended", flush=True)
 
 threading.Thread(target=work).start()
