@@ -40,6 +40,7 @@ from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.promoting.champion import settle_stale_entries
 from biasgate.tasks.promoting.verify import verify_model
+from biasgate.tasks.records import Decision, LoggedVerdict
 from biasgate.tasks.reporting.version_tags import tags_of
 
 FORK = multiprocessing.get_context("fork")
@@ -109,7 +110,7 @@ STEPS = (
 )
 
 
-def promote_second(gateway: Gateway, verdict: dict[str, Any]) -> dict[str, Any]:
+def promote_second(gateway: Gateway, verdict: LoggedVerdict) -> Decision:
     """Do what a run does: settle interrupted promotions, tag the version, promote."""
     settle_stale_entries(Ledger(gateway, MODEL))
     version = gateway.resolve(f"models:/{MODEL}/2")
@@ -360,7 +361,7 @@ def _look(world: World, kind: str, step: str, uri: str, *, fired: bool) -> Trial
         problems.append("champion points at a version without a passing verdict")
     decision = promote_second(gateway, world.verdict)
     if decision.outcome != "pass" and not decision.champion_moved:
-        problems.append(f"the next run says {decision['sentence']}")
+        problems.append(f"the next run says {decision.sentence}")
     states = [one.state for one in Ledger(gateway, MODEL).read_entries()]
     if "open" in states:
         problems.append("an entry is open after the next run")

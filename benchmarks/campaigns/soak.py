@@ -192,7 +192,7 @@ class Soak:
         """Note what is on the disk, and what of it may never be removed."""
         files = self.store.rglob("*")
         rests = VerdictReferences.from_ledgers(Gateway.from_store(self.store))
-        kept = [item for item in iter_store_items(self.store) if rests.needs(item)]
+        kept = [item for item in iter_store_items(self.store) if rests.includes(item)]
         night.size = sum(one.stat().st_size for one in files if one.is_file())
         night.size -= sum(item.size for item in kept)
         night.pinned = dict(Counter(item.kind for item in kept))

@@ -162,7 +162,7 @@ def read_results(results: Path, in_order: Mapping[str, float]) -> Iterator[dict[
         report = Report.read((results / of_set / name / "report.json").read_text("utf-8"))
         bias, given = report.bias, report.thresholds["given"].overall
         worst = bias.worst("bpsn_auc")
-        gaps = {group: of["fpr_gap"] for group, of in bias.at_threshold("given").items()}
+        gaps = {group: of["fpr_gap"] for group, of in bias.select_threshold("given").items()}
         most, gap = highest_gap(gaps)
         failed = Counter(one["metric"] for one in verdict["results"] if one["outcome"] == "fail")
         rows = bias.counts[None]

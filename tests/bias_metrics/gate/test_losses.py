@@ -163,7 +163,7 @@ def test_gaps_that_change_their_sign_differ_in_most_samples_and_are_seldom_liste
     rng = simulated.np.random.default_rng(5)
     differ = 0
     for _ in range(12):
-        labels, first, second, members = simulated.sample(change, rng)
+        labels, first, second, members = simulated.draw_sample(change, rng)
         subgroups = compare_bias(labels, first, second, members).subgroups
         gaps = [cells.negative_aeg for cells in subgroups.values()]
         differ += any(
