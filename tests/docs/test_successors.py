@@ -252,8 +252,8 @@ def test_a_missing_attribute_is_counted_by_identity(judged, name):
     muslim = missing(folder, name)["subgroups"]["muslim"]
     texts = rows()["comment"]
     mentions = texts[texts.str.contains("muslim")]
-    assert (muslim["n"], muslim["n_missing"]) == (len(mentions), mentions.map(is_unknown).sum())
-    assert muslim["missing_gap"]["low"] > 0.5
+    assert (muslim["n"], muslim["n_marked"]) == (len(mentions), mentions.map(is_unknown).sum())
+    assert muslim["gap"]["low"] > 0.5
     assert "significantly more often so for muslim" in " ".join(done.output.split())
 
 
