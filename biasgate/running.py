@@ -187,7 +187,7 @@ def run_tasks_by(task_runner: str | None, options: str | None) -> None:
     if task_runner:
         from biasgate.tasks.common import prefect_task as orchestration  # noqa: PLC0415
 
-        orchestration.make_task_runner()  # fails here, before any work, if there is no such class
+        orchestration.make_task_runner()  # an unknown class fails before any work
 
 
 @contextmanager

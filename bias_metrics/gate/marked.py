@@ -90,7 +90,7 @@ def judge_missing(
 def judge_truncated(
     truncated: MarkedRows | None, limits: ShareLimits | None, *, is_sample: bool = True
 ) -> tuple[RuleResult, ...]:
-    """Judge the shares of truncated comments; without limits there is no result.
+    """Judge the shares of truncated comments; return nothing without limits.
 
     Parameters
     ----------

@@ -66,7 +66,7 @@ class Hierarchy:
         """Return the categories whose result may replace that of an identity.
 
         The top category is left out if it consists of categories: an aggregate over everyone
-        is no evidence about a single group.
+        is not evidence about a single group.
 
         Examples
         --------

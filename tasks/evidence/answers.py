@@ -71,9 +71,9 @@ class Measurements:
     losses: Mapping[str, Losses]
     """Significant losses by rival."""
     missing: MarkedRows | None
-    """Comments without a score; None if every comment has a score and there is no limit."""
+    """Comments without a score; None if all have a score and no limit is set."""
     truncated: MarkedRows | None
-    """Truncated comments; None if they are unknown, or there is no limit."""
+    """Truncated comments; None if they are unknown or no limit is set."""
 
 
 def measure_plan(evidence: AnyEvidence, plan: MeasurementPlan, report: Report) -> Measurements:

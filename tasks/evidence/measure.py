@@ -199,7 +199,7 @@ class RowMeasurer:
     def count_changes(self, rival: str, at: Mapping[str, float]) -> ChangedDecisions:
         """Count the decisions that differ from a rival's, each model at its own threshold.
 
-        The intervals hold jointly at 95 %. There are none if the rows are not a sample.
+        The intervals hold jointly at 95 %, and exist only if the rows are a sample.
         """
         rows, scores = self._select_scored([CANDIDATE, rival], rival)
         changes = changed_decisions(

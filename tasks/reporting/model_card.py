@@ -129,8 +129,8 @@ def _verdict(story: Story, verdict: Verdict, promote: str) -> Iterator[str]:
     if holds_for := CandidateStory.of(story).holds_for:
         yield escape_markdown(f"{HOLDS}: {holds_for}.")
     yield f"Promotion rule: `promote: {promote}`."
-    beside = "" if story.champion is None else ", compared with the champion's"
-    yield f"Objective{beside}: {escape_markdown(story.objective)}."
+    comparison = "" if story.champion is None else ", compared with the champion's"
+    yield f"Objective{comparison}: {escape_markdown(story.objective)}."
 
 
 def _shortened(lines: Sequence[str]) -> Iterator[str]:
