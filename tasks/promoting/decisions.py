@@ -93,7 +93,7 @@ def _propose_version(
 ) -> None:
     """Set the alias `challenger` to the version that a person shall decide about.
 
-    Without such a version, remove the alias from a judged version, since it is not proposed any more.
+    Without such a version, remove the alias from a judged version: it is no longer proposed.
     """
     gateway, model = ledger.gateway, ledger.model
     alias = gateway.get_alias(model, CHALLENGER)
