@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from biasgate.tasks.cleaning import CleaningPlan, StoreItem
-    from biasgate.tasks.doctor import Check
+    from biasgate.tasks.doctor import Diagnosis
     from biasgate.tasks.mlflow_server.runs import Gateway
 
 
@@ -171,7 +171,7 @@ def doctor(store: Store = DEFAULT_STORE, as_json: AsJson = False) -> None:  # no
             raise typer.Exit(BLOCKED)
 
 
-def _print_checks(found: list[Check]) -> None:
+def _print_checks(found: list[Diagnosis]) -> None:
     out = make_console()
     for check in found:
         status = f"{check.status:<9}", _COLOURS[check.status]

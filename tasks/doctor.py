@@ -44,7 +44,7 @@ _CONDITIONAL_REQUIREMENTS = (("prefect<3.9", "sqlalchemy<2.1"),)
 
 
 @dataclass(frozen=True)
-class Check:
+class Diagnosis:
     """The result of one check."""
 
     what: str
@@ -55,9 +55,9 @@ class Check:
     """The remedy; may be empty."""
 
 
-def run_checks(store: Path) -> Iterator[Check]:
+def run_checks(store: Path) -> Iterator[Diagnosis]:
     """Run every check, and yield each result as soon as it is available."""
-    checks: dict[str, Callable[[], Iterable[Check]]] = {
+    checks: dict[str, Callable[[], Iterable[Diagnosis]]] = {
         "versions": check_versions,
         "GPU": check_gpu,
         "disks": partial(check_disks, {"store": store}),
@@ -69,18 +69,18 @@ def run_checks(store: Path) -> Iterator[Check]:
         yield from guard_check(name, check)
 
 
-def guard_check(name: str, check: Callable[[], Iterable[Check]]) -> Iterator[Check]:
+def guard_check(name: str, check: Callable[[], Iterable[Diagnosis]]) -> Iterator[Diagnosis]:
     """Yield the results of a check; an error that it raises becomes a result, `wrong`."""
     try:
         yield from check()
     except InputError as error:
-        yield Check(name, "wrong", mask_secrets(str(error)), "See the message above.")
+        yield Diagnosis(name, "wrong", mask_secrets(str(error)), "See the message above.")
     except Exception as error:  # noqa: BLE001 - libraries raise anything; other checks go on
         text = describe_missing_module(error) or f"{type(error).__name__}: {error}".splitlines()[0]
-        yield Check(name, "wrong", mask_secrets(text), "See the message above.")
+        yield Diagnosis(name, "wrong", mask_secrets(text), "See the message above.")
 
 
-def check_versions(named: Sequence[str] | None = None) -> Iterator[Check]:
+def check_versions(named: Sequence[str] | None = None) -> Iterator[Diagnosis]:
     """Compare the versions of installed packages with the required versions.
 
     `named`: requirements, as in a package's metadata. Default: those of biasgate.
@@ -108,12 +108,12 @@ def check_versions(named: Sequence[str] | None = None) -> Iterator[Check]:
         text = f"{requirement.name} must be {requirement.specifier or 'installed'}; "
         text += "it is missing" if installed is None else f"{installed} is installed ({reason})"
         remedy = f'pip install "{requirement.name}{requirement.specifier}"'
-        yield Check("versions", "wrong", text, remedy)
+        yield Diagnosis("versions", "wrong", text, remedy)
     if not has_errors:
         packages = ", ".join(
             f"{name} {_find_version(name) or 'missing'}" for name in ("biasgate", *_SHOWN_PACKAGES)
         )
-        yield Check("versions", "ok", f"Python {platform.python_version()}, {packages}")
+        yield Diagnosis("versions", "ok", f"Python {platform.python_version()}, {packages}")
 
 
 def _is_for_extra(requirement: Requirement, extra: str) -> bool:
@@ -132,16 +132,16 @@ def _find_version(name: str) -> str | None:
         return None
 
 
-def check_gpu() -> Iterator[Check]:
-    """Check whether torch can use a GPU; only candidates of kind `transformer` do."""
+def check_gpu() -> Iterator[Diagnosis]:
+    """Diagnosis whether torch can use a GPU; only candidates of kind `transformer` do."""
     driver = _list_driver_gpus()
     if importlib.util.find_spec("torch") is None:
         if driver:
             remedy = f"For candidates of kind `transformer`: {format_install_hint('text')}"
-            yield Check("GPU", "warning", f"{driver}; torch is not installed", remedy)
+            yield Diagnosis("GPU", "warning", f"{driver}; torch is not installed", remedy)
         else:
             text = "torch is not installed; only candidates of kind `transformer` need it"
-            yield Check("GPU", "ok", text)
+            yield Diagnosis("GPU", "ok", text)
         return
     import torch  # noqa: PLC0415 - takes seconds, and may be missing
 
@@ -149,12 +149,12 @@ def check_gpu() -> Iterator[Check]:
         free, total = torch.cuda.mem_get_info()
         name = torch.cuda.get_device_name()
         text = f"{name}, {free / GIB:.1f} of {total / GIB:.1f} GiB free, torch {torch.__version__}"
-        yield Check("GPU", "ok", text)
+        yield Diagnosis("GPU", "ok", text)
     elif driver:
         text = f"{driver}; torch {torch.__version__} cannot use it"
-        yield Check("GPU", "wrong", text, "Install the build of torch for this driver's CUDA.")
+        yield Diagnosis("GPU", "wrong", text, "Install the build of torch for this driver's CUDA.")
     else:
-        yield Check("GPU", "ok", "none; candidates of kind `transformer` are scored on the CPU")
+        yield Diagnosis("GPU", "ok", "none; candidates of kind `transformer` are scored on the CPU")
 
 
 def _list_driver_gpus() -> str:
@@ -170,8 +170,8 @@ def _list_driver_gpus() -> str:
     return ", ".join(result.stdout.split("\n")).strip(", ") if result.returncode == 0 else ""
 
 
-def check_disks(places: Mapping[str, Path]) -> Iterator[Check]:
-    """Check that folders are writable and have space. They need not exist.
+def check_disks(places: Mapping[str, Path]) -> Iterator[Diagnosis]:
+    """Diagnosis that folders are writable and have space. They need not exist.
 
     `places`: folders by purpose. The folder of temporary files is checked as well.
     """
@@ -183,7 +183,7 @@ def check_disks(places: Mapping[str, Path]) -> Iterator[Check]:
                 file.write(b"x")
         except OSError as error:
             text = f"{folder} cannot be written to: {error.strerror}"
-            yield Check(name, "wrong", text, "Make it writable, or name another place.")
+            yield Diagnosis(name, "wrong", text, "Make it writable, or name another place.")
             continue
         free = shutil.disk_usage(folder).free / GIB
         n_files = os.statvfs(folder).f_favail if hasattr(os, "statvfs") else _MIN_FILES
@@ -193,17 +193,17 @@ def check_disks(places: Mapping[str, Path]) -> Iterator[Check]:
         )
         if 0 < n_files < _MIN_FILES:
             text, remedy = f"{text}, and room for only {n_files} more files", "Remove some files."
-            yield Check(name, "wrong", text, remedy)
+            yield Diagnosis(name, "wrong", text, remedy)
         elif free < _WARN_BELOW_GIB:
-            yield Check(name, "wrong" if free < _WRONG_BELOW_GIB else "warning", text, remedy)
+            yield Diagnosis(name, "wrong" if free < _WRONG_BELOW_GIB else "warning", text, remedy)
         else:
-            yield Check(name, "ok", text)
+            yield Diagnosis(name, "ok", text)
 
 
-def check_mlflow(store: Path) -> Iterator[Check]:
-    """Check that MLflow and its registry answer, or that a local store opens."""
+def check_mlflow(store: Path) -> Iterator[Diagnosis]:
+    """Diagnosis that MLflow and its registry answer, or that a local store opens."""
     if not read_address(TRACKING) and not (store / DATABASE).exists():
-        yield Check(
+        yield Diagnosis(
             "MLflow", "ok", f"{store} does not have runs yet; the first evaluation creates them"
         )
         return
@@ -219,23 +219,25 @@ def check_mlflow(store: Path) -> Iterator[Check]:
             yield _check_server(name, url, variable, version("mlflow"), auth)
         elif uri == gateway.uri:
             gateway.list_models()
-            yield Check("MLflow", "ok", f"{mask_secrets(uri)} answers; MLflow {version('mlflow')}")
+            yield Diagnosis(
+                "MLflow", "ok", f"{mask_secrets(uri)} answers; MLflow {version('mlflow')}"
+            )
 
 
-def check_prefect() -> Iterator[Check]:
-    """Check that Prefect's server answers, if its address is set."""
+def check_prefect() -> Iterator[Diagnosis]:
+    """Diagnosis that Prefect's server answers, if its address is set."""
     address = get_api_url()
     if address:
         url = f"{address.rstrip('/')}/admin/version"
         yield _check_server("Prefect", url, "PREFECT_API_URL", version("prefect"))
     else:
         text = "no server is set, so each command starts its own"
-        yield Check("Prefect", "ok", text, "For schedules, set PREFECT_API_URL to a server.")
+        yield Diagnosis("Prefect", "ok", text, "For schedules, set PREFECT_API_URL to a server.")
 
 
 def _check_server(
     name: str, url: str, variable: str, installed: str, auth: tuple[str, str] | None = None
-) -> Check:
+) -> Diagnosis:
     """Compare a server's version with `ours`.
 
     `variable`: the environment variable that holds its address, for the message.
@@ -244,27 +246,27 @@ def _check_server(
         response = httpx.get(url, timeout=_TIMEOUT_S, auth=auth)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         text = f"{mask_secrets(url)} does not answer ({type(error).__name__})"
-        return Check(name, "wrong", text, f"Start the server, or set {variable} to another.")
+        return Diagnosis(name, "wrong", text, f"Start the server, or set {variable} to another.")
     if response.status_code in {401, 403}:
         text = f"{mask_secrets(url)} refuses this user ({response.status_code})"
-        return Check(
+        return Diagnosis(
             name, "wrong", text, "Set user and password, or ask the server's administrator."
         )
     if response.is_error or "<html" in response.text[:500].lower():
         text = f"{mask_secrets(url)} answers {response.status_code}, but not like {name}"
-        return Check(name, "wrong", text, "Check the address, and the server's log.")
+        return Diagnosis(name, "wrong", text, "Diagnosis the address, and the server's log.")
     server_version = response.text.strip('"\n ')[:20]
     text = f"{mask_secrets(url)} answers version {server_version}; {installed} is installed here"
     server_minor, own_minor = (
         ".".join(number.split(".")[:2]) for number in (server_version, installed)
     )
     if server_minor == own_minor:
-        return Check(name, "ok", text)
-    return Check(name, "warning", text, f"Run version {own_minor} on the server.")
+        return Diagnosis(name, "ok", text)
+    return Diagnosis(name, "warning", text, f"Run version {own_minor} on the server.")
 
 
-def check_keys() -> Iterator[Check]:
-    """Check the private key for signing, and the trusted keys."""
+def check_keys() -> Iterator[Diagnosis]:
+    """Diagnosis the private key for signing, and the trusted keys."""
     private_key, trusted = PrivateKey.from_environment(), TrustedKeys.load()
     if private_key is None:
         text = "none: anyone with write access to the registry can forge verdicts"
@@ -272,17 +274,17 @@ def check_keys() -> Iterator[Check]:
         if trusted:
             text = f"none, but {len(trusted.keys)} keys are trusted: this machine can only verify"
             remedy = f"Set {PRIVATE_KEY} on machines that run evaluations."
-        yield Check("signing key", "warning", text, remedy)
+        yield Diagnosis("signing key", "warning", text, remedy)
         return
     key_id = private_key.public.key_id
     setting = os.environ[PRIVATE_KEY]
     path = Path(setting).expanduser() if len(setting) < 1024 and "\n" not in setting else None
     if trusted.keys[key_id].revoked_since:
         remedy = "Run `biasgate keys new`, and trust the new key."
-        yield Check("signing key", "wrong", f"{key_id[:SHORT_ID_LENGTH]} is revoked", remedy)
+        yield Diagnosis("signing key", "wrong", f"{key_id[:SHORT_ID_LENGTH]} is revoked", remedy)
     elif path is not None and path.is_file() and path.stat().st_mode & 0o077:
         remedy = "Let only its owner read it: chmod 600 FILE"
-        yield Check(
+        yield Diagnosis(
             "signing key",
             "warning",
             f"others can read the file of {key_id[:SHORT_ID_LENGTH]}",
@@ -290,4 +292,4 @@ def check_keys() -> Iterator[Check]:
         )
     else:
         text = f"{key_id[:SHORT_ID_LENGTH]} signs; {len(trusted.keys)} keys are trusted"
-        yield Check("signing key", "ok", text)
+        yield Diagnosis("signing key", "ok", text)

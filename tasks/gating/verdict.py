@@ -47,13 +47,13 @@ from biasgate.tasks.records import (
     Code,
     Compared,
     Context,
-    Findings,
     HoldsFor,
     JudgedSet,
     PolicyRecord,
     Report,
     Rival,
     Verdict,
+    VerdictFindings,
     list_error_rates,
 )
 from biasgate.tasks.scoring.candidate import CandidateSettings
@@ -158,7 +158,7 @@ def _make_findings(
     policy: Policy,
     plan: MeasurementPlan,
     limits: Mapping[str, ShareLimits],
-) -> Findings:
+) -> VerdictFindings:
     """Judge by all checks, and find the identities, period and exceptions of the result.
 
     Raises
@@ -181,7 +181,7 @@ def _make_findings(
     extent = find_pass_extent(results, evidence.identities)
     unblocked_harm = list_unblocked_harm(losses, harm_limit)
     worse_groups = {entry.group for entry in unblocked_harm}
-    return Findings(
+    return VerdictFindings(
         outcome=judged.outcome,
         holds_for=HoldsFor(
             identities=[name for name in extent.groups if name not in worse_groups],

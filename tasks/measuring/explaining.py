@@ -36,7 +36,7 @@ from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.measuring.terms import count_terms
 from biasgate.tasks.records import (
     AtThreshold,
-    Calibration,
+    CalibrationRecord,
     Explained,
     LookFirst,
 )
@@ -191,7 +191,7 @@ def explain_with_calibration(
     return replace(explained, bias=explained.bias.add_numbers(numbers), calibration=calibration)
 
 
-def measure_calibration(evidence: EvidenceFile) -> tuple[Calibration, dict[str, MetricValue]]:
+def measure_calibration(evidence: EvidenceFile) -> tuple[CalibrationRecord, dict[str, MetricValue]]:
     """Measure the calibration of a candidate on a set, and the gap of each identity.
 
     With more than `MOST` identities, only the calibration of all rows is measured.
@@ -201,12 +201,12 @@ def measure_calibration(evidence: EvidenceFile) -> tuple[Calibration, dict[str, 
     if len(rows.members) > MOST:
         checked = checked.replace_subgroups({})
     report = calibration_report(checked, rows.y_score, confidence=CONFIDENCE)
-    calibration = Calibration.from_dict(report.to_dict() | {"sentence": ""})
+    calibration = CalibrationRecord.from_dict(report.to_dict() | {"sentence": ""})
     sentence = describe_calibration(calibration, report.gaps)
     return replace(calibration, sentence=sentence), report.gaps
 
 
-def describe_calibration(calibration: Calibration, gaps: Mapping[str, MetricValue]) -> str:
+def describe_calibration(calibration: CalibrationRecord, gaps: Mapping[str, MetricValue]) -> str:
     """Report the average calibration error, and the identity with the largest gap."""
     if calibration.reason is not None:
         return f"Calibration is not measured: {calibration.reason}."

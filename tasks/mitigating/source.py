@@ -16,7 +16,7 @@ from biasgate.tasks.data.freezing import Source
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.data.terms import TermMatcher
 from biasgate.tasks.mitigating.methods.catalogue import AnyMethod, list_method_code
-from biasgate.tasks.mitigating.methods.method import Change, Method
+from biasgate.tasks.mitigating.methods.method import Method, TrainingChange
 from biasgate.tasks.mitigating.rows import TrainingRows, read_rows
 
 
@@ -36,7 +36,7 @@ class MitigatedSource(SourceSettings):
     """The identities to balance. Default: all of the training set."""
     seed: Annotated[int, Field(ge=0)] = 0
     """The same seed gives the same rows."""
-    _change: Change | None = PrivateAttr(default=None)
+    _change: TrainingChange | None = PrivateAttr(default=None)
 
     @model_validator(mode="after")
     def _check_coherence(self) -> Self:
@@ -115,7 +115,7 @@ class MitigatedSource(SourceSettings):
 
 def change_rows(
     method: Method, rows: TrainingRows, pool: TrainingRows | None, seed: int
-) -> tuple[pa.Table, Change]:
+) -> tuple[pa.Table, TrainingChange]:
     """Apply a method to rows; return the new rows and the change."""
     change = method.change(rows, pool, np.random.default_rng([seed, 17]))
     table = rows.table

@@ -5,7 +5,7 @@ with real files.
 """
 
 from biasgate.tasks.records.bound import Bound, FileRecord
-from biasgate.tasks.records.calibration import Calibration
+from biasgate.tasks.records.calibration import CalibrationRecord
 from biasgate.tasks.records.marked import MarkedComments
 from biasgate.tasks.records.numbers import Value
 from biasgate.tasks.records.report import (
@@ -43,7 +43,6 @@ from biasgate.tasks.records.verdict import (
     Compared,
     Context,
     CountBasis,
-    Findings,
     Head,
     HoldsFor,
     JudgedSet,
@@ -52,6 +51,7 @@ from biasgate.tasks.records.verdict import (
     RegisteredPolicy,
     Rival,
     Verdict,
+    VerdictFindings,
     get_champion_uri,
     is_champions_copy,
 )
@@ -61,7 +61,7 @@ __all__ = [
     "AnalysisRecord",
     "AtThreshold",
     "Bound",
-    "Calibration",
+    "CalibrationRecord",
     "CandidateDecision",
     "Choices",
     "ClassScores",
@@ -77,7 +77,6 @@ __all__ = [
     "EvaluationSetRecord",
     "Explained",
     "FileRecord",
-    "Findings",
     "GroupRates",
     "GroupScores",
     "Head",
@@ -100,6 +99,7 @@ __all__ = [
     "Summary",
     "Value",
     "Verdict",
+    "VerdictFindings",
     "get_champion_uri",
     "is_champions_copy",
     "list_error_rates",

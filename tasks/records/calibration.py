@@ -37,7 +37,7 @@ class CalibratedGroup(Calibrated):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Calibration(Record):
+class CalibrationRecord(Record):
     """`CalibrationReport.to_dict()` with a sentence, and a `reason` if numbers are undefined.
 
     With more than 64 identities, it has only the numbers of all rows.

@@ -13,7 +13,7 @@ from bias_metrics.rows import WeightKind
 from bias_metrics.spread import SubgroupSpread
 from bias_metrics.thresholds import ErrorsByTerm
 from biasgate.tasks.records.bound import Bound
-from biasgate.tasks.records.calibration import Calibration
+from biasgate.tasks.records.calibration import CalibrationRecord
 from biasgate.tasks.records.marked import MarkedComments
 from biasgate.tasks.records.numbers import ReadTable, Value
 from biasgate.tasks.records.record import Record
@@ -213,7 +213,7 @@ class Explained(Record):
     """The metric of the lowest AUC, for each identity with a significantly low AUC."""
     thresholds: dict[str, AtThreshold]
     look_first: LookFirst
-    calibration: Calibration | None = None
+    calibration: CalibrationRecord | None = None
     spread: dict[str, SubgroupSpread] | None = None
     terms: ErrorsByTerm | None = None
 

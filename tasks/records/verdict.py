@@ -110,7 +110,7 @@ class CountBasis(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Findings(Record):
+class VerdictFindings(Record):
     """The results of a policy's rules, and their limitations.
 
     `holds_for` names the identities that a pass applies to, and `exceptions` the limitations of a
@@ -133,7 +133,7 @@ class Findings(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verdict(Findings):
+class Verdict(VerdictFindings):
     """`verdict.json`: the outcome of a policy for a candidate on a set.
 
     `required_sets` are all sets of the evaluation on which promotion requires a pass. `ledger` is

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from biasgate.cli import app
 from biasgate.tasks import doctor
-from biasgate.tasks.doctor import Check, guard_check
+from biasgate.tasks.doctor import Diagnosis, guard_check
 
 
 def list_statuses(checks):
@@ -204,7 +204,7 @@ def test_a_key_that_signs_is_fine_unless_others_read_it_or_it_is_revoked(monkeyp
 
 def test_a_check_that_fails_does_not_hide_the_others():
     def fails():
-        yield Check("a", "ok", "fine")
+        yield Diagnosis("a", "ok", "fine")
         message = "http://me:secret@host is broken\nand more"
         raise RuntimeError(message)
 
@@ -218,7 +218,7 @@ def test_the_command_exits_3_if_something_is_wrong(monkeypatch, tmp_path):
 
     def run_checks(store):
         stores.append(store)
-        return [Check("a", "ok", "fine"), Check("b", "wrong", "[bad]", "Do this.")]
+        return [Diagnosis("a", "ok", "fine"), Diagnosis("b", "wrong", "[bad]", "Do this.")]
 
     monkeypatch.setattr(doctor, "run_checks", run_checks)
     result = CliRunner().invoke(app, ["doctor", "--store", str(tmp_path)])
@@ -234,5 +234,5 @@ def test_the_command_exits_3_if_something_is_wrong(monkeypatch, tmp_path):
         "found": "[bad]",
         "do": "Do this.",
     }
-    monkeypatch.setattr(doctor, "run_checks", lambda _: [Check("a", "warning", "so so")])
+    monkeypatch.setattr(doctor, "run_checks", lambda _: [Diagnosis("a", "warning", "so so")])
     assert CliRunner().invoke(app, ["doctor"]).exit_code == 0

@@ -25,7 +25,7 @@ class MethodUndoneError(InputError):
 
 
 @dataclass(frozen=True)
-class Change:
+class TrainingChange:
     """The change of a training set by a method."""
 
     added: pa.Table | None = None
@@ -65,7 +65,7 @@ class Method(Settings):
 
     def change(
         self, rows: TrainingRows, pool: TrainingRows | None, rng: np.random.Generator
-    ) -> Change:
+    ) -> TrainingChange:
         """Return the rows to add, or the weights. The same seed gives the same change.
 
         Raises

@@ -17,7 +17,7 @@ from bias_metrics.mitigation import PoolChoice, balance_with_pool, balancing_wei
 from bias_metrics.parts import format_count, reaches_cut
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.terms import TermMatcher
-from biasgate.tasks.mitigating.methods.method import Change, Method, MethodUndoneError
+from biasgate.tasks.mitigating.methods.method import Method, MethodUndoneError, TrainingChange
 from biasgate.tasks.mitigating.rows import TrainingRows, build_rows, make_unique_ids
 
 
@@ -30,7 +30,7 @@ class Pool(Method):
 
     def change(
         self, rows: TrainingRows, pool: TrainingRows | None, rng: np.random.Generator
-    ) -> Change:
+    ) -> TrainingChange:
         """Choose rows of the pool, and report the cells that it could not fill."""
         pool = require_pool(pool, self.called)
         choice = choose_rows(rows, pool, rng)
@@ -60,7 +60,7 @@ class Pool(Method):
                 f"The pool could not fill {len(unfilled)} of {len(cells)} pairs of term and length "
                 f"({names}{', ...' if len(unfilled) > 5 else ''}) completely."
             )
-        return Change(
+        return TrainingChange(
             take_rows(rows, pool, choice.chosen), report=report, sentences=tuple(sentences)
         )
 
@@ -151,7 +151,7 @@ class RandomRows(Method):
 
     def change(
         self, rows: TrainingRows, pool: TrainingRows | None, rng: np.random.Generator
-    ) -> Change:
+    ) -> TrainingChange:
         """Draw as many rows as `pool` would add."""
         pool = require_pool(pool, self.called)
         n_wanted = choose_rows(rows, pool, rng).chosen.size
@@ -161,7 +161,7 @@ class RandomRows(Method):
         )
         chosen = rng.permutation(np.flatnonzero(is_new))[:n_wanted]
         sentence = f"{chosen.size:,} rows of the pool are added at random, as many as `pool` adds."
-        return Change(
+        return TrainingChange(
             take_rows(rows, pool, chosen),
             report={"n_added": int(chosen.size)},
             sentences=(sentence,),
@@ -180,7 +180,7 @@ class Reweight(Method):
 
     def change(
         self, rows: TrainingRows, pool: TrainingRows | None, rng: np.random.Generator
-    ) -> Change:
+    ) -> TrainingChange:
         """Compute the weights."""
         del pool, rng
         rows.require_classes()
@@ -198,7 +198,9 @@ class Reweight(Method):
             f"Farthest from the prior {weighting.prior:.3f} after weighting: {farthest} with "
             f"{share_after:.3f}."
         )
-        return Change(weights=weighting.weights, report=weighting.to_dict(), sentences=(sentence,))
+        return TrainingChange(
+            weights=weighting.weights, report=weighting.to_dict(), sentences=(sentence,)
+        )
 
 
 class Swap(Method):
@@ -214,7 +216,7 @@ class Swap(Method):
 
     def change(
         self, rows: TrainingRows, pool: TrainingRows | None, rng: np.random.Generator
-    ) -> Change:
+    ) -> TrainingChange:
         """Swap the terms."""
         del pool
         matcher = self._require_matcher(rows)
@@ -235,7 +237,7 @@ class Swap(Method):
             "identities. Terms are swapped "
             "without regard to grammar: plurals, articles and words of two meanings may be wrong."
         )
-        return Change(
+        return TrainingChange(
             added, report={"n_added": len(ids), "grammar": "not regarded"}, sentences=(sentence,)
         )
 
