@@ -16,9 +16,9 @@ from biasgate.tasks.data.terms import TermMatcher
 from biasgate.tasks.gating.policy import read_policy
 from biasgate.tasks.mitigating.methods.catalogue import ANY_METHOD as METHODS
 from biasgate.tasks.mitigating.methods.method import (
-    Change,
     Method,
     MethodUndoneError,
+    TrainingChange,
 )
 from biasgate.tasks.mitigating.rows import TrainingRows
 from biasgate.tasks.mlflow_server.model_folders import save_classifier
@@ -35,7 +35,6 @@ __all__ = [
     "SOURCES",
     "Analysis",
     "CandidateSettings",
-    "Change",
     "ConfigPath",
     "EvaluationSet",
     "Evidence",
@@ -47,6 +46,7 @@ __all__ = [
     "Source",
     "SourceSettings",
     "TermMatcher",
+    "TrainingChange",
     "TrainingRows",
     "Workplace",
     "file_digest",

@@ -13,13 +13,12 @@ import logging
 import signal
 import threading
 from collections.abc import Awaitable, Callable
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import httpx
 from prefect.exceptions import PrefectException
 from prefect.runner import Runner
 from prefect.settings import PREFECT_API_URL
-from prefect.utilities.services import critical_service_loop
 
 from biasgate.tasks.common.prefect_task import log_message
 
@@ -27,7 +26,7 @@ _SIGNALS = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
 # Timeout for Prefect's server to pause the schedule of a stopped command.
 _PATIENCE_S = 15.0
 _SERVER_ERROR = 500
-_JITTER = 0.3
+T = TypeVar("T")
 
 
 class NightRunner(Runner):
@@ -53,7 +52,9 @@ class NightRunner(Runner):
         await super().__aenter__()
         server = _ServerState()
         poller: Any = self._scheduled_run_poller
-        poller._get_and_submit_flow_runs = server.wrap_request(poller._get_and_submit_flow_runs)
+        poller._get_and_submit_flow_runs = server.wrap_request(
+            poller._get_and_submit_flow_runs, default=None
+        )
         _protect_observer(self._cancelling_observer, server)
         return self
 
@@ -88,12 +89,14 @@ class _ServerState:
     def __init__(self) -> None:
         self._is_gone = False
 
-    def wrap_request(self, ask: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
-        """Wrap a request, so that it does not raise an error if the server does not answer."""
+    def wrap_request(
+        self, ask: Callable[..., Awaitable[T]], default: T
+    ) -> Callable[..., Awaitable[T]]:
+        """Wrap a request, so that it returns a default if the server does not answer."""
 
-        async def request(*arguments: Any, **options: Any) -> None:
+        async def request(*arguments: Any, **options: Any) -> T:
             try:
-                await ask(*arguments, **options)
+                answer = await ask(*arguments, **options)
             except httpx.TransportError as error:
                 self._report_gone(type(error).__name__)
             except httpx.HTTPStatusError as error:
@@ -104,6 +107,8 @@ class _ServerState:
                 if self._is_gone:
                     log_message("Prefect's server answers again")
                 self._is_gone = False
+                return answer
+            return default
 
         return request
 
@@ -119,28 +124,21 @@ class _ServerState:
 def _protect_observer(observer: Any, server: _ServerState) -> None:
     """Let the observer of cancelled runs survive an unreachable server.
 
-    Prefect's observer falls back to polling when its connection is lost, and gives up after some
-    failed requests.
+    The observer polls while its connection is lost, and gives up after some failed requests.
     """
     observer.logger.addFilter(_has_no_traceback)
-    handle_done, polling_task = observer._handle_polling_task_done, observer._polling_task
-    observer._check_for_cancelled_flow_runs = server.wrap_request(
-        observer._check_for_cancelled_flow_runs
-    )
-    # Prefect's callback raises an error for a cancelled task.
-    observer._handle_polling_task_done = lambda task: task.cancelled() or handle_done(task)
-    if polling_task is not None:  # it is polling already, because it could not connect
-        polling_task.remove_done_callback(handle_done)
-        polling_task.cancel()
-        polling_task = asyncio.create_task(
-            critical_service_loop(
-                observer._check_for_cancelled_flow_runs,
-                observer.polling_interval,
-                jitter_range=_JITTER,
-            )
-        )
-        polling_task.add_done_callback(observer._handle_polling_task_done)
-        observer._polling_task = polling_task
+    client = observer._client
+    client.read_flow_runs = server.wrap_request(client.read_flow_runs, default=[])
+    if handle_done := getattr(observer, "_handle_polling_task_done", None):
+        # The callback of Prefect 3.8 raises an error for a cancelled task.
+        def handle_end(task: asyncio.Task[None]) -> None:
+            if not task.cancelled():
+                handle_done(task)
+
+        observer._handle_polling_task_done = handle_end
+        if observer._polling_task is not None:  # it could not connect, and is polling already
+            observer._polling_task.remove_done_callback(handle_done)
+            observer._polling_task.add_done_callback(handle_end)
 
 
 def _has_no_traceback(record: logging.LogRecord) -> bool:

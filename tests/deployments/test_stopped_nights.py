@@ -124,7 +124,7 @@ def test_a_server_that_is_gone_is_asked_again_and_what_it_says_is_raised(lost, c
         if answer:
             raise answer
 
-    request = _ServerState().wrap_request(ask)
+    request = _ServerState().wrap_request(ask, default=None)
     for _ in range(3):
         asyncio.run(request())
     log = caplog.text

@@ -267,7 +267,7 @@ def test_a_model_that_is_judged_again_is_the_same_one(world, first):
         for model in world.gateway.client.search_logged_models([run.info.experiment_id])
         if model.name == "shifted"
     )
-    again = world.gateway.logged_model(
+    again = world.gateway.ensure_logged_model(
         run.info.experiment_id, model.tags["biasgate.candidate_key"], "shifted", **key
     )
     assert again == model.model_id

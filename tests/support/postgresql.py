@@ -23,7 +23,7 @@ def mlflow_on_postgresql(folder):
     with _databases() as cluster:
         cluster.run("CREATE DATABASE mlflow")
         place = f"{cluster.user}:{cluster.password}@127.0.0.1:{cluster.port}"
-        with _serving(f"postgresql://{place}/mlflow", folder) as uri:
+        with _serving(f"postgresql+psycopg2://{place}/mlflow", folder) as uri:
             yield uri
 
 
