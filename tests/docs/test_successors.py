@@ -248,13 +248,14 @@ def test_comments_without_a_score_have_the_reason_of_their_service(judged):
 
 @pytest.mark.parametrize("name", ["respectify", "mistral"])
 def test_a_missing_attribute_is_counted_by_identity(judged, name):
-    folder, done, _, _ = judged
+    folder, *_ = judged
     muslim = missing(folder, name)["subgroups"]["muslim"]
     texts = rows()["comment"]
     mentions = texts[texts.str.contains("muslim")]
     assert (muslim["n"], muslim["n_marked"]) == (len(mentions), mentions.map(is_unknown).sum())
     assert muslim["gap"]["low"] > 0.5
-    assert "significantly more often so for muslim" in " ".join(done.output.split())
+    shown = CliRunner().invoke(app, ["show", str(folder / f"out/labelled/{name}")])
+    assert "significantly more often so for muslim" in " ".join(shown.output.split())
 
 
 def test_the_wait_that_a_service_asks_for_is_kept(judged):
