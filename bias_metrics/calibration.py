@@ -13,7 +13,7 @@ import numpy.typing as npt
 from bias_metrics._core.checks import FloatArray
 from bias_metrics._core.differences import Difference
 from bias_metrics._core.index import require_aligned
-from bias_metrics._core.intervals import check_confidence, compute_effective_size, quantile
+from bias_metrics._core.intervals import check_confidence, compute_effective_size, student_quantile
 from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.proportions import wilson_interval
 from bias_metrics._core.ranks import Floats, inner_product
@@ -537,7 +537,7 @@ def make_curve(
     confidence: float,
 ) -> tuple[ReliabilityBin, ...]:
     """Return bins with confidence bands: Wilson's interval for the effective number of rows."""
-    z = quantile(confidence)
+    z = student_quantile(confidence)
     return tuple(
         ReliabilityBin(
             int(rows), float(score), float(share), *_compute_band(float(share), n_effective, z)

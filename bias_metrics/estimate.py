@@ -21,7 +21,7 @@ from bias_metrics._core.intervals import (
     count_independent_rows,
     explain_few_clusters,
     has_few_errors,
-    quantile,
+    student_quantile,
 )
 from bias_metrics._core.proportions import wilson_interval
 from bias_metrics._core.ranks import Floats, inner_product, sum_squares
@@ -49,7 +49,7 @@ class Positives:
 
     def compute_reaches(self, confidence: float) -> tuple[float, float]:
         """Return the lower and upper reach of the number's interval, from that of the share."""
-        z = quantile(confidence)
+        z = student_quantile(confidence)
         low, high = wilson_interval(self.share, self.n, z * math.sqrt(self.noise))
         ends = self.step * (low - self.share), self.step * (high - self.share)
         least = z * self.std_error
@@ -75,7 +75,7 @@ class LinearSummary:
     def interval(self, confidence: float) -> tuple[float, float]:
         """Return the interval within bounds: symmetric, or wider if positives are few."""
         assert self.value is not None  # noqa: S101
-        down = up = quantile(confidence, self.freedom) * self.std_error
+        down = up = student_quantile(confidence, self.freedom) * self.std_error
         if self.positives:
             each = zip(
                 *(labels.compute_reaches(confidence) for labels in self.positives), strict=True

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from bias_metrics._core.differences import Difference
-from bias_metrics._core.intervals import quantile
+from bias_metrics._core.intervals import student_quantile
 from bias_metrics._core.values import MetricValue
 
 __all__ = [
@@ -45,7 +45,7 @@ def bonferroni_level(n: int, alpha: float) -> float:
 
 def compute_joint_reach(n: int, confidence: float) -> float:
     """Return the factor that widens `n` intervals so that all hold jointly (Bonferroni)."""
-    return quantile(1 - (1 - confidence) / max(n, 1)) / quantile(confidence)
+    return student_quantile(1 - (1 - confidence) / max(n, 1)) / student_quantile(confidence)
 
 
 def widen_selected(

@@ -23,7 +23,7 @@ from bias_metrics._core.intervals import (
     compute_effective_size,
     compute_unseen_reach,
     explain_few_clusters,
-    quantile,
+    student_quantile,
 )
 from bias_metrics._core.ranks import (
     Floats,
@@ -39,15 +39,7 @@ from bias_metrics._core.ranks import (
     sum_squares,
 )
 from bias_metrics._core.values import MetricValue, make_undefined
-from bias_metrics.metrics import (
-    CLASSES,
-    METRICS,
-    PAIRS,
-    SUBGROUP_METRICS,
-    Class,
-    Pair,
-    find_subgroup_metric,
-)
+from bias_metrics.metrics import CLASSES, METRICS, PAIRS, SUBGROUP_METRICS, find_subgroup_metric
 
 
 @dataclass(frozen=True)
@@ -59,9 +51,8 @@ class ClusterError:
     n_clusters: int  # Clusters with rows of the compared class that is in fewer clusters
     sizes: tuple[float, float]  # Effective number of independent rows in each class
     cross_cluster_auc: float  # The AUC of pairs from different clusters
-    satterthwaite_freedom: float = (
-        0.0  # Satterthwaite's degrees of freedom, from the clusters' influences
-    )
+    # Satterthwaite's degrees of freedom, from the clusters' influences
+    satterthwaite_freedom: float = 0.0
     n_effective_clusters: float = 0.0  # Effective number of clusters of that class
 
 
@@ -94,13 +85,9 @@ class Auc:
         reason = explain_few_clusters(clustered.n_clusters)
         low = high = None
         if reason is None:
-            z = quantile(confidence, clustered.freedom)
+            z, n = student_quantile(confidence, clustered.freedom), clustered.n_clusters
+            freedom, effective = clustered.satterthwaite_freedom, clustered.n_effective_clusters
             inputs = clustered.cross_cluster_auc, clustered.std_error, *clustered.sizes
-            n, effective, freedom = (
-                clustered.n_clusters,
-                clustered.n_effective_clusters,
-                clustered.satterthwaite_freedom,
-            )
             low, high = auc_interval(*inputs, z, freedom=freedom, n_clusters=n, effective=effective)
             low, high = self._widen_for_ties(low, high, clustered.std_error, n, confidence)
             low, high = min(low, self.value) - self.centre, max(high, self.value) - self.centre
@@ -123,7 +110,7 @@ class Auc:
             return MetricValue(value)
         if self.std_error is None:
             return MetricValue(value, self.reason)
-        z = quantile(confidence)
+        z = student_quantile(confidence)
         low, high = auc_interval(self.value, self.std_error, *self.sizes, z, freedom=self.freedom)
         low, high = self._widen_for_ties(low, high, self.std_error, math.inf, confidence)
         return MetricValue(
@@ -172,12 +159,6 @@ class Comparison:
         is_weighted = self.base.weight is not None
         return self.weighted_pair.sizes if is_weighted else (self.n_base, self.searched.n)
 
-    def explain_undefined(self) -> str | None:
-        """Return which class is empty; None if both have rows."""
-        return describe_empty_classes(
-            **{self.base_name: self.n_base, self.searched_name: self.searched.n}
-        )
-
     @cached_property
     def runs(self) -> Runs:
         """The distinct scores x."""
@@ -191,11 +172,17 @@ class Comparison:
     @cached_property
     def placements(self) -> Placements:
         """Placements of x among y."""
+        placed = self.base_placements
         if self.excluded is None:
-            return self.base_placements
-        if self.excluded is self.searched:
-            return self.base_placements.remove_own(self.runs.place_in_own_class())
-        return self.base_placements.remove_own(place_runs(self.excluded.scores, self.runs))
+            return placed
+        # The scores are placed in their own class without a search.
+        starts = self.runs.starts
+        excluded = Placements(starts[:-1], starts[1:], self.runs.n)
+        if self.excluded is not self.searched:
+            excluded = place_runs(self.excluded.scores, self.runs)
+        return Placements(
+            placed.left - excluded.left, placed.right - excluded.right, placed.n - excluded.n
+        )
 
     @property
     def weighted_pair(self) -> WeightedPair:
@@ -205,14 +192,22 @@ class Comparison:
 
     def measure_auc(self, *, centre: float = 0.0, uncertain: bool = True) -> Auc:
         """Return the AUC minus `centre`; if `uncertain`, with the inputs of an interval."""
-        if lack := self.explain_undefined():
+        sizes = {self.base_name: self.n_base, self.searched_name: self.searched.n}
+        if lack := describe_empty_classes(**sizes):
             return Auc(None, lack)
-        if self.base.weight is not None:
-            auc = _measure_weighted_auc(self.weighted_pair, flip=self.flip, uncertain=uncertain)
-            return replace(auc, centre=centre)
-        return measure_placed_auc(
-            self.runs, self.placements, flip=self.flip, centre=centre, uncertain=uncertain
-        )
+        if self.base.weight is None:
+            return measure_placed_auc(
+                self.runs, self.placements, flip=self.flip, centre=centre, uncertain=uncertain
+            )
+        pair = self.weighted_pair
+        value = pair.compute_auc(flip=self.flip)
+        lack = pair.explain_no_interval() if uncertain else None
+        if lack or not uncertain:
+            return Auc(value, lack, centre=centre)
+        std_error, freedom = pair.error
+        counts = (find_runs(rows.scores).counts for rows in (pair.y, pair.x))
+        tied = count_tied_rows(*zip(counts, pair.sizes, strict=True))
+        return Auc(value, None, std_error, freedom, pair.sizes, centre, n_tied=tied)
 
 
 def measure_placed_auc(
@@ -220,7 +215,7 @@ def measure_placed_auc(
 ) -> Auc:
     """Measure P(x > y), or P(y > x), from placements; each class must have a row."""
     pairs = placed.n * runs.n
-    wins = placed.count_doubled_wins(runs)
+    wins = int(runs.counts @ (placed.left + placed.right))
     value = (2 * pairs - wins if flip else wins) / (2 * pairs)
     if not uncertain:
         return Auc(value, centre=centre)
@@ -254,24 +249,20 @@ def compare_classes(
 
     The background is all rows except `excluded`, by default the subgroup.
     """
-    rows = everyone, excluded or subgroup, subgroup
-    return {name: _make_comparison(PAIRS[name], *rows) for name in SUBGROUP_METRICS}
-
-
-def _make_comparison(
-    pair: Pair, everyone: SortedClasses, excluded: SortedClasses, subgroup: SortedClasses
-) -> Comparison:
-    def select_class(classes: SortedClasses, which: Class) -> SortedScores:
-        return classes.positive if which == "positive" else classes.negative
-
-    return Comparison(
-        select_class(subgroup if pair.inside else everyone, pair.y),
-        None if pair.inside else select_class(excluded, pair.y),
-        select_class(subgroup, pair.x),
-        f"{'subgroup' if pair.inside else 'background'}_{pair.y}s",
-        f"subgroup_{pair.x}s",
-        flip=pair.flip,
-    )
+    compared = {}
+    for name in SUBGROUP_METRICS:
+        pair = PAIRS[name]
+        rows, side = (subgroup, "subgroup") if pair.inside else (everyone, "background")
+        y_positive = pair.y == "positive"
+        compared[name] = Comparison(
+            rows.select_class(positive=y_positive),
+            None if pair.inside else (excluded or subgroup).select_class(positive=y_positive),
+            subgroup.select_class(positive=pair.x == "positive"),
+            f"{side}_{pair.y}s",
+            f"subgroup_{pair.x}s",
+            flip=pair.flip,
+        )
+    return compared
 
 
 def count_effective_rows(compared: Mapping[str, Comparison]) -> dict[str, float] | None:
@@ -315,17 +306,6 @@ def describe_empty_classes(**counts: int) -> str | None:
     """Return which counts are 0, such as "no background positives"; None if all are positive."""
     empty = [name.replace("_", " ") for name, count in counts.items() if count == 0]
     return f"no {' and no '.join(empty)}" if empty else None
-
-
-def _measure_weighted_auc(pair: WeightedPair, *, flip: bool, uncertain: bool) -> Auc:
-    value = pair.compute_auc(flip=flip)
-    lack = pair.explain_no_interval() if uncertain else None
-    if lack or not uncertain:
-        return Auc(value, lack)
-    std_error, freedom = pair.error
-    counts = (find_runs(sorted_scores.scores).counts for sorted_scores in (pair.y, pair.x))
-    tied = count_tied_rows(*zip(counts, pair.sizes, strict=True))
-    return Auc(value, std_error=std_error, freedom=freedom, sizes=pair.sizes, n_tied=tied)
 
 
 # ---- Weighted rows: an AUC, its standard error by linearisation, and effective sample sizes.

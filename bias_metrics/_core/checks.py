@@ -35,7 +35,7 @@ def check_mask(
         wrong = np.flatnonzero((array != 0) & (array != 1))
         if wrong.size == 0:
             return array.astype(np.bool_)
-        _refuse_missing(np.isnan(array), array, name)
+        refuse_values(np.isnan(array), array, name, "not be missing")
         signs = np.isin(array, (-1, 1)).all()
         how = "Compare -1 and 1 with 1: `labels == 1`." if signs else _THRESHOLD_FIRST
         msg = (
@@ -64,7 +64,9 @@ def check_scores(
     check_shape(name, array, n, like)
     if array.dtype.kind in "iub":
         if array.dtype.itemsize > 4 and array.size:
-            _refuse_large(name, array)
+            rule = "be whole numbers of at most 2^53 in size: larger ones that differ become equal"
+            is_large = (array > LARGEST_WHOLE) | (array < -LARGEST_WHOLE)
+            refuse_values(is_large, array, name, rule, " Subtract a constant, or rank them.")
         array = array.astype(np.float64)
     if array.dtype.kind != "f":
         _refuse_nulls(name, array)
@@ -72,42 +74,20 @@ def check_scores(
         raise TypeError(msg)
     if array.dtype == np.float16:
         array = widen_floats(array).astype(np.float32)
-    if not np.isfinite(array).all():
-        row = int(np.flatnonzero(~np.isfinite(array))[0])
-        msg = f"`{name}` must be finite; got {array[row]} (row {row})."
-        raise ValueError(msg)
+    refuse_values(~np.isfinite(array), array, name, "be finite")
     return array
-
-
-def _refuse_large(name: str, array: npt.NDArray[np.integer[Any]]) -> None:
-    """Refuse integers too large for floating-point numbers: different scores would become ties."""
-    large = (array > LARGEST_WHOLE) | (array < -LARGEST_WHOLE)
-    if large.any():
-        row = int(np.flatnonzero(large)[0])
-        msg = (
-            f"`{name}` must be whole numbers of at most 2^53 in size: larger ones that differ "
-            f"become equal; got {array[row]} (row {row}). Subtract a constant, or rank them."
-        )
-        raise ValueError(msg)
 
 
 def check_weights(values: npt.ArrayLike | None, n: int) -> FloatArray | None:
     """Return weights as float64 of shape (n,), or None; refuse negative weights."""
     if values is None:
         return None
-    array = check_scores("sample_weight", values, n).astype(np.float64)
-    if (array < 0).any():
-        row = int(np.flatnonzero(array < 0)[0])
-        msg = f"`sample_weight` must be at least 0; got {array[row]} (row {row})."
-        raise ValueError(msg)
-    extreme = (array > MAX_WEIGHT) | ((array > 0) & (array < 1 / MAX_WEIGHT))
-    if extreme.any():
-        row = int(np.flatnonzero(extreme)[0])
-        msg = (
-            f"`sample_weight` must be 0 or between {1 / MAX_WEIGHT:g} and {MAX_WEIGHT:g}; "
-            f"got {array[row]} (row {row})."
-        )
-        raise ValueError(msg)
+    name = "sample_weight"
+    array = check_scores(name, values, n).astype(np.float64)
+    refuse_values(array < 0, array, name, "be at least 0")
+    is_extreme = (array > MAX_WEIGHT) | ((array > 0) & (array < 1 / MAX_WEIGHT))
+    rule = f"be 0 or between {1 / MAX_WEIGHT:g} and {MAX_WEIGHT:g}"
+    refuse_values(is_extreme, array, name, rule)
     return array
 
 
@@ -214,22 +194,18 @@ def check_clusters(values: npt.ArrayLike | None, n: int) -> npt.NDArray[np.intp]
     array = np.asarray(values)
     check_shape("clusters", array, n, "y_true")
     if array.dtype.kind in "biu":
-        return _encode_integers(array)
+        lowest = int(array.min()) if array.size else 0
+        if array.size == 0 or int(array.max()) - lowest > _SPREAD * array.size:
+            return np.asarray(np.unique(array, return_inverse=True)[1])
+        shifted = array.astype(np.intp) - lowest
+        return np.asarray((np.cumsum(np.bincount(shifted) > 0) - 1)[shifted])
     if array.dtype.kind in "fmM":
         lacking = ~np.isfinite(array) if array.dtype.kind == "f" else np.isnat(array)
-        _refuse_missing(lacking, array, "clusters")
+        refuse_values(lacking, array, "clusters", "not be missing")
         return np.unique(array, return_inverse=True)[1]
     if not isinstance(values, np.ndarray):
         array = np.asarray(values, dtype=object)  # numpy would turn a NaN among text into text
     return _encode_objects(array)
-
-
-def _encode_integers(array: npt.NDArray[np.integer]) -> npt.NDArray[np.intp]:
-    if array.size == 0 or int(array.max()) - int(array.min()) > _SPREAD * array.size:
-        return np.asarray(np.unique(array, return_inverse=True)[1])
-    shifted = array.astype(np.intp) - int(array.min())
-    present = np.bincount(shifted) > 0
-    return np.asarray((np.cumsum(present) - 1)[shifted])
 
 
 def _encode_objects(array: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
@@ -273,13 +249,17 @@ def _is_missing(name: object) -> bool:
 def _refuse_nulls(name: str, array: npt.NDArray[Any]) -> None:
     """Refuse a missing value of any library in an array of objects."""
     if array.dtype == np.object_:
-        _refuse_missing(np.fromiter(map(_is_missing, array), np.bool_, array.size), array, name)
+        missing = np.fromiter(map(_is_missing, array), np.bool_, array.size)
+        refuse_values(missing, array, name, "not be missing")
 
 
-def _refuse_missing(missing: npt.NDArray[np.bool_], array: npt.NDArray[Any], argument: str) -> None:
-    if missing.any():
-        row = int(np.flatnonzero(missing)[0])
-        msg = f"`{argument}` must not be missing; got {array[row]} (row {row})."
+def refuse_values(
+    wrong: npt.NDArray[np.bool_], array: npt.NDArray[Any], name: str, rule: str, hint: str = ""
+) -> None:
+    """Refuse an array with a wrong value; the error names the rule and the first row."""
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        msg = f"`{name}` must {rule}; got {array[row]} (row {row}).{hint}"
         raise ValueError(msg)
 
 

@@ -40,7 +40,13 @@ from bias_metrics._core.covariance import PlacementDeviations
 from bias_metrics._core.influence import PAIR_LABELS, Members, RankedRows
 from bias_metrics._core.intervals import compute_effective_size, count_independent_rows
 from bias_metrics._core.ranks import Floats, SortedClasses, inner_product, sum_squares
-from bias_metrics._core.same_cluster import ClassRows, ClusterOrder, Codes, SamePairs
+from bias_metrics._core.same_cluster import (
+    NEGLIGIBLE,
+    ClassRows,
+    ClusterOrder,
+    Codes,
+    SamePairs,
+)
 from bias_metrics.metrics import PAIRS
 
 _TwoClasses = tuple[Floats, Floats]
@@ -106,10 +112,6 @@ class ClusterSums:
         """The standard error and sample size, without the influences."""
         return ClusterSummary(self.std_error, self.freedom, self.n_clusters, self.is_unclustered)
 
-    def remove_same_pairs(self, auc: float) -> float:
-        """Return the AUC of pairs from different clusters, given the AUC of all pairs."""
-        return auc if self.same_pairs is None else self.same_pairs.remove_from(auc)
-
     def scale(self, weight: float) -> ClusterSums:
         """Return the influences on `weight` times the number."""
         return replace(self, influences=weight * self.influences, same_pairs=None)
@@ -144,7 +146,7 @@ class ClusterSums:
             self.freedom,
             self.n_clusters,
             self.count_independent_rows(auc.sizes, auc.std_error),
-            self.remove_same_pairs(auc.value),
+            auc.value if self.same_pairs is None else self.same_pairs.remove_from(auc.value),
             self.satterthwaite_freedom,
             self.n_effective_clusters,
         )
@@ -176,11 +178,6 @@ class Clustering:
     n_clusters: int  # Number of clusters
     everyone: SortedClasses
     is_unclustered: bool  # Each row is its own cluster
-
-    @property
-    def overall(self) -> Comparison:
-        """The classes compared by the overall AUC."""
-        return compare_all_rows(self.everyone)
 
     @classmethod
     def from_codes(cls, ranked: RankedRows, codes: Codes | None) -> Clustering:
@@ -263,14 +260,24 @@ class MemberClusters:
 
     def get_comparison(self, metric: str) -> Comparison:
         """Return the classes compared by a metric."""
-        return self.clustering.overall if self.members is None else self.members.comparisons[metric]
+        if self.members is None:
+            return compare_all_rows(self.clustering.everyone)
+        return self.members.comparisons[metric]
 
     def measure_sums(self, metric: str) -> ClusterSums:
-        """Return the influences of clusters on an AUC; both classes must have two rows."""
+        """Return the influences of clusters on an AUC; both classes must have two rows.
+
+        Pairs within clusters are counted if they may move the AUC by `NEGLIGIBLE` standard errors.
+        """
         comparison = self.get_comparison(metric)
-        sums, rows = self._measure_with_rows(metric, comparison)
-        same_pairs = self._find_same_pairs(metric, comparison, rows, sums.std_error)
-        return replace(sums, same_pairs=same_pairs)
+        sums, (y, x) = self._measure_with_rows(metric, comparison)
+        if self.clustering.is_unclustered:
+            return sums
+        n_same, n = inner_product(y.rows, x.rows), float(y.rows.sum()) * float(x.rows.sum())
+        if not NEGLIGIBLE * sums.std_error * n < n_same < n:
+            return sums
+        auc = self.count_wins(metric) / n_same
+        return replace(sums, same_pairs=SamePairs(n_same / n, 1 - auc if comparison.flip else auc))
 
     def measure_influences(self, metric: str) -> ClusterSums:
         """Return the influences without the pairs within clusters, which take longer to count."""
@@ -342,21 +349,6 @@ class MemberClusters:
                 rows if inside else whole.rows - rows
             )
         return self.class_counts[positive, inside]
-
-    def _find_same_pairs(
-        self, metric: str, comparison: Comparison, rows: _Pair, std_error: float
-    ) -> SamePairs | None:
-        """Return the pairs within clusters, given the rows y and x in each cluster.
-
-        The result is None if the pairs move the AUC by at most `NEGLIGIBLE` standard errors.
-        """
-        if self.clustering.is_unclustered:
-            return None
-        y_rows, x_rows = rows[0].rows, rows[1].rows
-        pairs, n = inner_product(y_rows, x_rows), float(y_rows.sum()) * float(x_rows.sum())
-        if not SamePairs.are_relevant(pairs, n, std_error):
-            return None
-        return SamePairs.from_wins(self.count_wins(metric), pairs, n, flip=comparison.flip)
 
     def count_wins(self, metric: str) -> float:
         """Return the number, or weight, of pairs within clusters in which x scores above y."""

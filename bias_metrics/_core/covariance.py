@@ -52,7 +52,7 @@ class MatchedClass:
         rows = np.flatnonzero(first.y_true == positive)
         position = np.empty(rows.size, dtype=np.intp)
         position[first.position[rows]] = second.position[rows]
-        everyone = second.everyone.positive if positive else second.everyone.negative
+        everyone = second.everyone.select_class(positive=positive)
         starts = find_runs(everyone.scores).starts
         levels = np.repeat(np.arange(starts.size - 1), np.diff(starts))
         return cls(position, levels[position], starts)
@@ -184,8 +184,9 @@ class JointMoments:
     """Covariance and third moments of two models' estimates of a metric."""
 
     covariance: float  # Covariance of the two estimates
-    # Sums over rows of products of the influences a and b on the two estimates: aaa, aab, abb, bbb.
-    third_moments: tuple[float, float, float, float]
+    # Sums over rows of products of the influences a and b on the two estimates: aaa, aab, abb, bbb;
+    # 0 if skewness is not measured.
+    third_moments: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
 
     @property
     def third_moment(self) -> float:

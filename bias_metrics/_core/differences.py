@@ -11,7 +11,7 @@ from bias_metrics._core.intervals import (
     compute_p_value,
     compute_unseen_reach,
     explain_few_clusters,
-    quantile,
+    student_quantile,
 )
 from bias_metrics._core.ranks import Floats, inner_product
 from bias_metrics._core.tables import Row, Tabular
@@ -145,7 +145,7 @@ def make_symmetric_difference(
     freedom: float = math.inf,
 ) -> Difference:
     """Return a difference with a symmetric interval."""
-    value, z = subtract_values(a, b), quantile(confidence, freedom)
+    value, z = subtract_values(a, b), student_quantile(confidence, freedom)
     assert value is not None  # noqa: S101
     return Difference(
         a.value,
@@ -211,16 +211,13 @@ class PairedError:
     ) -> PairedError:
         """Compute the joint error from the influences on both numbers."""
         difference = first.subtract(second)
-        joint_moments = JointMoments(
-            inner_product(first.influences, second.influences), (0.0, 0.0, 0.0, 0.0)
-        )
+        joint_moments = JointMoments(inner_product(first.influences, second.influences))
         n_clusters = difference.cluster_count
-        error = 0.0 if n_clusters is None else difference.std_error
         return cls(
             joint_moments,
             difference.freedom,
             n_clusters=n_clusters,
-            std_error=error,
+            std_error=0.0 if n_clusters is None else difference.std_error,
             n_drawn=n_drawn,
             is_auc=is_auc,
         )
@@ -283,7 +280,7 @@ def compute_paired_difference(
         correlation = joint_moments.covariance / product if product > 0 else 0.0
         down, up = (_compute_reach(a, b, correlation, upwards=upwards) for upwards in (False, True))
     else:
-        z = quantile(confidence, freedom)
+        z = student_quantile(confidence, freedom)
         skewness = _CAUTION * joint_moments.third_moment / std_error**3
         down, up = (std_error * distance for distance in compute_skewed_reach(z, skewness))
     p_value = compute_p_value(value, std_error, freedom)
@@ -297,21 +294,11 @@ def widen_for_unseen_loss(
 
     A model may rank a few rows worse and all others alike. Nearly all differences of single rows
     are then 0, and their variance contains no information about undrawn rows. So a row is added to
-    the smaller class. Under either model, it falls to the middle of the scores that it is compared
-    with. The number of fallen rows is skewed like a Poisson number: its upper limit is
+    the smaller class, which has effectively `n_drawn` rows or clusters. Under either model, it
+    falls to the middle of the scores that it is compared with; numbers other than AUCs move by 1/2
+    of its weight. The number of fallen rows is skewed like a Poisson number: its upper limit is
     `(z^2 - 1) / 3` rows above the normal limit. A row whose fall is uniform between its place and
     the other end weighs 3/2 of the mean fall.
-
-    Parameters
-    ----------
-    found : Difference
-        The difference; returned unchanged without an interval.
-    n_drawn : float
-        Effective number of rows, or clusters, of the smaller class.
-    confidence : float
-        Confidence of the interval.
-    of_auc : bool
-        Whether the numbers are AUCs; a row moves another number by 1/2 of its weight.
 
     Notes
     -----
@@ -345,14 +332,11 @@ def widen_for_unseen_loss(
 def widen_for_unseen_rows(difference: Difference, error: float, confidence: float) -> Difference:
     """Widen the interval of a difference of aggregates for rows that were not drawn.
 
-    Parameters
-    ----------
-    error : float
-        Standard error due to these rows, independent of the difference's own.
+    `error` is the standard error due to these rows, independent of the difference's own.
     """
     if difference.value is None or difference.low is None or difference.high is None or not error:
         return difference
-    reach = quantile(confidence) * error
+    reach = student_quantile(confidence) * error
     down, up = (
         math.hypot(difference.value - end, reach) for end in (difference.low, difference.high)
     )
@@ -412,7 +396,7 @@ def bound_size_change(
     assert second.value is not None  # noqa: S101
     assert second.std_error is not None  # noqa: S101
     sure = abs(second.value) > SURE * second.std_error
-    wider = 1.0 if sure else quantile((1 + confidence) / 2) / quantile(confidence)
+    wider = 1.0 if sure else student_quantile((1 + confidence) / 2) / student_quantile(confidence)
     turned = second.value < 0
     difference_ends, total_ends = (
         _widen_ends(number, wider, turned=turned) for number in (difference, total)

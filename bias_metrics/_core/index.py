@@ -21,7 +21,12 @@ def require_aligned(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def check_and_call(*args: P.args, **kwargs: P.kwargs) -> R:
-        arguments = dict(_bind_arguments(function, call_signature, args, kwargs))
+        try:
+            arguments = dict(call_signature.bind(*args, **kwargs).arguments)
+        except TypeError as error:
+            _refuse_unknown(function, call_signature, kwargs)
+            msg = f"{function.__qualname__}: {error}."
+            raise TypeError(msg) from None
         for name, parameter in call_signature.parameters.items():
             if parameter.kind is parameter.VAR_KEYWORD:  # check each keyword by its own name
                 arguments |= arguments.pop(name, {})
@@ -34,21 +39,6 @@ def require_aligned(function: Callable[P, R]) -> Callable[P, R]:
 
 _OPTIONS = ("sample_weight", "weight_kind", "clusters", "background")
 _MEANT = {"groups": "subgroups", "sensitive_features": "subgroups", "weights": "sample_weight"}
-
-
-def _bind_arguments(
-    function: Callable[..., Any],
-    call_signature: Signature,
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
-) -> Mapping[str, Any]:
-    """Return arguments by name; an error names the function."""
-    try:
-        return call_signature.bind(*args, **kwargs).arguments
-    except TypeError as error:
-        _refuse_unknown(function, call_signature, kwargs)
-        msg = f"{function.__qualname__}: {error}."
-        raise TypeError(msg) from None
 
 
 def _refuse_unknown(
@@ -79,7 +69,23 @@ def refuse_misaligned(given: Mapping[str, object]) -> None:
     """
     labelled = list(find_row_labels(given))
     for name, index in labelled[1:]:
-        _refuse_other_index(name, index, *labelled[0])
+        like, other = labelled[0]
+        if index is other or len(index) != len(other):  # a later check refuses different lengths
+            continue
+        labels, others = np.asarray(index), np.asarray(other)
+        wrong = np.flatnonzero(labels != others)
+        if wrong.size and not index.equals(other):
+            row = int(wrong[0])
+            actual, expected = (
+                label.item() if isinstance(label, np.number) else label
+                for label in (labels[row], others[row])
+            )
+            msg = (
+                f"`{name}` must have the index of `{like}`; got {actual!r} where that has "
+                f"{expected!r} (row {row}). Align it with `.reindex({like}.index)`, or pass "
+                "`.to_numpy()` of each to take the rows in order."
+            )
+            raise ValueError(msg)
 
 
 def find_row_labels(given: Mapping[str, object]) -> Iterator[tuple[str, Any]]:
@@ -90,22 +96,3 @@ def find_row_labels(given: Mapping[str, object]) -> Iterator[tuple[str, Any]]:
             yield from find_row_labels({f"{name}[{key!r}]": value for key, value in values.items()})
         elif index is not None and not callable(index):  # `list.index` is a method
             yield name, index
-
-
-def _refuse_other_index(name: str, index: Any, like: str, other: Any) -> None:
-    if index is other or len(index) != len(other):  # a later check refuses different lengths
-        return
-    labels, others = np.asarray(index), np.asarray(other)
-    wrong = np.flatnonzero(labels != others)
-    if wrong.size and not index.equals(other):
-        row = int(wrong[0])
-        actual, expected = (
-            label.item() if isinstance(label, np.number) else label
-            for label in (labels[row], others[row])
-        )
-        msg = (
-            f"`{name}` must have the index of `{like}`; got {actual!r} where that has "
-            f"{expected!r} (row {row}). Align it with `.reindex({like}.index)`, or pass "
-            "`.to_numpy()` of each to take the rows in order."
-        )
-        raise ValueError(msg)

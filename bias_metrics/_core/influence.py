@@ -29,7 +29,7 @@ from bias_metrics._core.ranks import (
     SortedScores,
     compute_deviations,
     compute_steps,
-    make_weighted_scores,
+    make_sorted_scores,
     sum_squares,
 )
 from bias_metrics.metrics import PAIRS
@@ -67,7 +67,9 @@ class RankedRows:
         position = self.position[rows]
         order = np.argsort(position)
         places = position[order]
-        return ClassMembers(scores.take_places(places), rows[order].astype(np.int32), places)
+        weight = None if scores.weight is None else scores.weight[places]
+        own = make_sorted_scores(scores.scores[places], weight)
+        return ClassMembers(own, rows[order].astype(np.int32), places)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,10 +119,8 @@ def rank_rows(
     classes = []
     for in_class in (labels, ~labels):
         rows = order[in_class]
-        scores = y_score[rows]
-        classes.append(
-            SortedScores(scores) if weights is None else make_weighted_scores(scores, weights[rows])
-        )
+        own_weights = None if weights is None else weights[rows]
+        classes.append(make_sorted_scores(y_score[rows], own_weights))
         position[rows] = np.arange(rows.size, dtype=np.int32)
     return RankedRows(SortedClasses(*classes), y_true, position)
 

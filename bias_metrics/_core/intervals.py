@@ -47,18 +47,14 @@ def check_confidence(confidence: float) -> float:
     return float(confidence)
 
 
-def quantile(confidence: float, degrees_of_freedom: float = math.inf) -> float:
-    """Return the two-sided quantile: 1.96 for 0.95; Student's if degrees of freedom are given."""
-    return student_quantile(confidence, degrees_of_freedom)
-
-
 def compute_unseen_reach(fall: float, std_error: float, n_drawn: float, confidence: float) -> float:
     """Return the error of a number if an undrawn row falls by `fall`; a negative fall counts as 0.
 
     The number of fallen rows is skewed like a Poisson number: see `widen_for_unseen_loss`.
     """
-    fallen, z = max(fall, 0.0) / (n_drawn + 1), quantile(confidence)
-    return fallen * (z**2 + 1) / 2 + quantile(confidence, n_drawn) * math.hypot(std_error, fallen)
+    fallen, z = max(fall, 0.0) / (n_drawn + 1), student_quantile(confidence)
+    reach = student_quantile(confidence, n_drawn) * math.hypot(std_error, fallen)
+    return fallen * (z**2 + 1) / 2 + reach
 
 
 def compute_p_value(
@@ -129,12 +125,15 @@ def auc_interval(
     if n_clusters is not None and freedom is not None and usable:
         alike = n_clusters >= SOME_CLUSTERS and effective >= ALIKE * n_clusters
         if alike or freedom >= STEADY:
-            stretched = _compute_stretch(value, std_error, sizes, freedom)
-            return newcombe_interval(value, *sizes, z * stretched)
+            ratio = _compute_variance_ratio(value, *sizes)
+            own = std_error**2 / (value * (1 - value) * ratio / (n_negative * n_positive))
+            stretch = math.sqrt(own + max(1 - own, 0.0) * GUESSES / (freedom + GUESSES))
+            return newcombe_interval(value, *sizes, z * stretch)
     low = high = value
     if 0 < value < 1:
-        is_unclustered = freedom is not None and n_clusters is None
-        reach = _convert_quantile(z, max(freedom or 0.0, LOOSE)) if is_unclustered else z
+        reach = z
+        if freedom is not None and n_clusters is None:
+            reach = student_quantile(math.erf(z / math.sqrt(2)), max(freedom, LOOSE))
         low, high = logit_interval(value, std_error, reach)
     unions = (
         [sizes] if n_clusters is not None else _choose_newcombe_sizes(value, usable, sizes, freedom)
@@ -159,23 +158,6 @@ def _choose_newcombe_sizes(
     if not usable or freedom < LOOSE:
         return [sizes, (min(sizes), min(sizes))]
     return [sizes] if freedom < FIRM else []
-
-
-def _compute_stretch(
-    value: float, std_error: float, sizes: tuple[float, float], freedom: float
-) -> float:
-    """Return the factor by which to stretch Newcombe's interval."""
-    n_negative, n_positive = sizes
-    newcombes = (
-        value * (1 - value) * _compute_variance_ratio(value, *sizes) / (n_negative * n_positive)
-    )
-    own = std_error**2 / newcombes
-    return math.sqrt(own + max(1 - own, 0.0) * GUESSES / (freedom + GUESSES))
-
-
-def _convert_quantile(z: float, freedom: float) -> float:
-    """Return Student's quantile at the confidence of a normal quantile."""
-    return quantile(math.erf(z / math.sqrt(2)), freedom)
 
 
 def logit_interval(value: float, std_error: float, z: float) -> tuple[float, float]:
@@ -275,8 +257,8 @@ def compute_student_tails(t: float, freedom: float) -> float:
 
 
 @lru_cache(maxsize=4096)
-def student_quantile(confidence: float, freedom: float) -> float:
-    """Return the two-sided quantile t, with P(|T| >= t) = 1 - confidence.
+def student_quantile(confidence: float, freedom: float = math.inf) -> float:
+    """Return the two-sided quantile t, with P(|T| >= t) = 1 - confidence: 1.96 for 0.95.
 
     Newton's method, starting from a few terms of the expansion in 1 / freedom if they are close.
     The error after a step is about the square of the step.
@@ -292,23 +274,14 @@ def student_quantile(confidence: float, freedom: float) -> float:
     if freedom > _EXPANDED:
         t += z * (z**2 + 1) / (4 * freedom)
         t += z * (5 * z**4 + 16 * z**2 + 3) / (96 * freedom**2)
+    scale = math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)
+    scale -= math.log(freedom * math.pi) / 2
     while True:
-        step = (compute_student_tails(t, freedom) - (1 - confidence)) / (
-            2 * _compute_density(t, freedom)
-        )
+        density = math.exp(scale - (freedom + 1) / 2 * math.log1p(t * t / freedom))
+        step = (compute_student_tails(t, freedom) - (1 - confidence)) / (2 * density)
         t += step
         if abs(step) <= 1e-6 * t:
             return t
-
-
-def _compute_density(t: float, freedom: float) -> float:
-    log = (
-        math.lgamma((freedom + 1) / 2)
-        - math.lgamma(freedom / 2)
-        - math.log(freedom * math.pi) / 2
-        - (freedom + 1) / 2 * math.log1p(t * t / freedom)
-    )
-    return math.exp(log)
 
 
 def incomplete_beta(x: float, rest: float, a: float, b: float) -> float:

@@ -42,15 +42,6 @@ class SortedScores:
             return self.n
         return float(self.cumulative_weight[-1])
 
-    def take_places(self, places: npt.NDArray[np.integer]) -> SortedScores:
-        """Return the scores at the given ascending places."""
-        scores = self.scores[places]
-        return (
-            SortedScores(scores)
-            if self.weight is None
-            else make_weighted_scores(scores, self.weight[places])
-        )
-
     def remove_rows(self, others: SortedScores) -> SortedScores:
         """Return the weighted rows without `others`, which must be among them.
 
@@ -59,7 +50,7 @@ class SortedScores:
         rows, removed = self.sort_keys, others.sort_keys
         repeated = np.arange(removed.size) - np.searchsorted(removed, removed)
         rest = np.delete(rows, np.searchsorted(rows, removed) + repeated)
-        return make_weighted_scores(rest.real.astype(self.scores.dtype), rest.imag)
+        return make_sorted_scores(rest.real.astype(self.scores.dtype), rest.imag)
 
     @property
     def sort_keys(self) -> npt.NDArray[np.complex128]:
@@ -75,6 +66,10 @@ class SortedClasses:
     positive: SortedScores
     negative: SortedScores
 
+    def select_class(self, *, positive: bool) -> SortedScores:
+        """Return the scores of a class."""
+        return self.positive if positive else self.negative
+
 
 def sort_scores(y_score: FloatArray, sample_weight: FloatArray | None = None) -> SortedScores:
     """Sort the scores of a class; rows of weight 0 are left out."""
@@ -83,11 +78,13 @@ def sort_scores(y_score: FloatArray, sample_weight: FloatArray | None = None) ->
     present = sample_weight > 0
     y_score, sample_weight = y_score[present], sample_weight[present]
     order = np.lexsort((sample_weight, y_score))
-    return make_weighted_scores(y_score[order], sample_weight[order])
+    return make_sorted_scores(y_score[order], sample_weight[order])
 
 
-def make_weighted_scores(scores: FloatArray, weight: FloatArray) -> SortedScores:
+def make_sorted_scores(scores: FloatArray, weight: FloatArray | None = None) -> SortedScores:
     """Return sorted scores; the arrays must be in order of score and, for ties, of weight."""
+    if weight is None:
+        return SortedScores(scores)
     return SortedScores(scores, np.concatenate(([0.0], np.cumsum(weight))), weight)
 
 
@@ -96,15 +93,12 @@ def sort_classes(
 ) -> SortedClasses:
     """Sort positives and negatives separately."""
     masks = (y_true, ~y_true)
-    if sample_weight is None:
-        return SortedClasses(*(_sort_in_place(y_score[in_class]) for in_class in masks))
-    return SortedClasses(*(sort_scores(y_score[mask], sample_weight[mask]) for mask in masks))
-
-
-def _sort_in_place(scores: FloatArray) -> SortedScores:
-    """Sort scores in place: a copy would double the memory."""
-    scores.sort()
-    return SortedScores(scores)
+    if sample_weight is not None:
+        return SortedClasses(*(sort_scores(y_score[mask], sample_weight[mask]) for mask in masks))
+    classes = [y_score[mask] for mask in masks]
+    for scores in classes:
+        scores.sort()  # in place: a copy would double the memory
+    return SortedClasses(*map(SortedScores, classes))
 
 
 def count_doubled_wins(lower: SortedScores, upper: SortedScores) -> float:
@@ -123,18 +117,17 @@ def count_doubled_wins(lower: SortedScores, upper: SortedScores) -> float:
 
 def check_ranked(everyone: SortedClasses, own: SortedClasses) -> None:
     """Refuse rows that cannot be among the ranked rows."""
-    _check_class("positives", everyone.positive, own.positive)
-    _check_class("negatives", everyone.negative, own.negative)
-
-
-def _check_class(name: str, everyone: SortedScores, own: SortedScores) -> None:
-    if own.n > everyone.n:
-        msg = f"`y_true` must hold at most the {everyone.n} ranked {name}; got {own.n}."
-        raise ValueError(msg)
-    # 0.1 differs between float64 and float32, so ties between dtypes would be missed.
-    if own.n and own.scores.dtype != everyone.scores.dtype:
-        msg = f"`y_score` must be {everyone.scores.dtype} as ranked; got {own.scores.dtype}."
-        raise TypeError(msg)
+    for name, ranked, rows in (
+        ("positives", everyone.positive, own.positive),
+        ("negatives", everyone.negative, own.negative),
+    ):
+        if rows.n > ranked.n:
+            msg = f"`y_true` must hold at most the {ranked.n} ranked {name}; got {rows.n}."
+            raise ValueError(msg)
+        # 0.1 differs between float64 and float32, so ties between dtypes would be missed.
+        if rows.n and rows.scores.dtype != ranked.scores.dtype:
+            msg = f"`y_score` must be {ranked.scores.dtype} as ranked; got {rows.scores.dtype}."
+            raise TypeError(msg)
 
 
 # ---- Ranks of a few scores among many: wins, and DeLong's variance, from insertion points.
@@ -174,10 +167,6 @@ class Runs:
         """Numbers of occurrences of the values."""
         return self.starts[1:] - self.starts[:-1]
 
-    def place_in_own_class(self) -> Placements:
-        """Place the scores in their own class, without a search."""
-        return Placements(self.starts[:-1], self.starts[1:], self.n)
-
 
 @dataclass(frozen=True, eq=False)
 class Placements:
@@ -186,14 +175,6 @@ class Placements:
     left: Indices  # left, right, (d,): number of y below each x, and at or below each x
     right: Indices
     n: int  # Number of y
-
-    def remove_own(self, own: Placements) -> Placements:
-        """Return the placements among y without the y of `own`."""
-        return Placements(self.left - own.left, self.right - own.right, self.n - own.n)
-
-    def count_doubled_wins(self, runs: Runs) -> int:
-        """Return twice the number of pairs in which x scores above y; a tie counts one half."""
-        return int(runs.counts @ (self.left + self.right))
 
 
 @dataclass(frozen=True, eq=False)
@@ -282,7 +263,10 @@ def sum_squares(parts: Iterable[Floats | Iterable[Floats]]) -> tuple[float, floa
     squares = error = 0.0
     for part in parts:
         part_squares, fourths, n = 0.0, 0.0, 0
-        for block in _split_blocks(part) if isinstance(part, np.ndarray) else part:
+        blocks: Iterable[Floats] = part
+        if isinstance(part, np.ndarray):
+            blocks = (part[start : start + BLOCK] for start in range(0, part.size, BLOCK))
+        for block in blocks:
             block_squares = block**2
             part_squares, n = part_squares + float(block_squares.sum()), n + block.size
             fourths += inner_product(block_squares, block_squares)
@@ -295,10 +279,6 @@ def sum_squares(parts: Iterable[Floats | Iterable[Floats]]) -> tuple[float, floa
 def compute_square_variance(squares: float, fourths: float, n: int) -> float:
     """Return the variance of a sum of n squares, given the sum of fourth powers."""
     return max(fourths - squares**2 / n, 2 * squares**2 / max(n - 1, 1))
-
-
-def _split_blocks(part: Floats) -> Iterable[Floats]:
-    return (part[start : start + BLOCK] for start in range(0, part.size, BLOCK))
 
 
 def inner_product(a: Floats, b: Floats) -> float:

@@ -29,17 +29,6 @@ class SamePairs:
     share: float  # Share of all pairs, below 1
     auc: float  # AUC of these pairs; any number if `share` is 0
 
-    @staticmethod
-    def are_relevant(pairs: float, n: float, std_error: float) -> bool:
-        """Check whether these of n pairs may move an AUC by `NEGLIGIBLE` standard errors."""
-        return NEGLIGIBLE * std_error * n < pairs < n
-
-    @classmethod
-    def from_wins(cls, wins: float, pairs: float, n: float, *, flip: bool) -> SamePairs:
-        """Return the pairs, of n in total, given the number of pairs in which x is above y."""
-        auc = wins / pairs
-        return cls(pairs / n, 1 - auc if flip else auc)
-
     def remove_from(self, auc: float) -> float:
         """Return the AUC of the other pairs, given the AUC of all pairs."""
         return min(max((auc - self.share * self.auc) / (1 - self.share), 0.0), 1.0)
@@ -135,7 +124,7 @@ class ClusterOrder:
         return _take_places(self._keys[rows.positive], rows.places)
 
     def _select_weights(self, rows: ClassRows) -> Floats:
-        scores = self.everyone.positive if rows.positive else self.everyone.negative
+        scores = self.everyone.select_class(positive=rows.positive)
         weight = np.ones(scores.n) if scores.weight is None else scores.weight.astype(np.float64)
         return _take_places(weight, rows.places)
 

@@ -41,7 +41,10 @@ class Table:
         shown, more = self._limit_rows()
         lines = [[_replace_controls(cell) for cell in row] for row in (self.header, *shown)]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        numeric = [_has_numbers(column[1:]) for column in zip(*lines, strict=True)]
+        numeric = [
+            all(cell[:1] in "+-.0123456789" for cell in column[1:])
+            for column in zip(*lines, strict=True)
+        ]
         table = [
             "  ".join(
                 cell.rjust(width) if right else cell.ljust(width)
@@ -205,10 +208,6 @@ def _replace_controls(text: str) -> str:
     return "".join(
         character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text
     )
-
-
-def _has_numbers(cells: Iterable[str]) -> bool:
-    return all(cell[:1] in "+-.0123456789" for cell in cells)
 
 
 # ---- Optional libraries, imported only when needed

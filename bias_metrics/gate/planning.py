@@ -21,7 +21,7 @@ from bias_metrics._core.intervals import (
     auc_interval,
     compute_unseen_reach,
     has_few_errors,
-    quantile,
+    student_quantile,
 )
 from bias_metrics.gate.judging import RIVALS
 from bias_metrics.gate.rules import Rule
@@ -147,7 +147,7 @@ def estimate_auc_chance(
     if n_positive < rule.min_positives or n_negative < rule.min_negatives:
         return 0.0
     variance = guess.inflation * _placement_variance(auc) * (1 / n_positive + 1 / n_negative)
-    error, z = math.sqrt(variance), quantile(rule.level)
+    error, z = math.sqrt(variance), student_quantile(rule.level)
     chance = 1.0
     for kind, limit in rule.checks:
         slack, spread, reach = auc - limit, error, z * error
@@ -273,7 +273,7 @@ def _keeps_margin(
     smaller = min(_count_compared(rule.metric, counts)) / guess.inflation
     if rule.is_gap:  # the sign of the rival's gap is seldom certain
         scale *= _GAPS_AGREE
-        wider = quantile((1 + rule.level) / 2) / quantile(rule.level)
+        wider = student_quantile((1 + rule.level) / 2) / student_quantile(rule.level)
         reach = wider * compute_unseen_reach(0.5, scale * error, smaller, rule.level)
         return np.asarray(scale * np.abs(z) + reach < limit)
     down, up = _compute_reaches(rule.metric, rule.level, value, error, counts)
@@ -289,7 +289,7 @@ def _keeps_limit(
 ) -> npt.NDArray[np.bool_]:
     """Return the draws in which a value is significantly within a floor or ceiling."""
     if rule.is_gap:
-        return np.asarray(np.abs(value + z) + quantile(rule.level) * error <= limit)
+        return np.asarray(np.abs(value + z) + student_quantile(rule.level) * error <= limit)
     least = value  # the smallest estimate whose lower bound is not below the limit
     for _ in range(_STEPS):
         ratio = _placement_variance(round(least, 4)) / _placement_variance(value)
@@ -309,9 +309,9 @@ def _compute_reaches(
     """Return the distances from a cell to the lower and the upper end of its interval."""
     n_x, n_y = _count_compared(metric, counts)
     if METRICS[metric].is_gap or not has_few_errors(value, n_x, n_y):
-        reach = quantile(level) * error
+        reach = student_quantile(level) * error
         return reach, reach
-    low, high = auc_interval(value, error, n_y, n_x, quantile(level))
+    low, high = auc_interval(value, error, n_y, n_x, student_quantile(level))
     return value - low, high - value
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from statistics import NormalDist
 
-from bias_metrics._core.intervals import compute_unseen_reach, quantile
+from bias_metrics._core.intervals import compute_unseen_reach, student_quantile
 
 POWER = 0.8
 _NORMAL = NormalDist()
@@ -128,7 +128,7 @@ def rows_for_margin(margin: float, confidence: float, *, is_gap: bool, auc: floa
         raise ValueError(msg)
     level, fall = 2 * confidence - 1, 0.5 if is_gap else max(auc - 0.5, 0.0)
     # The sign of the rival's gap is seldom certain, so each sign has half of the error.
-    wider = quantile((1 + level) / 2) / quantile(level) if is_gap else 1.0
+    wider = student_quantile((1 + level) / 2) / student_quantile(level) if is_gap else 1.0
     low, high = 1, 2
 
     def is_enough(n: int) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from bias_metrics._core.cells import Comparison, compare_all_rows
 from bias_metrics._core.clusters import ClusterSummary, ClusterSums
 from bias_metrics._core.influence import Influence, Members, RankedRows
-from bias_metrics._core.intervals import logit_interval, quantile
+from bias_metrics._core.intervals import logit_interval, student_quantile
 from bias_metrics._core.values import MetricValue
 from bias_metrics.metrics import FINAL_SCORE_PARTS
 from bias_metrics.report.clustered import find_power_mean, replace_std_error
@@ -66,7 +66,7 @@ def describe_aggregate(
         return described
     assert described.std_error is not None  # noqa: S101
     low = high = value.value
-    z = quantile(confidence, freedom)
+    z = student_quantile(confidence, freedom)
     if 0 < value.value < 1:
         low, high = logit_interval(value.value, described.std_error, z)
     down, up = (math.hypot(end - value.value, z * unseen) for end in (low, high))

@@ -12,7 +12,7 @@ from bias_metrics._core.intervals import (
     check_confidence,
     count_independent_rows,
     explain_few_clusters,
-    quantile,
+    student_quantile,
 )
 from bias_metrics._core.ranks import Floats, sum_squares
 from bias_metrics._core.values import MetricValue, make_undefined
@@ -170,7 +170,7 @@ class _StratifiedRows:
         lack = None if n_clusters is None else explain_few_clusters(n_clusters)
         if lack is not None:
             return MetricValue(value - centre, lack, std_error=error, n_clusters=n_clusters)
-        z = quantile(self._confidence, np.inf if n_clusters is None else freedom)
+        z = student_quantile(self._confidence, np.inf if n_clusters is None else freedom)
         low, high = auc_interval(value, error, *sizes, z, freedom=freedom, n_clusters=n_clusters)
         return MetricValue(
             value - centre,

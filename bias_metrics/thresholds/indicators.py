@@ -19,7 +19,7 @@ import numpy.typing as npt
 from bias_metrics._core.checks import BoolArray, check_threshold
 from bias_metrics._core.cuts import reaches_cut
 from bias_metrics._core.index import require_aligned
-from bias_metrics._core.intervals import check_confidence, compute_effective_size, quantile
+from bias_metrics._core.intervals import check_confidence, compute_effective_size, student_quantile
 from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.proportions import share_difference_interval, wilson_interval
 from bias_metrics._core.ranks import Floats
@@ -225,8 +225,8 @@ class _EventShare:
         share = self.estimate.value
         assert share is not None  # noqa: S101
         if self.most_rows is None:
-            return _clip_interval(wilson_interval(share, self.n, quantile(confidence)))
-        t = quantile(confidence, self.estimate.freedom)
+            return _clip_interval(wilson_interval(share, self.n, student_quantile(confidence)))
+        t = student_quantile(confidence, self.estimate.freedom)
         variance = self.estimate.std_error**2
         n_effective = share * (1 - share) / variance if variance else self.estimate.n_effective
         intervals = [wilson_interval(share, min(n_effective, self.most_rows), t)]
@@ -266,11 +266,13 @@ def _measure_gap(own: _EventShare, other: _EventShare, confidence: float) -> Met
     if value is None or a is None or b is None:
         return make_undefined(gap.reason or "")
     if own.most_rows is None and other.most_rows is None:
-        low, high = share_difference_interval(own.k, own.n, other.k, other.n, quantile(confidence))
+        low, high = share_difference_interval(
+            own.k, own.n, other.k, other.n, student_quantile(confidence)
+        )
         return _replace_interval(gap, low, high, confidence)
     a_low, a_high = own.compute_interval(confidence)
     b_low, b_high = other.compute_interval(confidence)
-    reach = quantile(confidence, gap.freedom) * gap.std_error
+    reach = student_quantile(confidence, gap.freedom) * gap.std_error
     low = min(value - math.hypot(a - a_low, b_high - b), value - reach)
     high = max(value + math.hypot(a_high - a, b - b_low), value + reach)
     return _replace_interval(gap, max(low, -1.0), min(high, 1.0), confidence)

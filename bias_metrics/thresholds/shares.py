@@ -33,7 +33,7 @@ from bias_metrics._core.intervals import (
     compute_p_value,
     count_independent_rows,
     explain_few_clusters,
-    quantile,
+    student_quantile,
 )
 from bias_metrics._core.proportions import (
     clopper_pearson_interval,
@@ -115,14 +115,16 @@ class Share:
         if not self.n:
             return make_undefined("no rows")
         share = self.get_value(model)
-        low, high = wilson_interval(share, self.count_effective(model), quantile(confidence))
+        low, high = wilson_interval(
+            share, self.count_effective(model), student_quantile(confidence)
+        )
         n_clusters = None
         if self.numbers:
             number = self.numbers[model]
             n_clusters = number.n_clusters
             if reason := explain_few_clusters(n_clusters):
                 return MetricValue(share, reason, n_clusters=n_clusters)
-            reach = _inflate_error(number) * quantile(confidence, number.freedom)
+            reach = _inflate_error(number) * student_quantile(confidence, number.freedom)
             low, high = min(low, share - reach), max(high, share + reach)
         low, high = max(low, 0.0), min(high, 1.0)
         return MetricValue(share, low=low, high=high, n_clusters=n_clusters)
@@ -137,7 +139,7 @@ class Share:
             return wilson
         n = min(self.count_effective(0), self.n)
         k = self.get_value(0) * n  # exactly n if all rows have the event
-        low, high = clopper_pearson_interval(k, n, quantile(confidence))
+        low, high = clopper_pearson_interval(k, n, student_quantile(confidence))
         return replace(wilson, low=low, high=high)
 
 
@@ -204,7 +206,7 @@ class ShareGap:
         value = own.get_value(model) - other.get_value(model)
         if min(own.n, other.n) < 2:
             return MetricValue(value, "fewer than 2 rows in a class")
-        allowance, z = self._compute_allowance(model), quantile(confidence)
+        allowance, z = self._compute_allowance(model), student_quantile(confidence)
         std_error = math.hypot(math.sqrt(self._covariance(model, model)), allowance / z)
         gain = self._compute_gain(model)
         most = math.inf if self._has_reliable_gain(model) else 1.0
@@ -228,7 +230,7 @@ class ShareGap:
         )
         if reason := explain_few_clusters(number.n_clusters):
             return replace(gap, low=None, high=None, reason=reason)
-        reach = clustered_error * quantile(confidence, number.freedom)
+        reach = clustered_error * student_quantile(confidence, number.freedom)
         low, high = min(low, value - reach), max(high, value + reach)
         return replace(gap, low=max(low, -1.0), high=min(high, 1.0))
 
@@ -257,7 +259,7 @@ class ShareGap:
         joint = JointMoments(self._covariance(0, 1), _UNKNOWN)
         difference = compute_paired_difference(a, b, joint, confidence, small=True)
         difference = _widen_interval(
-            difference, *self._bound_by_disagreements(quantile(confidence))
+            difference, *self._bound_by_disagreements(student_quantile(confidence))
         )
         total = compute_paired_difference(
             a, negate_value(b), joint.negate_second(), confidence, small=True
@@ -293,12 +295,12 @@ class ShareGap:
         self, difference: Difference, number: LinearSummary, confidence: float
     ) -> Difference:
         """Return a difference with an interval at least as wide as the clustered error requires."""
-        z = quantile(confidence)
+        z = student_quantile(confidence)
         allowances = (self._compute_allowance(model) / z for model in (0, 1))
         error = math.hypot(_inflate_error(number), *allowances)
         value = difference.value
         assert value is not None  # noqa: S101
-        reach = error * quantile(confidence, number.freedom)
+        reach = error * student_quantile(confidence, number.freedom)
         p_value = compute_p_value(value, error, number.freedom)
         difference = replace(difference, std_error=error, p_value=p_value)
         return _widen_interval(difference, value - reach, value + reach)

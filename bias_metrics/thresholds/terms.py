@@ -16,7 +16,7 @@ from bias_metrics._core.intervals import (
     check_confidence,
     compute_effective_size,
     explain_few_clusters,
-    quantile,
+    student_quantile,
 )
 from bias_metrics._core.proportions import bounded_mean_interval
 from bias_metrics._core.values import MetricValue, make_undefined
@@ -234,6 +234,7 @@ def _measure_mean(
     span = most - least
     shares = np.clip((values - least) / span, 0.0, 1.0)
     low, high = (
-        least + span * end for end in bounded_mean_interval(shares, sizes, quantile(confidence))
+        least + span * end
+        for end in bounded_mean_interval(shares, sizes, student_quantile(confidence))
     )
     return MetricValue(mean, low=min(low, mean), high=max(high, mean), n_clusters=n_clusters)

@@ -23,7 +23,7 @@ from bias_metrics._core.checks import (
 )
 from bias_metrics._core.cuts import find_cuts, reaches_cut
 from bias_metrics._core.index import require_aligned
-from bias_metrics._core.intervals import check_confidence, quantile
+from bias_metrics._core.intervals import check_confidence, student_quantile
 from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.ranks import SortedClasses, sort_classes
 from bias_metrics._core.tables import Row, Tabular, collect_rows, label_rows
@@ -390,7 +390,7 @@ def compute_rate_reach(
         inflation = n_clusters / max(n_clusters - 1, 1)
         variance = max(variance, number.std_error**2 * inflation)
         freedom = number.freedom
-    return quantile(confidence, freedom) * math.sqrt(variance)
+    return student_quantile(confidence, freedom) * math.sqrt(variance)
 
 
 def _estimate_variance(n_wrong: float, n: float) -> float:

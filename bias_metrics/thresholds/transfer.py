@@ -22,7 +22,7 @@ from bias_metrics._core.checks import (
 )
 from bias_metrics._core.cuts import reaches_cut
 from bias_metrics._core.index import require_aligned
-from bias_metrics._core.intervals import check_confidence, explain_few_clusters, quantile
+from bias_metrics._core.intervals import check_confidence, explain_few_clusters, student_quantile
 from bias_metrics._core.proportions import paired_change_interval
 from bias_metrics._core.tables import Row, Tabular
 from bias_metrics._core.values import MetricValue, make_undefined
@@ -214,13 +214,13 @@ def _measure_change(
     if not n:
         return FlagChange(*counts, make_undefined("no rows"))
     value = (gained - lost) / n
-    low, high = paired_change_interval(gained, lost, n, quantile(confidence))
+    low, high = paired_change_interval(gained, lost, n, student_quantile(confidence))
     if codes is None:
         return FlagChange(*counts, MetricValue(value, low=max(low, -1.0), high=min(high, 1.0)))
     sums = np.bincount(np.unique(codes, return_inverse=True)[1], new * 1.0 - old - value) / n
     if reason := explain_few_clusters(sums.size):
         return FlagChange(*counts, MetricValue(value, reason, n_clusters=sums.size))
     error = math.sqrt(sums.size / (sums.size - 1) * float(sums @ sums))
-    reach = error * quantile(confidence, sums.size - 1.0)
+    reach = error * student_quantile(confidence, sums.size - 1.0)
     low, high = max(min(low, value - reach), -1.0), min(max(high, value + reach), 1.0)
     return FlagChange(*counts, MetricValue(value, low=low, high=high, n_clusters=sums.size))

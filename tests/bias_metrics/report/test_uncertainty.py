@@ -14,7 +14,7 @@ from bias_metrics._core.intervals import (
     compute_p_value,
     logit_interval,
     newcombe_interval,
-    quantile,
+    student_quantile,
 )
 from bias_metrics._core.ranks import BLOCK, delong_variance, find_runs, place_runs, sum_squares
 from bias_metrics.metrics import FINAL_SCORE_PARTS
@@ -247,7 +247,7 @@ def test_a_power_mean_of_1_reaches_as_far_as_one_more_row_in_each_cell(clusters)
     report = evaluate_bias(y_true, y_true * 1.0, masks, clusters=clusters)
     # Each identity has 20 rows of each class, and as many clusters; a row falls from 1 to 3/4, and
     # 8 of 20 times as far again, as there are few rows.
-    z = quantile(0.95, 19 if clusters is not None else np.inf)
+    z = student_quantile(0.95, 19 if clusters is not None else np.inf)
     of_mean = (1 + 8 / 20) * math.hypot(0.25 / 21, 0.25 / 21) / 2
     for mean in (report.overall[metric] for metric in FINAL_SCORE_PARTS):
         assert (mean.value, mean.high) == (1, 1)
@@ -330,7 +330,7 @@ def test_clusters_may_be_names():
     ],
 )
 def test_quantiles_are_those_of_the_tables(confidence, freedom, expected):
-    assert quantile(confidence, freedom) == pytest.approx(expected, abs=2e-5)
+    assert student_quantile(confidence, freedom) == pytest.approx(expected, abs=2e-5)
 
 
 def test_newcombes_interval_solves_its_equation_and_never_has_zero_width():
@@ -475,7 +475,7 @@ def test_a_perfect_cell_of_clusters_is_worth_as_many_rows_as_it_has_clusters():
     report = evaluate_bias(y_true, y_true * 1.0, {"all": np.ones(1200, dtype=bool)}, clusters=codes)
     cell = report.subgroups["all"].subgroup_auc
     counts = [np.unique(codes[y_true == label]).size for label in (False, True)]
-    z = quantile(0.95, (600**2 / (np.bincount(codes[~y_true]) ** 2).sum()) - 1)
+    z = student_quantile(0.95, (600**2 / (np.bincount(codes[~y_true]) ** 2).sum()) - 1)
     assert cell.n_clusters == min(counts)
     assert cell.low == pytest.approx(newcombe_interval(1.0, *counts, z)[0], abs=0.002)
     assert cell.low < newcombe_interval(1.0, 600, 600, 1.96)[0]
@@ -487,7 +487,7 @@ def test_a_cell_that_rests_on_a_few_large_clusters_has_few_degrees_of_freedom():
     cell = evaluate_bias(y_true, y_score, masks, clusters=codes).subgroups["gay"].bnsp_auc
     sizes = [np.bincount(codes[rows]) for rows in (masks["gay"] & y_true, ~masks["gay"] & ~y_true)]
     effective = min(n.sum() ** 2 / (n @ n) for n in sizes)
-    low, high = logit_interval(cell.value, cell.std_error, quantile(0.95, effective - 1))
+    low, high = logit_interval(cell.value, cell.std_error, student_quantile(0.95, effective - 1))
     assert cell.low <= low < high <= cell.high
     assert cell.n_clusters < 60
     assert effective < 10

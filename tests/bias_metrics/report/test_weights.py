@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bias_metrics import Rows, compare_bias, evaluate_bias, evaluate_slices
-from bias_metrics._core.intervals import auc_interval, quantile
+from bias_metrics._core.intervals import auc_interval, student_quantile
 from bias_metrics._core.packed import PackedMasks
 from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS, PAIRS, SUBGROUP_METRICS
 from bias_metrics.rows import MOST_ROWS, select_masks
@@ -155,7 +155,7 @@ def test_the_interval_uses_effective_sizes_and_few_degrees_of_freedom():
         error += max(of_class @ of_class - squares**2 / n, 2 * squares**2 / (n - 1))
     freedom = 2 * (each @ each) ** 2 / error
     sizes = [weight[rows].sum() ** 2 / (weight[rows] ** 2).sum() for rows in (y, x)]
-    z = quantile(0.95)
+    z = student_quantile(0.95)
     expected = auc_interval(cell.value, cell.std_error, *sizes, z, freedom=freedom)
     assert (cell.low, cell.high) == pytest.approx(expected, abs=1e-12)
 

@@ -11,7 +11,7 @@ from bias_metrics._core.differences import (
     compute_paired_difference,
     negate_value,
 )
-from bias_metrics._core.intervals import MIN_CLUSTERS, compute_p_value, quantile, student_quantile
+from bias_metrics._core.intervals import MIN_CLUSTERS, compute_p_value, student_quantile
 from bias_metrics._core.proportions import (
     paired_change_interval,
     share_difference_interval,
@@ -196,7 +196,7 @@ class Looped:
     def __init__(self, flags, inside, clusters, confidence):
         self.flags, self.sides = flags, (inside, ~inside)
         self.clusters, self.n_clusters = clusters, int(clusters.max()) + 1
-        self.confidence, self.z = confidence, quantile(confidence)
+        self.confidence, self.z = confidence, student_quantile(confidence)
 
     def sizes(self, rows):
         return np.bincount(self.clusters[rows], minlength=self.n_clusters)

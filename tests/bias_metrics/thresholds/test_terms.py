@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bias_metrics import Rows
-from bias_metrics._core.intervals import quantile
+from bias_metrics._core.intervals import student_quantile
 from bias_metrics._core.proportions import bounded_mean_interval, clopper_pearson_interval
 from bias_metrics.thresholds import errors_by_term
 
@@ -59,7 +59,7 @@ def test_intervals_are_exact_and_those_of_all_terms_with_rows_hold_together():
 @pytest.mark.parametrize("confidence", [0.9, 0.9995])
 @pytest.mark.parametrize(("k", "n"), [(0, 4), (1, 4), (0, 20), (7, 20), (20, 20), (300, 2000)])
 def test_the_interval_of_a_mean_of_zeros_and_ones_is_that_of_a_share(k, n, confidence):
-    z = quantile(confidence)
+    z = student_quantile(confidence)
     low, high = bounded_mean_interval(np.arange(n) < k, np.ones(n), z)
     exact_low, exact_high = clopper_pearson_interval(k, n, z)
     assert low <= exact_low * 1.0002
@@ -74,7 +74,7 @@ def test_the_interval_of_a_mean_is_that_of_random_weights_drawn_many_times():
     drawn /= drawn.sum(axis=1, keepdims=True)
     for end, tail, at in ((0.0, 0.01, 0), (1.0, 0.99, 1)):
         expected = np.quantile(drawn @ [*values, end], tail)
-        end_found = bounded_mean_interval(values, sizes, quantile(0.98))[at]
+        end_found = bounded_mean_interval(values, sizes, student_quantile(0.98))[at]
         assert end_found == pytest.approx(expected, rel=0.02)
 
 
