@@ -10,8 +10,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics.binned.bin_counts import BinCounts
-from bias_metrics.binned.bins import MANTISSA, MOST_ROWS, compute_bins
+from bias_metrics.binned.bin_counts import MANTISSA, MOST_ROWS, BinCounts, compute_bins
 
 Kind = TypeVar("Kind", bound=BinCounts)
 MOST_BYTES = 2**30
@@ -41,20 +40,7 @@ def _describe_counts(counts: BinCounts) -> bytes:
 def unpack_counts(data: bytes, cls: type[Kind]) -> Kind:
     """Read an archive; see `ScoreCounts.from_bytes`."""
     try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            _refuse_size(archive)
-            arrays = {
-                name: _read_array(archive.read(f"{name}.npy")) for name in ("about", *_ARRAYS)
-            }
-        written = arrays.pop("about").tobytes()
-        about = json.loads(written)
-        counts = cls(
-            int(about["bits"]),
-            frozenset(map(str, about["shards"])),
-            tuple(map(str, about["names"])),
-            **arrays,
-        )
-        _refuse_other(written, _describe_counts(counts))
+        counts = _read_counts(data, cls)
         refuse_impossible(counts)
     except Exception as error:
         # An untrusted archive can make zipfile, json and numpy raise any error.
@@ -63,21 +49,25 @@ def unpack_counts(data: bytes, cls: type[Kind]) -> Kind:
     return counts
 
 
-def _refuse_other(about: bytes, again: bytes) -> None:
-    if about != again:
+def _read_counts(data: bytes, cls: type[Kind]) -> Kind:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        files = archive.namelist()
+        if len(set(files)) < len(files):
+            msg = "no file may be in the archive twice"
+            raise ValueError(msg)
+        size = sum(entry.file_size for entry in archive.infolist())
+        if size > MOST_BYTES:
+            msg = f"they must unpack to at most {MOST_BYTES:,} bytes; got {size:,}"
+            raise ValueError(msg)
+        arrays = {name: _read_array(archive.read(f"{name}.npy")) for name in ("about", *_ARRAYS)}
+    written = arrays.pop("about").tobytes()
+    about = json.loads(written)
+    shards, names = frozenset(map(str, about["shards"])), tuple(map(str, about["names"]))
+    counts = cls(int(about["bits"]), shards, names, **arrays)
+    if written != _describe_counts(counts):
         msg = "`about` must be as it is written, no key twice"
         raise ValueError(msg)
-
-
-def _refuse_size(archive: zipfile.ZipFile) -> None:
-    names = archive.namelist()
-    if len(set(names)) < len(names):
-        msg = "no file may be in the archive twice"
-        raise ValueError(msg)
-    size = sum(entry.file_size for entry in archive.infolist())
-    if size > MOST_BYTES:
-        msg = f"they must unpack to at most {MOST_BYTES:,} bytes; got {size:,}"
-        raise ValueError(msg)
+    return counts
 
 
 def _read_array(content: bytes) -> npt.NDArray[Any]:

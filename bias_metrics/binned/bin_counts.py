@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
-from functools import reduce
+from dataclasses import dataclass, field
+from functools import cached_property, reduce
 from typing import Any, Self
 
 import numpy as np
@@ -13,11 +13,20 @@ import numpy.typing as npt
 from bias_metrics._core.checks import BoolArray, FloatArray, check_threshold
 from bias_metrics._core.cuts import list_narrow_forms, reaches_cut
 from bias_metrics._core.index import require_aligned
-from bias_metrics.binned.bins import MANTISSA, MOST_ROWS, Counts, compute_bins
 from bias_metrics.metrics import CLASSES, Class
-from bias_metrics.rows import Rows, find_any_member
+from bias_metrics.rows import Background, Rows, find_any_member
 
 BITS = 12
+MANTISSA = 52
+MOST_ROWS = 4 * 10**9  # twice the number of pairs must fit into 64 bits
+Counts = npt.NDArray[np.int64]
+
+
+def compute_bins(scores: FloatArray, bits: int) -> Counts:
+    """Return the bins of scores: their leading bits, as integers that ascend with the score."""
+    bits_of = (scores + 0.0).view(np.int64)  # -0.0 becomes 0.0
+    ordered = np.where(bits_of < 0, np.iinfo(np.int64).min - bits_of, bits_of)
+    return np.asarray(ordered >> (MANTISSA - bits))
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,24 +125,6 @@ class BinCounts:
         ValueError
             If a shard is in both, bins or subgroups differ, or there are too many rows.
         """
-        self.check_addable(other)
-        bins = np.union1d(self.bins, other.bins)
-        both = [counts.spread_bins(bins) for counts in (self, other)]
-        return type(self)(
-            self.bits,
-            self.shards | other.shards,
-            self.names,
-            bins,
-            np.minimum(*(counts.least for counts in both)),
-            np.maximum(*(counts.most for counts in both)),
-            *(
-                np.add(*(getattr(counts, name) for counts in both))
-                for name in ("everyone", "anyone", "subgroups")
-            ),
-        )
-
-    def check_addable(self, other: Self) -> None:
-        """Refuse counts that cannot be added; see `__add__`."""
         if twice := sorted(self.shards & other.shards):
             msg = f"shard {twice[0]!r} must be counted once; it is in both counts."
             raise ValueError(msg)
@@ -147,30 +138,40 @@ class BinCounts:
         if (n := self.n + other.n) > MOST_ROWS:
             msg = f"counts must be of at most {MOST_ROWS:,} rows; got {n:,}."
             raise ValueError(msg)
+        bins = np.union1d(self.bins, other.bins)
+
+        def combine(name: str, function: np.ufunc, empty: float) -> Any:
+            """Combine the values of both in the bins of either."""
+            both = []
+            for counts in (self, other):
+                values = getattr(counts, name)
+                both.append(np.full((*values.shape[:-1], bins.size), empty, dtype=values.dtype))
+                both[-1][..., np.searchsorted(bins, counts.bins)] = values
+            return function(*both)
+
+        return type(self)(
+            self.bits,
+            self.shards | other.shards,
+            self.names,
+            bins,
+            combine("least", np.minimum, np.inf),
+            combine("most", np.maximum, -np.inf),
+            *(combine(name, np.add, 0) for name in ("everyone", "anyone", "subgroups")),
+        )
 
     @classmethod
     def add_all(cls, parts: Iterable[Self]) -> Self:
         """Add all counts of a non-empty iterable."""
         return reduce(cls.__add__, parts)
 
-    def spread_bins(self, bins: Counts) -> Self:
-        """Return the same counts over more bins; in a new bin, `least` and `most` are infinite."""
-        places = np.searchsorted(bins, self.bins)
+    @cached_property
+    def by_group(self) -> dict[str | None, Counts]:
+        """(2, k): positives and negatives by subgroup, and of all rows under None."""
+        return dict(zip((None, *self.names), (self.everyone, *self.subgroups), strict=True))
 
-        def spread_values(values: Any, empty: float) -> Any:
-            wide = np.full((*values.shape[:-1], bins.size), empty, dtype=values.dtype)
-            wide[..., places] = values
-            return wide
-
-        return replace(
-            self,
-            bins=bins,
-            least=spread_values(self.least, np.inf),
-            most=spread_values(self.most, -np.inf),
-            everyone=spread_values(self.everyone, 0),
-            anyone=spread_values(self.anyone, 0),
-            subgroups=spread_values(self.subgroups, 0),
-        )
+    def count_background(self, own: Counts, background: Background) -> Counts:
+        """Return the counts of the rows that a subgroup is compared with."""
+        return self.everyone - (own if background == "outside_subgroup" else self.anyone)
 
     @property
     def n(self) -> int:
@@ -219,9 +220,7 @@ class BinCounts:
                 for kind, bin_counts in zip(CLASSES, counts, strict=True)
             }
 
-        return {None: sum_bins(self.everyone)} | {
-            name: sum_bins(own) for name, own in zip(self.names, self.subgroups, strict=True)
-        }
+        return {name: sum_bins(own) for name, own in self.by_group.items()}
 
     def find_flagged_bins(self, threshold: float) -> tuple[BoolArray, BoolArray]:
         """Return masks of bins in which all scores reach a threshold, or some may reach it."""

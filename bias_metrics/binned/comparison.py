@@ -82,12 +82,6 @@ class ModelRelation:
         )
         return bound_size_change(difference, total, b, confidence)
 
-    def bound_error(self, together: JointMoments) -> float:
-        """Return the largest possible standard error."""
-        covariance = together.covariance - self.covariance_slack
-        variance = self.errors[0] ** 2 + self.errors[1] ** 2 - 2 * covariance
-        return min(math.sqrt(max(variance, 0.0)), sum(self.errors)) + self.binning_error
-
     def _subtract_pair(
         self,
         a: MetricValue,
@@ -99,8 +93,10 @@ class ModelRelation:
     ) -> Difference:
         assert a.std_error is not None  # noqa: S101
         assert b.std_error is not None  # noqa: S101
-        square = self.bound_error(together) ** 2
-        least = JointMoments((a.std_error**2 + b.std_error**2 - square) / 2, together.third_moments)
+        covariance = together.covariance - self.covariance_slack
+        variance = self.errors[0] ** 2 + self.errors[1] ** 2 - 2 * covariance
+        error = min(math.sqrt(max(variance, 0.0)), sum(self.errors)) + self.binning_error
+        least = replace(together, covariance=(a.std_error**2 + b.std_error**2 - error**2) / 2)
         difference = compute_paired_difference(a, b, least, confidence, small=self.is_small)
         difference = widen_for_unseen_loss(difference, self.n_drawn, confidence, is_auc=not is_gap)
         assert difference.ends is not None  # noqa: S101

@@ -10,47 +10,43 @@ which contains its exact value for certain, in addition to its confidence interv
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._core.checks import (
-    check_power_mean_groups,
-    check_threshold,
-)
+from bias_metrics._core.checks import check_power_mean_groups, check_threshold
 from bias_metrics._core.index import require_aligned
 from bias_metrics._core.intervals import check_confidence
+from bias_metrics._core.ranks import SortedClasses, sort_classes
 from bias_metrics._core.values import MetricValue
 from bias_metrics.binned.archive import pack_counts, unpack_counts
-from bias_metrics.binned.bin_counts import BinCounts
-from bias_metrics.binned.bins import MANTISSA
+from bias_metrics.binned.bin_counts import MANTISSA, BinCounts
 from bias_metrics.binned.comparison import compare_counts, refuse_other_rows
 from bias_metrics.binned.pairs import encode_pairs
-from bias_metrics.binned.rates import (
-    Range,
-    compare_rate_gaps,
-    find_binned_equal_error,
-    find_binned_equal_error_range,
-    make_threshold_report,
-    measure_rate_gaps,
-)
+from bias_metrics.binned.rates import Range, compare_rate_gaps, measure_rate_gaps
 from bias_metrics.binned.report import (
     Bracket,
     Reliability,
-    compute_brackets,
-    make_report,
+    get_cells,
+    make_table,
     measure_calibration_gaps,
     measure_reliability,
 )
 from bias_metrics.borkan import check_power
 from bias_metrics.calibration import N_BINS
-from bias_metrics.metrics import GIVEN
+from bias_metrics.metrics import CLASSES, GIVEN
 from bias_metrics.rows import Background, Rows
 from bias_metrics.table import BiasTable, Key
 from bias_metrics.thresholds.decisions import ThresholdReport
-from bias_metrics.thresholds.thresholds import EqualErrorRate
+from bias_metrics.thresholds.errors import ErrorRates
+from bias_metrics.thresholds.thresholds import (
+    EqualErrorRate,
+    compute_rate_reach,
+    find_equal_error,
+    find_range_ends,
+)
 
 __all__ = ["ScoreCounts"]
 
@@ -110,13 +106,12 @@ class ScoreCounts(BinCounts):
             power means and of the final score are computed from all lower ends of cells, and from
             all upper ends, which is conservative.
         """
-        return make_report(
-            self,
-            power=check_power(power),
-            groups=check_power_mean_groups(power_mean_groups, dict.fromkeys(self.names)),
-            confidence=check_confidence(confidence),
-            background=background,
-        )
+        power = check_power(power)
+        groups = check_power_mean_groups(power_mean_groups, dict.fromkeys(self.names))
+        level, cells = check_confidence(confidence), get_cells(self, background)
+        measured = {key: cell.compute_value(level) for key, cell in cells.items()}
+        table = make_table(self, measured, power, groups, background)
+        return replace(table, confidence=level)
 
     def brackets(
         self,
@@ -136,9 +131,10 @@ class ScoreCounts(BinCounts):
             contains the value of `evaluate_bias` for the same rows, without sampling error.
         """
         groups = check_power_mean_groups(power_mean_groups, dict.fromkeys(self.names))
-        return compute_brackets(
-            self, power=check_power(power), groups=groups, background=background
-        )
+        power, cells = check_power(power), get_cells(self, background)
+        measured = {key: cell.compute_bracket() for key, cell in cells.items()}
+        table = make_table(self, measured, power, groups, background)
+        return {key: number.ends for key, number in table.items()}
 
     def compare(
         self,
@@ -207,7 +203,7 @@ class ScoreCounts(BinCounts):
 
         Its rates are exact. The threshold of `equal_error_rate` is in the same or the next bin.
         """
-        return find_binned_equal_error(self)
+        return find_equal_error(self._expand_rows())
 
     def equal_error_range(self, *, confidence: float = 0.95) -> tuple[float, float]:
         """Return the range of `equal_error_range`, wider by a bin at both ends.
@@ -217,7 +213,26 @@ class ScoreCounts(BinCounts):
         ValueError
             If a class is empty.
         """
-        return find_binned_equal_error_range(self, check_confidence(confidence))
+        level, classes = check_confidence(confidence), self._expand_rows()
+        threshold = find_equal_error(classes).threshold
+        if threshold is None:
+            msg = "counts must have positives and negatives; one class is empty."
+            raise ValueError(msg)
+        (missed, _), (_, flagged) = self.everyone @ np.array(
+            [self.least < threshold, self.least >= threshold]
+        ).T.astype(np.int64)
+        wrong = zip((int(missed), int(flagged)), self.everyone.sum(axis=-1).tolist(), strict=True)
+        low, high = find_range_ends(classes, compute_rate_reach(wrong, level))
+        first, last = np.searchsorted(self.least, [min(low, threshold), max(high, threshold)])
+        beyond = np.append(self.least, self.most[-1])
+        return float(beyond[max(first - 1, 0)]), float(beyond[last + 1])
+
+    def _expand_rows(self) -> SortedClasses:
+        """Return the counts as weighted rows with the lowest score of their bin."""
+        weight = self.everyone.ravel()
+        has_rows = weight > 0
+        labels, scores = np.repeat([True, False], self.bins.size), np.tile(self.least, 2)
+        return sort_classes(labels[has_rows], scores[has_rows], weight[has_rows].astype(np.float64))
 
     def threshold_report(
         self, *, threshold: float, groups: Sequence[str] | None = None
@@ -227,7 +242,17 @@ class ScoreCounts(BinCounts):
         If the threshold is inside a bin, half of the bin's rows count as flagged.
         """
         summed = check_power_mean_groups(groups, dict.fromkeys(self.names), "groups")
-        return make_threshold_report(self, check_threshold(threshold), summed)
+        threshold = check_threshold(threshold)
+        flagged = self.count_flagged(threshold)
+        rates: dict[str | None, ErrorRates] = {}
+        for name, rows in self.by_group.items():
+            positive, negative = (sum(flagged[name][label]) // 2 for label in CLASSES)
+            n_positive, n_negative = rows.sum(axis=-1).tolist()
+            rates[name] = ErrorRates(
+                threshold, positive, negative, n_negative - negative, n_positive - positive
+            )
+        subgroups = {name: rates[name] for name in self.names}
+        return ThresholdReport(threshold, rates[None], subgroups, summed)
 
     def compare_rate_gaps(
         self,

@@ -18,8 +18,7 @@ import numpy.typing as npt
 from bias_metrics._core.checks import FloatArray
 from bias_metrics._core.covariance import JointMoments
 from bias_metrics._core.ranks import inner_product
-from bias_metrics.binned.bin_counts import BinCounts
-from bias_metrics.binned.bins import Counts, compute_bins
+from bias_metrics.binned.bin_counts import BinCounts, Counts, compute_bins
 
 BITS = 4
 PairedCounts = tuple[Counts, Counts, Counts]

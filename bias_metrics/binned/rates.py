@@ -10,8 +10,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from bias_metrics._core.covariance import JointMoments
 from bias_metrics._core.differences import (
     Difference,
@@ -19,25 +17,15 @@ from bias_metrics._core.differences import (
     compute_paired_difference,
     negate_value,
 )
-from bias_metrics._core.ranks import SortedClasses, sort_classes
 from bias_metrics._core.values import MetricValue
-from bias_metrics.binned.bin_counts import BinCounts
-from bias_metrics.binned.bins import Counts
+from bias_metrics.binned.bin_counts import BinCounts, Counts
 from bias_metrics.binned.comparison import bound_difference, refuse_other_rows
 from bias_metrics.binned.pairs import WideBins
 from bias_metrics.binned.report import count_rows
-from bias_metrics.metrics import CLASSES, METRICS, Class, Rate, list_threshold_metrics
+from bias_metrics.metrics import CLASSES, METRICS, Rate, list_threshold_metrics
 from bias_metrics.rows import Background
 from bias_metrics.table import SECOND, BiasTable, Estimate, key_numbers
-from bias_metrics.thresholds.decisions import ThresholdReport
-from bias_metrics.thresholds.errors import ErrorRates
 from bias_metrics.thresholds.shares import Share, ShareGap
-from bias_metrics.thresholds.thresholds import (
-    EqualErrorRate,
-    compute_rate_reach,
-    find_equal_error,
-    find_range_ends,
-)
 
 Range = tuple[float, float] | None
 
@@ -59,71 +47,19 @@ def measure_rate_gaps(
                 replace(gap, range_values=(moved[group],)).measure(confidence) for gap in ends
             ]
             gaps[group][metric] = _average_ends(values)
-    return _make_table(counts, gaps, {name: threshold}, confidence, background)
+    return _make_table(counts, gaps, name, threshold, confidence, background)
 
 
 def _make_table(
     counts: BinCounts,
     cells: Mapping[str, Mapping[str, Estimate]],
-    thresholds: Mapping[str, float],
+    name: str,
+    threshold: float,
     confidence: float,
     background: Background,
 ) -> BiasTable:
-    [(name, threshold)] = thresholds.items()
     numbers, n_rows = key_numbers(cells, name), count_rows(counts)
     return BiasTable(numbers, n_rows, confidence, background, thresholds={(name, None): threshold})
-
-
-def find_binned_equal_error(counts: BinCounts) -> EqualErrorRate:
-    """Find the threshold and rates; see `ScoreCounts.equal_error_rate`."""
-    return find_equal_error(_expand_rows(counts))
-
-
-def find_binned_equal_error_range(counts: BinCounts, confidence: float) -> tuple[float, float]:
-    """Find the range; see `ScoreCounts.equal_error_range`."""
-    classes = _expand_rows(counts)
-    threshold = find_equal_error(classes).threshold
-    if threshold is None:
-        msg = "counts must have positives and negatives; one class is empty."
-        raise ValueError(msg)
-    (missed, _), (_, flagged) = counts.everyone @ np.array(
-        [counts.least < threshold, counts.least >= threshold]
-    ).T.astype(np.int64)
-    wrong = zip((int(missed), int(flagged)), counts.everyone.sum(axis=-1).tolist(), strict=True)
-    low, high = find_range_ends(classes, compute_rate_reach(wrong, confidence))
-    first, last = np.searchsorted(counts.least, [min(low, threshold), max(high, threshold)])
-    beyond = np.append(counts.least, counts.most[-1])
-    return float(beyond[max(first - 1, 0)]), float(beyond[last + 1])
-
-
-def _expand_rows(counts: BinCounts) -> SortedClasses:
-    """Return the counts as weighted rows with the lowest score of their bin."""
-    weight = counts.everyone.ravel()
-    is_present = weight > 0
-    labels, scores = np.repeat([True, False], counts.bins.size), np.tile(counts.least, 2)
-    return sort_classes(
-        labels[is_present], scores[is_present], weight[is_present].astype(np.float64)
-    )
-
-
-def make_threshold_report(
-    counts: BinCounts, threshold: float, groups: tuple[str, ...]
-) -> ThresholdReport:
-    """Make the report; see `ScoreCounts.threshold_report`."""
-
-    def count_errors(of_class: dict[Class, tuple[int, int]], rows: Counts) -> ErrorRates:
-        positive, negative = (sum(of_class[label]) // 2 for label in CLASSES)
-        n_positive, n_negative = rows.sum(axis=-1).tolist()
-        return ErrorRates(
-            threshold, positive, negative, n_negative - negative, n_positive - positive
-        )
-
-    flagged = counts.count_flagged(threshold)
-    rates = {
-        name: count_errors(flagged[name], own)
-        for name, own in zip(counts.names, counts.subgroups, strict=True)
-    }
-    return ThresholdReport(threshold, count_errors(flagged[None], counts.everyone), rates, groups)
 
 
 def compare_rate_gaps(
@@ -151,20 +87,17 @@ def compare_rate_gaps(
     if pairs is not None:
         both = FlaggedBins(models, pairs, thresholds, ranges)
         for metric, rate in list_threshold_metrics().items():
-            for group, (difference, slack) in both.measure_differences(
-                rate, confidence, background
-            ).items():
+            paired = both.measure_differences(rate, confidence, background)
+            for group, (difference, slack) in paired.items():
                 if difference.ends is not None:
                     cell = differences[group][metric]
-                    values: dict[str, Any] = {
-                        "first": cell.first,
-                        "second": cell.second,
-                        "value": cell.value,
+                    shift = {"low": -slack, "high": slack, "size_low": -slack, "size_high": slack}
+                    fields: dict[str, Any] = {
+                        end: getattr(difference, end) + step for end, step in shift.items()
                     }
-                    differences[group][metric] = _widen_difference(
-                        replace(difference, **values), slack
-                    )
-    table = _make_table(models[0], differences, {name: thresholds[0]}, confidence, background)
+                    fields |= {"first": cell.first, "second": cell.second, "value": cell.value}
+                    differences[group][metric] = replace(difference, p_value=None, **fields)
+    table = _make_table(models[0], differences, name, thresholds[0], confidence, background)
     return replace(table, thresholds={**table.thresholds, (name, SECOND): thresholds[1]})
 
 
@@ -195,15 +128,15 @@ class FlaggedBins:
         ]
         classes = [CLASSES.index(label) for label in rate.classes]
         for position, group in enumerate(self.counts[0].names):
-            sides = []
-            for own in (True, False):
-                rows = []
-                for counts in self.counts:
-                    members = counts.subgroups[position]
-                    excluded = members if background == "outside_subgroup" else counts.anyone
-                    side_counts = members if own else counts.everyone - excluded
-                    rows.append(side_counts[classes].sum(axis=0))
-                sides.append(self._bound_shares(rate, rows))
+            members = [counts.subgroups[position] for counts in self.counts]
+            others = [
+                counts.count_background(own, background)
+                for counts, own in zip(self.counts, members, strict=True)
+            ]
+            sides = [
+                self._bound_shares(rate, [rows[classes].sum(axis=0) for rows in side])
+                for side in (members, others)
+            ]
             (own_share, most, slack), (other, most_of_other, more) = sides
             model_gaps = tuple(gaps[group] for gaps in moved)
             gap = ShareGap(own_share, other, rate.rows, range_values=model_gaps)
@@ -211,7 +144,7 @@ class FlaggedBins:
             if difference.ends is not None:
                 a, b = gap.measure(confidence, 0), gap.measure(confidence, 1)
                 covariance = most.compute_covariance(0, 1) + most_of_other.compute_covariance(0, 1)
-                opposed = JointMoments(-covariance, (0.0, 0.0, 0.0, 0.0))
+                opposed = JointMoments(-covariance)
                 total = compute_paired_difference(
                     a, negate_value(b), opposed, confidence, small=True
                 )
@@ -246,21 +179,14 @@ class FlaggedBins:
         )
 
 
-def _widen_difference(difference: Difference, by: float) -> Difference:
-    """Widen the bounds of a difference."""
-    ends = {"low": -by, "high": by, "size_low": -by, "size_high": by}
-    moved: dict[str, Any] = {end: getattr(difference, end) + step for end, step in ends.items()}
-    return replace(difference, p_value=None, **moved)
-
-
 def iterate_gap_ends(
     counts: BinCounts, threshold: float, rate: Rate, background: Background
 ) -> Iterator[tuple[str, tuple[ShareGap, ShareGap]]]:
     """Yield the smallest and the largest possible gap by subgroup."""
     for group, own in zip(counts.names, counts.subgroups, strict=True):
-        out = own if background == "outside_subgroup" else counts.anyone
         (low, high), (other_low, other_high) = (
-            bound_share(counts, threshold, rate, rows) for rows in (own, counts.everyone - out)
+            bound_share(counts, threshold, rate, rows)
+            for rows in (own, counts.count_background(own, background))
         )
         yield group, (ShareGap(low, other_high, rate.rows), ShareGap(high, other_low, rate.rows))
 

@@ -19,8 +19,7 @@ from bias_metrics._core.cells import Auc, describe_empty_classes, measure_placed
 from bias_metrics._core.intervals import has_few_errors
 from bias_metrics._core.ranks import Placements, Runs, compute_square_variance, inner_product
 from bias_metrics._core.values import MetricValue, make_undefined
-from bias_metrics.binned.bin_counts import BinCounts
-from bias_metrics.binned.bins import Counts
+from bias_metrics.binned.bin_counts import BinCounts, Counts
 from bias_metrics.calibration import (
     CalibrationSample,
     ReliabilityBin,
@@ -107,23 +106,20 @@ class BinnedCell:
 
 def get_cells(counts: BinCounts, background: Background) -> dict[Key, BinnedCell]:
     """Return the overall AUC and the cells of all subgroups, measured once."""
-    cells: dict[Key, BinnedCell] = counts.measure_once(
-        background, lambda: _measure_cells(counts, background)
-    )
-    return cells
 
+    def measure_cells() -> dict[Key, BinnedCell]:
+        several = counts.least < counts.most
+        cells = {}
+        for key, y, x in iterate_compared_rows(counts, background):
+            words, flip = ("negatives", "positives"), False
+            if key.group is not None:
+                pair = PAIRS[key.metric]
+                side = "subgroup" if pair.inside else "background"
+                words, flip = (f"{side}_{pair.y}s", f"subgroup_{pair.x}s"), pair.flip
+            cells[key] = BinnedCell.from_counts(y, x, several, words, key.metric, flip=flip)
+        return cells
 
-def _measure_cells(counts: BinCounts, background: Background) -> dict[Key, BinnedCell]:
-    several = counts.least < counts.most
-    cells = {}
-    for key, y, x in iterate_compared_rows(counts, background):
-        metric, name = key.metric, key.group
-        words, flip = ("negatives", "positives"), False
-        if name is not None:
-            pair = PAIRS[metric]
-            side = "subgroup" if pair.inside else "background"
-            words, flip = (f"{side}_{pair.y}s", f"subgroup_{pair.x}s"), pair.flip
-        cells[key] = BinnedCell.from_counts(y, x, several, words, metric, flip=flip)
+    cells: dict[Key, BinnedCell] = counts.measure_once(background, measure_cells)
     return cells
 
 
@@ -134,46 +130,19 @@ def iterate_compared_rows(
     positive, negative = counts.everyone
     yield Key("auc"), negative, positive
     for name, own in zip(counts.names, counts.subgroups, strict=True):
-        excluded = own if background == "outside_subgroup" else counts.anyone
+        others = counts.count_background(own, background)
         for metric in SUBGROUP_METRICS:
             pair = PAIRS[metric]
-            y, x = CLASSES.index(pair.y), CLASSES.index(pair.x)
-            rows = own[y] if pair.inside else counts.everyone[y] - excluded[y]
-            yield Key(metric, name), rows, own[x]
-
-
-def make_report(
-    counts: BinCounts,
-    *,
-    power: float,
-    groups: tuple[str, ...],
-    confidence: float,
-    background: Background,
-) -> BiasTable:
-    """Make the table at a confidence."""
-    measured = {
-        key: cell.compute_value(confidence) for key, cell in get_cells(counts, background).items()
-    }
-    table = _make_table(counts, measured, power, groups, background)
-    return replace(table, confidence=confidence)
-
-
-def compute_brackets(
-    counts: BinCounts, *, power: float, groups: tuple[str, ...], background: Background
-) -> dict[Key, Bracket | None]:
-    """Return bounds of the exact values."""
-    measured = {key: cell.compute_bracket() for key, cell in get_cells(counts, background).items()}
-    table = _make_table(counts, measured, power, groups, background)
-    return {key: number.ends for key, number in table.items()}
+            y = (own if pair.inside else others)[CLASSES.index(pair.y)]
+            yield Key(metric, name), y, own[CLASSES.index(pair.x)]
 
 
 def count_rows(counts: BinCounts) -> dict[str | None, RowCounts]:
     """Return the row counts by subgroup, and of all rows under None."""
-    named = zip((None, *counts.names), (counts.everyone, *counts.subgroups), strict=True)
-    return {name: RowCounts(*own.sum(axis=-1).tolist()) for name, own in named}
+    return {name: RowCounts(*own.sum(axis=-1).tolist()) for name, own in counts.by_group.items()}
 
 
-def _make_table(
+def make_table(
     counts: BinCounts,
     measured: Mapping[Key, MetricValue],
     power: float,
@@ -187,7 +156,7 @@ def _make_table(
     """
     n_rows = count_rows(counts)
 
-    def make_table(numbers: Mapping[Key, MetricValue]) -> BiasTable:
+    def build_table(numbers: Mapping[Key, MetricValue]) -> BiasTable:
         cells = {
             name: {metric: numbers[Key(metric, name)] for metric in SUBGROUP_METRICS}
             for name in counts.names
@@ -202,25 +171,22 @@ def _make_table(
         )
 
     low, high = (
-        make_table(
+        build_table(
             {key: MetricValue(getattr(cell, end), cell.reason) for key, cell in measured.items()}
         )
         for end in ("low", "high")
     )
-    central = make_table(measured)
-    aggregates = [Key(metric) for metric in (*FINAL_SCORE_PARTS, "final_score")]
-    return central.add_numbers(
-        {key: _add_ends(central[key], low[key], high[key]) for key in aggregates}
-    )
-
-
-def _add_ends(value: MetricValue, low: MetricValue, high: MetricValue) -> MetricValue:
-    """Add the interval of an aggregate, if both ends are defined."""
-    if value.value is None:
-        return value
-    if low.value is None or high.value is None:
-        return replace(value, reason=_NO_INTERVAL)
-    return replace(value, low=low.value, high=high.value)
+    central = build_table(measured)
+    aggregates: dict[Key, MetricValue] = {}
+    for metric in (*FINAL_SCORE_PARTS, "final_score"):
+        key = Key(metric)
+        number, ends = central[key], (low[key].value, high[key].value)
+        if number.value is not None and None in ends:
+            number = replace(number, reason=_NO_INTERVAL)
+        elif number.value is not None:
+            number = replace(number, low=ends[0], high=ends[1])
+        aggregates[key] = number
+    return central.add_numbers(aggregates)
 
 
 Reliability = dict[str | None, tuple[ReliabilityBin, ...]]
@@ -233,8 +199,8 @@ def measure_reliability(counts: BinCounts, n_bins: int, confidence: float) -> Re
         raise ValueError(msg)
     if reason := _find_non_probability(counts):
         raise ValueError(reason)
-    rows = zip((None, *counts.names), (counts.everyone, *counts.subgroups), strict=True)
-    return {name: _make_curve(counts, own, n_bins, confidence) for name, own in rows}
+    curves = counts.by_group.items()
+    return {name: _make_curve(counts, own, n_bins, confidence) for name, own in curves}
 
 
 def _find_non_probability(counts: BinCounts) -> str | None:
@@ -252,8 +218,7 @@ def measure_calibration_gaps(
     reason = _find_non_probability(counts)
     gaps = {}
     for name, own in zip(counts.names, counts.subgroups, strict=True):
-        excluded = own if background == "outside_subgroup" else counts.anyone
-        sides = {"subgroup": own, "background": counts.everyone - excluded}
+        sides = {"subgroup": own, "background": counts.count_background(own, background)}
         empty = [side for side, rows in sides.items() if not rows.sum()]
         lack = reason or (f"{empty[0]}: no rows" if empty else None)
         if lack:

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bias_metrics import Rows, ScoreCounts, calibration_report
-from bias_metrics.binned.bins import compute_bins
+from bias_metrics.binned.bin_counts import compute_bins
 
 
 def draw_rows(digits, n=997):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.shards import write_shards
 
 from bias_metrics import ScoreCounts
-from bias_metrics.binned.bins import compute_bins
+from bias_metrics.binned.bin_counts import compute_bins
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.counting.settings import read_count_file
 from biasgate.tasks.counting.shards import count_scores
