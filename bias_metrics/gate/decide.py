@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from bias_metrics.gate.judging import RIVALS, Outcome
-from bias_metrics.gate.placing import judge_targets, select_rolled_evidence
+from bias_metrics.gate.placing import judge_targets
 from bias_metrics.gate.results import Check
 from bias_metrics.gate.rules import AGGREGATE, LEAST_COMPARED, Rule
 from bias_metrics.gate.targets import list_targets
@@ -115,11 +115,11 @@ def _judge_rule(
         rule = replace(rule, mode="estimate", min_positives=1, min_negatives=1, min_clusters=1)
     covered: tuple[str, ...] = ()
     n_categories = 0
-    if rule.scope == AGGREGATE:
+    if rule.scope == AGGREGATE and rule.name in selected.rolled_aggregates:
         hierarchy = selected.small_groups.hierarchy
-        selected, covered = select_rolled_evidence(rule, selected)
-        if hierarchy is not None:
-            n_categories = sum(name in hierarchy.categories for name in covered)
+        rolled = selected.rolled_aggregates[rule.name]
+        selected, covered = rolled.evidence, rolled.groups
+        n_categories = sum(name in hierarchy.categories for name in covered) if hierarchy else 0
     targets = list(list_targets(selected.table, rule, selected.background))
     for kind, limit in rule.checks:
         check = Check(
@@ -128,9 +128,9 @@ def _judge_rule(
         if selected.can_judge(kind):
             yield from judge_targets(check, targets, selected, covered)
         else:
-            skipped = kind == "champion" and allow_first
+            outcome = "skipped" if kind == "champion" and allow_first else "insufficient"
             for target in targets:
-                yield check.report_missing_rival(target, skipped=skipped)
+                yield check.build_result(target, None, outcome=outcome, reason="no_rival")
 
 
 def _refuse_missing_numbers(rule: Rule, evidence: Evidence) -> None:

@@ -37,23 +37,10 @@ def judge_usefulness(
     A model that flags everything has gaps of 0, and two models that guess do not differ. Rules
     about gaps and margins would therefore pass both.
 
-    Parameters
-    ----------
-    table : BiasTable
-        With the overall AUC and its interval.
-    flag_rates : FlagRates, optional
-        The shares flagged by the threshold in use.
-    confidence : float, default=0.975
-        One-sided confidence of the bounds of the AUC.
-    is_sample : bool, default=True
-        Whether rows are a sample; if not, the AUC itself decides instead of its bound.
-
-    Returns
-    -------
-    tuple of RuleResult
-        Empty for a useful model. An `insufficient` result if the overall AUC is not
-        significantly above .5. Another if the threshold flags less than .1 %, or more than 99.9 %,
-        of both classes.
+    An `insufficient` result reports an overall AUC that is not significantly above .5, or a
+    threshold that flags less than .1 %, or more than 99.9 %, of both classes. `flag_rates` are the
+    shares flagged by the threshold in use. `confidence` is the one-sided confidence of the bounds
+    of the AUC. If rows are not a sample, the AUC itself decides instead of its bound.
     """
     auc, rows = table[Key("auc")], table.counts[None]
     bound = auc.low if is_sample else auc.value
@@ -114,12 +101,8 @@ def _judge_threshold(at: FlagRates) -> Reason | None:
 def list_unjudged_metrics(judged: Collection[str], *, has_threshold: bool) -> tuple[str, ...]:
     """Return the metrics without a blocking rule: overall AUC, subgroup metrics, error rates.
 
-    Parameters
-    ----------
-    judged : collection of str
-        The metrics of the blocking rules. `final_score` includes the overall AUC.
-    has_threshold : bool
-        Whether a threshold is in use, so that error rates are also expected.
+    `judged` has the metrics of the blocking rules; `final_score` includes the overall AUC. Error
+    rates are expected if a threshold is in use.
 
     Examples
     --------
@@ -137,12 +120,8 @@ def withdraw_dominated_passes(
 ) -> list[RuleResult]:
     """Return the results, with `insufficient` for a pass that depends on a few heavy rows.
 
-    Parameters
-    ----------
-    results : sequence of RuleResult
-        Results of rules on all rows.
-    dominant : iterable of DominantUnits
-        The rows, or clusters, that dominate numbers, overall or by subgroup.
+    `results` are those of rules on all rows; `dominant` are the rows, or clusters, that dominate
+    numbers, overall or by subgroup.
     """
     heavy = {(units.subgroup, units.label): units for units in dominant if units.weight is not None}
     return [_withdraw_pass(result, heavy) for result in results] if heavy else list(results)

@@ -79,23 +79,23 @@ class PassExtent:
 def find_pass_extent(results: Sequence[RuleResult], groups: Sequence[str]) -> PassExtent:
     """Find the groups for which a pass by these results is proven, and its exceptions.
 
-    Parameters
-    ----------
-    results : sequence of RuleResult
-        Every result of a verdict.
-    groups : sequence of str
-        All groups of the evaluation set.
-
-    Returns
-    -------
-    Extent
-        A skipped check is an exception even if its rule only warns.
+    `results` has every result of a verdict, and `groups` all groups of the evaluation set. A
+    skipped check is an exception even if its rule only warns.
     """
     own_exceptions = tuple(_find_group_exceptions(results, groups))
     excepted: set[str | None] = {exception.group for exception in own_exceptions}
-    excepted |= _find_unmet_groups(results, groups)
-    bounded = _find_bounded_groups(results, groups)
-    ruled = _find_ruled_groups(results, groups)
+    everyone: set[str | None] = set(groups)
+    ruled: set[str | None] = set()
+    bounded: set[str | None] = set()
+    for result in results:
+        own = {result.group} if result.scope == SUBGROUP else set()
+        own = everyone if result.scope == WORST else own
+        if result.action == "block":
+            ruled |= own
+        if result.is_counted and result.outcome != "pass":
+            excepted |= everyone if result.rule == USEFULNESS_RULE else own
+        elif result.is_counted and result.mode != "estimate":
+            bounded |= own - set(result.instead_of)
     unruled = tuple(name for name in groups if name not in ruled)
     exceptions = [*own_exceptions, *_find_shared_exceptions(results)]
     if unruled:
@@ -103,36 +103,6 @@ def find_pass_extent(results: Sequence[RuleResult], groups: Sequence[str]) -> Pa
         exceptions.append(PassException(None, "no_rule", 0, groups=listed))
     proven = tuple(name for name in groups if name in bounded and name not in excepted)
     return PassExtent(proven, len(groups), tuple(exceptions))
-
-
-def _find_bounded_groups(results: Sequence[RuleResult], groups: Sequence[str]) -> set[str]:
-    """Return the groups with a blocking check that their own rows pass by a bound."""
-    passed = [
-        result
-        for result in results
-        if result.outcome == "pass" and result.is_counted and result.mode != "estimate"
-    ]
-    bounded = {result.group for result in passed if result.scope == SUBGROUP}
-    for result in passed:
-        if result.scope == WORST:
-            bounded |= set(groups) - set(result.instead_of)
-    return {name for name in bounded if name is not None}
-
-
-def _find_ruled_groups(results: Sequence[RuleResult], groups: Sequence[str]) -> set[str | None]:
-    """Return the groups that a blocking rule is about."""
-    blocking = [result for result in results if result.action == "block"]
-    if any(result.scope == WORST for result in blocking):
-        return set(groups)
-    return {result.group for result in blocking if result.scope == SUBGROUP}
-
-
-def _find_unmet_groups(results: Sequence[RuleResult], groups: Sequence[str]) -> set[str | None]:
-    """Return the groups with a check that counts and did not pass."""
-    unmet = [result for result in results if result.is_counted and result.outcome != "pass"]
-    if any(result.scope == WORST or result.rule == USEFULNESS_RULE for result in unmet):
-        return set(groups)
-    return {result.group for result in unmet if result.scope == SUBGROUP}
 
 
 def _find_group_exceptions(

@@ -6,7 +6,7 @@ size: without evidence it neither passes nor blocks a group, which is left to th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -51,31 +51,49 @@ def judge_harm(
     limit: HarmLimit | None,
     evidence: Evidence,
 ) -> tuple[RuleResult, ...]:
-    """Judge the significant losses against each rival.
+    """Judge the significant losses against each rival (`champion`, `reference`).
 
-    Parameters
-    ----------
-    losses : mapping of str to Losses
-        Significant losses and the number of bounds, by rival (`champion`, `reference`).
-    limit : HarmLimit or None
-        The tolerance; None if the policy lacks the rule, which gives no result.
-    evidence : Evidence
-        Evidence on all rows, for the numbers of rows by group.
-
-    Returns
-    -------
-    tuple of RuleResult
-        For each rival, a failure per loss beyond the tolerance, the largest first, or else a single
-        pass. Without any rival, a single `skipped` result.
+    Each loss beyond the tolerance of `limit` is a failure, the largest first; a rival without such
+    losses is a single pass, and without rivals a single result is `skipped`. A policy without the
+    rule (`limit` is None) gives no result. `evidence` is on all rows.
     """
     if limit is None:
         return ()
-    results = [
-        result
-        for kind in RIVALS
-        if kind in losses
-        for result in _judge_rival(kind, losses[kind], limit, evidence)
-    ]
+    results: list[RuleResult] = []
+    for kind in RIVALS:
+        if kind not in losses:
+            continue
+        rival = losses[kind]
+        beyond = [
+            cell
+            for cell in rival.cells
+            if cell.worse_by_at_least > limit.get_tolerance(cell.metric)
+        ]
+        if not beyond:
+            results.append(_build_overall(kind, limit, evidence, "pass", "no_loss", rival.n_bounds))
+        results += [
+            RuleResult(
+                rule=HARM_RULE,
+                kind=kind,
+                metric=cell.metric,
+                scope="subgroup",
+                group=cell.group,
+                outcome="fail",
+                reason="loss",
+                value=cell.first,
+                rival=cell.second,
+                low=cell.low,
+                high=cell.high,
+                bound=cell.low if METRICS[cell.metric].is_gap else cell.high,
+                threshold=cell.threshold,
+                without=cell.without,
+                may_be_shared=rival.may_be_shared,
+                limit=limit.get_tolerance(cell.metric),
+                n_bounds=rival.n_bounds,
+                **_build_common_fields(limit, evidence, cell.group),
+            )
+            for cell in beyond
+        ]
     if not results:
         results.append(_build_overall("champion", limit, evidence, "skipped", "no_rival"))
     return tuple(results)
@@ -86,16 +104,7 @@ def list_unblocked_harm(
 ) -> list[PassException]:
     """Return the groups with significant losses against the champion that do not block.
 
-    Parameters
-    ----------
-    losses, limit
-        As in `judge_harm`.
-
-    Returns
-    -------
-    list of PassException
-        One per group, with its largest loss. Losses that come only from rows of another group
-        are left out.
+    Each group has its largest loss. Losses that come only from rows of another group are left out.
     """
     by_group: dict[str, list[tuple[Loss, AllowedBy]]] = {}
     why: AllowedBy
@@ -148,18 +157,9 @@ def count_bounds(
 ) -> BoundCounts:
     """Count the bounds behind a verdict, and the expected number of wrong bounds.
 
-    Parameters
-    ----------
-    results : sequence of RuleResult
-        Every result of the verdict.
-    losses : mapping of str to Losses
-        As in `judge_harm`.
-    alpha : float
-        Probability that any joint bound is wrong.
-    thresholds : mapping of str to float or None
-        The threshold in use, by the model's role.
-    is_sample : bool
-        Whether rows are a sample; if not, values are exact and bounds are not counted.
+    `thresholds` has the threshold in use by the model's role, and `alpha` is the probability that
+    any joint bound is wrong. If rows are not a sample, values are exact, and bounds are not
+    counted.
     """
     if not is_sample:
         return BoundCounts(separately=0, expected_wrong=0.0, jointly=0, alpha=0.0)
@@ -176,38 +176,6 @@ def count_bounds(
         alpha=alpha,
         without_threshold=() if thresholds["candidate"] is None else tuple(unknown),
     )
-
-
-def _judge_rival(
-    kind: Kind, losses: Losses, limit: HarmLimit, evidence: Evidence
-) -> Iterator[RuleResult]:
-    """Yield a failure per loss beyond the tolerance, or a single pass."""
-    beyond = [
-        cell for cell in losses.cells if cell.worse_by_at_least > limit.get_tolerance(cell.metric)
-    ]
-    if not beyond:
-        yield _build_overall(kind, limit, evidence, "pass", "no_loss", n_bounds=losses.n_bounds)
-    for cell in beyond:
-        yield RuleResult(
-            rule=HARM_RULE,
-            kind=kind,
-            metric=cell.metric,
-            scope="subgroup",
-            group=cell.group,
-            outcome="fail",
-            reason="loss",
-            value=cell.first,
-            rival=cell.second,
-            low=cell.low,
-            high=cell.high,
-            bound=cell.low if METRICS[cell.metric].is_gap else cell.high,
-            threshold=cell.threshold,
-            without=cell.without,
-            may_be_shared=losses.may_be_shared,
-            limit=limit.get_tolerance(cell.metric),
-            n_bounds=losses.n_bounds,
-            **_build_common_fields(limit, evidence, cell.group),
-        )
 
 
 def _build_overall(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from bias_metrics._core.values import MetricValue
 from bias_metrics.gate.judging import Outcome
@@ -62,28 +63,31 @@ def judge_missing(
     Without limits, a single comment without a score is `insufficient`: the scored comments may
     differ from the others. If all comments have a score, every limit passes.
 
-    Parameters
-    ----------
-    missing : MarkedRows or None
-        Shares with intervals at `limits.level`; None if missing scores are not judged.
-    limits : ShareLimits or None
-        The limits of the policy; None if it has none.
-    rivals : mapping of str to int, optional
-        Number of comments without a score, for champion and reference.
-    is_sample : bool, default=True
-        Whether rows are a sample; if not, the share itself decides.
-
-    Returns
-    -------
-    tuple of RuleResult
-        One for each limit and group.
+    `missing` has intervals at `limits.level`, and is None if missing scores are not judged. If rows
+    are not a sample, the share itself decides. `rivals` has the number of comments without a score
+    for champion and reference.
     """
     if missing is None:
         return ()
     if limits is None:
         n_missing = {"candidate": missing.overall.n_marked, **(rivals or {})}
         n_rows = missing.overall.n
-        return tuple(_build_unruled(role, n, n_rows) for role, n in n_missing.items() if n)
+        return tuple(
+            _build_result(
+                MISSING,
+                mode="estimate",
+                confidence=0.95,
+                limit=0.0,
+                action="block",
+                reason="missing_not_ruled",
+                n_marked=n,
+                n_rows=n_rows,
+                role=role,
+                value=n / n_rows,
+            )
+            for role, n in n_missing.items()
+            if n
+        )
     return tuple(_judge_limits(MISSING, missing, limits, is_sample=is_sample))
 
 
@@ -92,25 +96,21 @@ def judge_truncated(
 ) -> tuple[RuleResult, ...]:
     """Judge the shares of truncated comments; return nothing without limits.
 
-    Parameters
-    ----------
-    truncated : MarkedRows or None
-        Shares with intervals at `limits.level`; None if truncation is unknown, which is
-        `insufficient`.
-    limits : ShareLimits or None
-        The limits of the policy; None if it has none.
-    is_sample : bool, default=True
-        Whether rows are a sample; if not, the share itself decides.
-
-    Returns
-    -------
-    tuple of RuleResult
-        One for each limit and group.
+    Unknown truncation (`truncated` is None) is `insufficient`; see also `judge_missing`.
     """
     if limits is None:
         return ()
     if truncated is None:
-        return (_build_unknown(limits),)
+        given = (limits.overall, limits.each, limits.gap)
+        result = _build_result(
+            TRUNCATED,
+            mode=limits.mode,
+            confidence=limits.confidence,
+            limit=next(limit for limit in given if limit is not None),
+            action=limits.action,
+            reason="truncated_unknown",
+        )
+        return (result,)
     return tuple(_judge_limits(TRUNCATED, truncated, limits, is_sample=is_sample))
 
 
@@ -145,18 +145,14 @@ def _judge_share(
         reason = "share_undefined"
     elif not share.n_marked:
         reason = "share_zero"
-    return RuleResult(
-        rule=rule,
-        kind="ceiling",
+    return _build_result(
+        rule,
         metric=metric,
         scope="subgroup" if group else "overall",
         group=group,
-        slice=None,
         mode="proven" if proven else "estimate",
         confidence=limits.confidence,
         limit=limit,
-        n_positive=0,
-        n_negative=0,
         outcome=outcome,
         action=limits.action,
         reason=reason,
@@ -187,47 +183,16 @@ def _decide_outcome(
     return ("fail", number.low) if number.low > limit else ("insufficient", number.high)
 
 
-def _build_unruled(role: str, n_missing: int, n_rows: int) -> RuleResult:
-    """Return the result of a model with missing scores under a policy without limits."""
-    return RuleResult(
-        rule=MISSING,
-        kind="ceiling",
-        metric=_RATES[MISSING],
-        scope="overall",
-        group=None,
-        slice=None,
-        mode="estimate",
-        confidence=0.95,
-        limit=0.0,
-        n_positive=0,
-        n_negative=0,
-        outcome="insufficient",
-        action="block",
-        reason="missing_not_ruled",
-        n_marked=n_missing,
-        n_rows=n_rows,
-        role=role,
-        value=n_missing / n_rows,
-    )
-
-
-def _build_unknown(limits: ShareLimits) -> RuleResult:
-    """Return the result of a model for which truncation is unknown."""
-    return RuleResult(
-        rule=TRUNCATED,
-        kind="ceiling",
-        metric=_RATES[TRUNCATED],
-        scope="overall",
-        group=None,
-        slice=None,
-        mode=limits.mode,
-        confidence=limits.confidence,
-        limit=next(
-            limit for limit in (limits.overall, limits.each, limits.gap) if limit is not None
-        ),
-        n_positive=0,
-        n_negative=0,
-        outcome="insufficient",
-        action=limits.action,
-        reason="truncated_unknown",
-    )
+def _build_result(rule: str, **content: Any) -> RuleResult:
+    """Return a result, by default about all comments and `insufficient`."""
+    default: dict[str, Any] = {
+        "kind": "ceiling",
+        "metric": _RATES[rule],
+        "scope": "overall",
+        "group": None,
+        "slice": None,
+        "n_positive": 0,
+        "n_negative": 0,
+        "outcome": "insufficient",
+    }
+    return RuleResult(rule=rule, **default | content)

@@ -54,26 +54,10 @@ class Objective:
 
 
 def measure_objective(metric: str, evidence: Evidence, confidence: float) -> Objective:
-    """Read the objective from the evidence on an evaluation set.
+    """Read the objective from the evidence over all rows.
 
-    Parameters
-    ----------
-    metric : str
-        A metric in `OBJECTIVES`.
-    evidence : Evidence
-        Over all rows, with intervals of two-sided confidence `2 * confidence - 1`.
-    confidence : float
-        One-sided confidence.
-
-    Returns
-    -------
-    Objective
-        Higher is better; without a champion it has a value but no difference.
-
-    Raises
-    ------
-    ValueError
-        If the metric is not in `OBJECTIVES`.
+    The evidence has intervals of two-sided confidence `2 * confidence - 1`. Without a champion, the
+    objective has a value but no difference.
     """
     if metric not in OBJECTIVES:
         msg = f"`metric` must be one of {', '.join(OBJECTIVES)}; got {metric!r}."

@@ -32,23 +32,29 @@ class _Places:
         *,
         is_aggregate: bool = False,
     ) -> _Places:
-        """Place every target; an aggregate may also use the top category of a hierarchy."""
-        places = cls()
+        """Place every target; an aggregate may also use the top category of a hierarchy.
+
+        The few rows of a group without a usable category are judged by themselves if it is listed
+        in `not_measured` or, except for aggregates, in the hierarchy. For all others the rule lacks
+        evidence.
+        """
+        places, settings = cls(), evidence.small_groups
+        hierarchy = settings.hierarchy or Hierarchy({})
         for target in targets:
-            lack, category = check.find_lack(target), None
-            category_lacks: tuple[Lack, ...] = ()
-            if lack is not None and target.scope == SUBGROUP:
-                category, category_lacks = _find_category(
-                    check, target, evidence, is_aggregate=is_aggregate
-                )
-            if category is not None and lack is not None:
+            lack, name = check.find_lack(target), str(target.group)
+            if lack is None or target.scope != SUBGROUP:
+                places.judged[target.group] = target
+                continue
+            ancestors = hierarchy.list_ancestors(name)
+            category, category_lacks = _find_category(
+                check, evidence, ancestors if is_aggregate else hierarchy.list_substitutes(name)
+            )
+            if category is not None:
                 places.judged[category.group] = category
                 replaced = places.instead_of.get(category.group, ())
-                places.instead_of[category.group] = (*replaced, str(target.group))
+                places.instead_of[category.group] = (*replaced, name)
                 places.small.append((target, lack, str(category.group)))
-            elif lack is not None and _is_judged_by_own_rows(
-                target, evidence, is_aggregate=is_aggregate
-            ):
+            elif name in settings.not_measured or (ancestors and not is_aggregate):
                 places.small.append((target, replace(lack, categories=category_lacks), None))
             else:
                 places.judged[target.group] = replace(target, categories=category_lacks)
@@ -73,42 +79,17 @@ def judge_targets(
     elif not is_worst:
         for name, target in places.judged.items():
             yield check.judge_target(target, places.instead_of.get(name, covered))
+    joint = None if evidence.joint_evidence is None else evidence.joint_evidence.table
     for target, lack, category in places.small:
-        yield check.judge_small_group(
-            target,
-            lack,
-            None if evidence.joint_evidence is None else evidence.joint_evidence.table,
-            category=category,
-            blind=evidence.small_groups.blind,
-            not_measured=evidence.small_groups.not_measured.get(str(target.group)),
-            hint=evidence.small_groups.hints.get(str(target.group), ""),
-        )
-
-
-def _is_judged_by_own_rows(target: Target, evidence: Evidence, *, is_aggregate: bool) -> bool:
-    """Return True if the few rows of a group without a usable category are judged by themselves.
-
-    This applies to groups listed in `not_measured` and, except for aggregates, to groups in a
-    hierarchy. For all others the rule lacks evidence.
-    """
-    if target.scope != SUBGROUP:
-        return False
-    name = str(target.group)
-    if name in evidence.small_groups.not_measured:
-        return True
-    hierarchy = evidence.small_groups.hierarchy
-    return not is_aggregate and hierarchy is not None and bool(hierarchy.list_ancestors(name))
+        yield check.judge_small_group(target, lack, joint, category, evidence.small_groups)
 
 
 def _find_category(
-    check: Check, target: Target, evidence: Evidence, *, is_aggregate: bool
+    check: Check, evidence: Evidence, names: Iterable[str]
 ) -> tuple[Target | None, tuple[Lack, ...]]:
-    """Return the first category above with enough rows, or what each category lacks."""
+    """Return the first category with enough rows, or what each category lacks."""
     lacks = []
-    hierarchy, group = evidence.small_groups.hierarchy or Hierarchy({}), str(target.group)
-    for name in (
-        hierarchy.list_ancestors(group) if is_aggregate else hierarchy.list_substitutes(group)
-    ):
+    for name in names:
         if name in evidence.table.categories:
             category = build_category_target(evidence.table, check.rule, name, evidence.background)
             lack = check.find_lack(category)
@@ -121,17 +102,7 @@ def _find_category(
 def list_small_groups(rules: Sequence[Rule], evidence: Evidence) -> list[str]:
     """Return the subgroups that a rule judges in a category, or by their own few rows.
 
-    Parameters
-    ----------
-    rules : sequence of Rule
-        The rules on this evidence.
-    evidence : Evidence
-        Evidence with categories.
-
-    Returns
-    -------
-    list of str
-        In the order of the report.
+    The evidence has categories; the order is that of the report.
     """
     names: set[str] = set()
     for rule in rules:
@@ -164,9 +135,3 @@ def list_covered_groups(rule: Rule, evidence: Evidence, groups: Iterable[str]) -
     targets = list_targets(evidence.table, each, evidence.background)
     places = _Places.place_targets(check, targets, evidence, is_aggregate=True)
     return tuple(str(name) for name in places.judged)
-
-
-def select_rolled_evidence(rule: Rule, evidence: Evidence) -> tuple[Evidence, tuple[str, ...]]:
-    """Return the evidence for an aggregate rule, and the groups it covers if any is rolled up."""
-    replacement = evidence.rolled_aggregates.get(rule.name)
-    return (evidence, ()) if replacement is None else (replacement.evidence, replacement.groups)

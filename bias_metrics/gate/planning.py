@@ -73,19 +73,22 @@ class PlannedCounts:
     outside_positive: float
     outside_negative: float
 
+    @property
+    def own(self) -> dict[str, float]:
+        """Rows of the group by class."""
+        return {"positive": self.positive, "negative": self.negative}
+
+    @property
+    def outside(self) -> dict[str, float]:
+        """Rows of the background by class."""
+        return {"positive": self.outside_positive, "negative": self.outside_negative}
+
 
 def lacks_support(rule: Rule, counts: PlannedCounts) -> bool:
     """Return True if a group or its background has too few rows for a rule."""
-    pair = PAIRS[rule.metric]
-    own, outside = {pair.x}, {pair.y}
-    if pair.inside:
-        own, outside = {pair.x, pair.y}, set()
     least = {"positive": rule.min_positives, "negative": rule.min_negatives}
-    have = {"positive": counts.positive, "negative": counts.negative}
-    have_outside = {"positive": counts.outside_positive, "negative": counts.outside_negative}
-    return any(have[label] < least[label] for label in own) or any(
-        have_outside[label] < least[label] for label in outside
-    )
+    sides = zip((counts.own, counts.outside), METRICS[rule.metric].classes, strict=True)
+    return any(rows[label] < least[label] for rows, classes in sides for label in classes)
 
 
 def is_planned(rule: Rule) -> bool:
@@ -98,20 +101,9 @@ def estimate_group_chance(
 ) -> float:
     """Return the probability that a group passes all rules on its cells.
 
-    Parameters
-    ----------
-    rules : sequence of Rule
-        Rules for which `is_planned`; each applies to this group.
-    guess : PlanAssumptions
-        Assumptions about the group.
-    counts : PlannedCounts
-        Rows of the group and its background, at least 2 in every class.
-
-    Returns
-    -------
-    float
-        In [0, 1]; against a rival, for a model that is as good as the rival. 0 if a rule lacks
-        support.
+    Each rule is planned (`is_planned`) and applies to this group; every class has at least 2 rows.
+    Against a rival, the probability is that of a model that is as good as the rival. It is 0 if a
+    rule lacks support.
 
     Examples
     --------
@@ -168,17 +160,8 @@ def predict_standard_error(metric: str, value: float, counts: PlannedCounts) -> 
 def compute_paired_reach(down: float, up: float, correlation: float) -> float:
     """Return the distance to the one-sided bound of the difference of two equally good AUCs.
 
-    Parameters
-    ----------
-    down, up : float
-        Distances from each AUC to the lower and the upper end of its interval.
-    correlation : float
-        Correlation of the two models' estimates.
-
-    Returns
-    -------
-    float
-        For normal errors, the quantile times the standard error of the difference.
+    `down` and `up` are the distances from each AUC to the ends of its interval. For normal errors,
+    the result is the quantile times the standard error of the difference.
     """
     return math.sqrt(1 - correlation) * math.hypot(down, up)
 
@@ -188,14 +171,7 @@ def find_least_rows(
 ) -> float | None:
     """Return the fewest rows at which a probability is large enough; None if it never is.
 
-    Parameters
-    ----------
-    chance : callable
-        Function of the number of rows that returns a probability and grows with it.
-    wanted : float
-        The probability to reach.
-    least : float, default=4
-        Number of rows at which the search starts.
+    `chance` is a probability that grows with the number of rows; the search starts at `least` rows.
     """
     if chance(MAX_PLANNED_ROWS) < wanted:
         return None
@@ -222,17 +198,14 @@ def _draw_deviates() -> tuple[Floats, Floats]:
     weights = weights / weights.sum()
     cdf = np.vectorize(_NORMAL.cdf)
     among_other, among_own = cdf(nodes + distance), cdf(nodes)
-    correlation = float(_correlate(among_other, among_own, weights))
+    a, b = (values - weights @ values for values in (among_other, among_own))
+    squares = (weights @ a**2) * (weights @ b**2)
+    correlation = float(weights @ (a * b) / math.sqrt(squares))
     matrix = np.eye(6)
     matrix[_U, _V] = matrix[_V, _U] = matrix[_W, _T] = matrix[_T, _W] = correlation
     root = np.linalg.cholesky(matrix)
     first, second = (rng.standard_normal((_DRAWS, 6)) @ root.T for _ in range(2))
     return first, second
-
-
-def _correlate(a: Floats, b: Floats, weights: Floats) -> float:
-    a, b = a - weights @ a, b - weights @ b
-    return float(weights @ (a * b) / math.sqrt((weights @ a**2) * (weights @ b**2)))
 
 
 def _compute_effects(metric: str, value: float, counts: PlannedCounts) -> list[tuple[int, float]]:
@@ -318,9 +291,7 @@ def _compute_reaches(
 def _count_compared(metric: str, counts: PlannedCounts) -> tuple[float, float]:
     """Return the rows of the two classes that a metric compares."""
     pair = PAIRS[metric]
-    own = {"positive": counts.positive, "negative": counts.negative}
-    outside = {"positive": counts.outside_positive, "negative": counts.outside_negative}
-    return own[pair.x], (own if pair.inside else outside)[pair.y]
+    return counts.own[pair.x], (counts.own if pair.inside else counts.outside)[pair.y]
 
 
 @cache

@@ -22,23 +22,8 @@ def visible_loss(reach: float, confidence: float) -> float:
     the bound of an equal model typically excludes only losses beyond the `reach`, `t se`. A true
     loss of `(t + z_80) se` is detected in 80 of 100 samples, where `z_80` is the normal quantile.
 
-    Parameters
-    ----------
-    reach : float
-        Distance from the estimate to its one-sided bound, `t` times the standard error; at least 0.
-    confidence : float
-        One-sided confidence of the bound, between 0.5 and 1.
-
-    Returns
-    -------
-    float
-        `reach * (1 + z_80 / z_confidence)`, at least 0. Student's `t` in the reach widens both
-        parts by the same factor.
-
-    Raises
-    ------
-    ValueError
-        If a value is out of range.
+    The one-sided `confidence` is between 0.5 and 1. The result is `reach * (1 + z_80 /
+    z_confidence)`: Student's `t` in the reach widens both parts by the same factor.
 
     Examples
     --------
@@ -55,25 +40,9 @@ def visible_loss(reach: float, confidence: float) -> float:
 def rows_needed(n: int, reach: float, margin: float) -> int:
     """Return the number of further rows that brings a bound within a margin.
 
-    Parameters
-    ----------
-    n : int
-        Present rows of the scarcer class, which limits the precision; at least 1.
-    reach : float
-        Distance from the estimate to its one-sided bound with these rows; at least 0.
-    margin : float
-        The required reach, above 0.
-
-    Returns
-    -------
-    int
-        `ceil(n (reach / margin)^2) - n`, since a reach shrinks with the square root of the rows; 0
-        if the reach is small enough. Unless the other class is far larger, it needs more rows also.
-
-    Raises
-    ------
-    ValueError
-        If a value is out of range.
+    `n` is the number of present rows of the scarcer class, which limits the precision. A reach
+    shrinks with the square root of the rows, so the result is `ceil(n (reach / margin)^2) - n`, or
+    0 if the reach is small enough. Unless the other class is far larger, it needs more rows also.
 
     Examples
     --------
@@ -97,26 +66,8 @@ def rows_for_margin(margin: float, confidence: float, *, is_gap: bool, auc: floa
     Even a model with identical scores on the sample may be worse on rows outside it. With fewer
     rows than this, no model is proven to be within the margin.
 
-    Parameters
-    ----------
-    margin : float
-        Above 0.
-    confidence : float
-        One-sided confidence of the bound, between 0.5 and 1.
-    is_gap : bool
-        Whether the margin limits the size of a gap instead of an AUC.
-    auc : float, default=0.9
-        The rival's AUC, for the margin of an AUC.
-
-    Returns
-    -------
-    int
-        Rows of the smaller of the compared classes; clusters, if rows come in clusters.
-
-    Raises
-    ------
-    ValueError
-        If the margin is not above 0.
+    `confidence` is the one-sided confidence of the bound. `auc` is the rival's, for the margin of
+    an AUC. The result counts rows of the smaller of the compared classes, or clusters.
 
     Examples
     --------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -19,7 +18,7 @@ from bias_metrics.gate.judging import (
 from bias_metrics.gate.power import rows_for_margin, rows_needed, visible_loss
 from bias_metrics.gate.rules import AGGREGATE, LEAST_FOR_A_BOUND, OVERALL, WORST, Kind, Rule
 from bias_metrics.gate.targets import CATEGORY, SUBGROUP, Target
-from bias_metrics.gate.verdict import Lack, Reason, RuleResult
+from bias_metrics.gate.verdict import Lack, Reason, RuleResult, SmallGroups
 from bias_metrics.metrics import CLASSES, METRICS
 from bias_metrics.table import BiasTable, Estimate
 
@@ -29,18 +28,6 @@ _REASONS: dict[Outcome, Reason] = {
     "insufficient": "undecided",
     "error": "not_finite",
 }
-
-
-@dataclass(frozen=True)
-class OwnEvidence:
-    """Evidence from a group's own rows, if they are too few for the rule."""
-
-    not_excluded: float | None
-    """One-sided bound of the loss against a rival, of the value, or of the size of a gap."""
-    visible: float | None
-    """The loss, or the distance beyond a limit, that is detected with a power of 80 %."""
-    rows_needed: Mapping[str, int]
-    """Further rows by class that the rule needs, for a model as good as the rival."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +71,7 @@ class Check:
                 reason, why = "no_interval", number.reason
             elif outcome == "insufficient":
                 needed = self._find_margin_rows(target, estimate)
-        return self._build_result(
+        return self.build_result(
             target,
             (group, number, estimate),
             outcome=outcome,
@@ -119,11 +106,8 @@ class Check:
         target: Target,
         lack: Lack,
         joint: BiasTable | None,
-        *,
-        category: str | None = None,
-        blind: tuple[float, float] | None = None,
-        not_measured: str | None = None,
-        hint: str = "",
+        category: str | None,
+        settings: SmallGroups,
     ) -> RuleResult:
         """Judge a group with too few rows for the rule by its own rows.
 
@@ -135,19 +119,18 @@ class Check:
         """
         group, number, estimate = self._read_number(target, joint or self.table)
         own = self._read_number(target, self.table)[1]
-        rule = replace(self.rule, mode="proven")
-        limit = blind[rule.is_gap] if blind and self.kind in RIVALS else None
-        outcome: Outcome | Literal["skipped"] = "skipped"
+        rule, name = replace(self.rule, mode="proven"), str(target.group)
+        not_measured, hint = settings.not_measured.get(name), settings.hints.get(name)
+        open_loss, visible, more = self._measure_own_evidence(target, own)
+        limit = settings.blind[rule.is_gap] if settings.blind and self.kind in RIVALS else None
+        is_replaced = open_loss is not None and (
+            category is not None if limit is None else open_loss <= limit
+        )
+        outcome: Outcome | Literal["skipped"] = (
+            "skipped" if is_replaced or not_measured is not None else "insufficient"
+        )
         bound = None
         least = replace(rule, min_positives=self.least_rows, min_negatives=self.least_rows)
-        evidence = self._measure_own_evidence(target, own)
-        open_loss = evidence.not_excluded
-        if limit is None:
-            is_replaced = category is not None and open_loss is not None
-        else:
-            is_replaced = open_loss is not None and open_loss <= limit
-        if not is_replaced and not_measured is None:
-            outcome = "insufficient"
         if number.value is not None and target.find_row_lack(least) is None:
             own_outcome, bound = judge_number(number, self.kind, rule, self.limit)
             if self.kind in RIVALS and bound is not None:
@@ -155,7 +138,7 @@ class Check:
                 is_worse = bound is not None and (bound > 0 if rule.is_gap else bound < 0)
                 own_outcome = "fail" if is_worse else "insufficient"
             outcome = own_outcome if own_outcome in {"fail", "error"} else outcome
-        return self._build_result(
+        return self.build_result(
             target,
             (group, number, estimate),
             outcome=outcome,
@@ -165,19 +148,20 @@ class Check:
             judged_in=category,
             blind=limit,
             not_measured=not_measured,
-            not_excluded=evidence.not_excluded,
-            visible=evidence.visible,
-            rows_needed=evidence.rows_needed,
-            hint=hint if outcome == "insufficient" and hint else None,
+            not_excluded=open_loss,
+            visible=visible,
+            rows_needed=more,
+            hint=hint or None if outcome == "insufficient" else None,
         )
 
-    def report_missing_rival(self, target: Target, *, skipped: bool) -> RuleResult:
-        """Return the result of a margin without a rival."""
-        outcome = "skipped" if skipped else "insufficient"
-        return self._build_result(target, None, outcome=outcome, reason="no_rival")
+    def _measure_own_evidence(
+        self, target: Target, own: JudgedNumber
+    ) -> tuple[float | None, float | None, dict[str, int]]:
+        """Return the loss that a group's own bound does not exclude, and the detectable loss.
 
-    def _measure_own_evidence(self, target: Target, own: JudgedNumber) -> OwnEvidence:
-        """Return the loss that a group's own bound does not exclude, and the rows still needed."""
+        The third result has the further rows by class that the rule needs, for a model as good as
+        the rival.
+        """
         worse_is_up, has_rival = self.rule.is_gap, self.kind in RIVALS
         worse, better = (own.high, own.low) if worse_is_up else (own.low, own.high)
         required = {"positive": self.rule.min_positives, "negative": self.rule.min_negatives}
@@ -203,7 +187,7 @@ class Check:
             # A loss is detected by the better end. Near 1 that end is close to the value, which it
             # would not be after a loss.
             visible = visible_loss(max(abs(better - own.value), reach), self.rule.confidence)
-        return OwnEvidence(not_excluded, visible, {name: n for name, n in more.items() if n})
+        return not_excluded, visible, {name: n for name, n in more.items() if n}
 
     def _read_number(
         self, target: Target, table: BiasTable
@@ -222,7 +206,7 @@ class Check:
         name, number = find_worst_group(numbers, self.rule.level, worse_is_up=is_gap)
         return name, number, estimates[name]
 
-    def _build_result(
+    def build_result(
         self,
         target: Target,
         measurement: tuple[str | None, JudgedNumber, Estimate] | None,

@@ -59,7 +59,12 @@ class Target:
                 return replace(lack, group=member.group)
         if self.scope == WORST:
             return None
-        lack = self.find_row_lack(rule) or self.find_cluster_lack(rule, table, kind)
+        lack = self.find_row_lack(rule)
+        if lack is None and self.key is not None:
+            # An aggregate has as many clusters as its weakest subgroup.
+            n_clusters = self.find_estimate(table, kind).n_clusters
+            if n_clusters is not None and n_clusters < rule.min_clusters:
+                lack = Lack("cluster", n_clusters, rule.min_clusters)
         return None if lack is None else replace(lack, categories=self.categories)
 
     def find_row_lack(self, rule: Rule) -> Lack | None:
@@ -77,13 +82,6 @@ class Target:
                 if counts[name] < needed[name]:
                     effective = isinstance(counts, _EffectiveCounts)
                     return Lack(name, counts[name], needed[name], side, effective)
-        return None
-
-    def find_cluster_lack(self, rule: Rule, table: BiasTable, kind: Kind) -> Lack | None:
-        """Return a lack of clusters, or None; an aggregate has as many as its weakest subgroup."""
-        n_clusters = None if self.key is None else self.find_estimate(table, kind).n_clusters
-        if n_clusters is not None and n_clusters < rule.min_clusters:
-            return Lack("cluster", n_clusters, rule.min_clusters)
         return None
 
 
@@ -106,7 +104,13 @@ def list_targets(
         yield Target(AGGREGATE, None, Key(rule.metric), overall, overall, covered)
     else:
         groups = table.groups
-        names = groups if rule.scope in {EACH, WORST} else _check_names(rule.named_groups, groups)
+        names = groups if rule.scope in {EACH, WORST} else rule.named_groups
+        if unknown := [name for name in names if name not in groups]:
+            msg = (
+                f"`scope` must name subgroups of the report; got {', '.join(map(repr, unknown))} "
+                f"(known: {', '.join(groups) or 'none'}).{did_you_mean(unknown[0], groups)}"
+            )
+            raise ValueError(msg)
         targets = [
             Target(SUBGROUP, name, Key(rule.metric, name, rule.threshold), *counts)
             for name, counts in _count_rows(table, names, shared_background).items()
@@ -135,17 +139,6 @@ def _count_rows(
         effective = _count_effective(table.counts[name], "background_")
         rows[name] = own, effective or shared_background or outside
     return rows
-
-
-def _check_names(names: Sequence[str], subgroups: Sequence[str]) -> Sequence[str]:
-    unknown = [name for name in names if name not in subgroups]
-    if unknown:
-        msg = (
-            f"`scope` must name subgroups of the report; got {', '.join(map(repr, unknown))} "
-            f"(known: {', '.join(subgroups) or 'none'}).{did_you_mean(unknown[0], subgroups)}"
-        )
-        raise ValueError(msg)
-    return names
 
 
 def _count_classes(rows: RowCounts) -> ClassCounts:
