@@ -135,6 +135,11 @@ class Influence:
     # Rows of each class, in score order, that an added AUC compares.
     is_counted: dict[bool, npt.NDArray[np.bool_]] = field(init=False)
 
+    @classmethod
+    def make_empty(cls, ranked: RankedRows) -> Influence:
+        """Return influences of 0 of all ranked rows."""
+        return cls(ranked.everyone.positive.n, ranked.everyone.negative.n)
+
     def __post_init__(self) -> None:
         """Start with an influence of 0."""
         sizes = {True: self.n_positive, False: self.n_negative}

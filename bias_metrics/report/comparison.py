@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Unpack
 
 import numpy as np
@@ -102,7 +102,8 @@ def compare_bias(
         rows, power=power, power_mean_groups=power_mean_groups, confidence=confidence
     )
     scores = {"y_score_a": y_score_a, "y_score_b": y_score_b}
-    return compare_scores(rows, list(check_all_scores(rows, scores)), report_options, thresholds)
+    checked = [rows.check_scores(*named) for named in scores.items()]
+    return compare_scores(rows, checked, report_options, thresholds)
 
 
 def compare_scores(
@@ -128,12 +129,6 @@ def compare_scores(
         if key.group is not None and isinstance(number, Difference)
     }
     return table.add_numbers(adjust_differences(numbers))
-
-
-def check_all_scores(rows: Rows, named: Mapping[str, npt.ArrayLike]) -> Iterator[FloatArray]:
-    """Yield checked scores, given by the argument name for errors."""
-    for name, scores in named.items():
-        yield rows.check_scores(name, scores)
 
 
 # ---- Several candidates and a champion, with a joint family-wise error rate
@@ -227,8 +222,8 @@ def compare_candidates(
         confidence=1 - (1 - level) / len(named),
     )
     y_scores = {f"candidates[{name!r}]": scores for name, scores in named.items()}
-    scores = check_all_scores(rows, y_scores | {"y_score_champion": y_score_champion})
-    *firsts, second = (Measurement(rows, model_scores) for model_scores in scores)
+    y_scores["y_score_champion"] = y_score_champion
+    *firsts, second = (Measurement(rows, rows.check_scores(*item)) for item in y_scores.items())
     pairings = {name: Pairing(first, second) for name, first in zip(named, firsts, strict=True)}
     adjusted = adjust_differences(
         {

@@ -22,11 +22,10 @@ import numpy.typing as npt
 
 from bias_metrics._core.checks import FloatArray
 from bias_metrics._core.clusters import Clustering
-from bias_metrics._core.influence import RankedRows, rank_rows
+from bias_metrics._core.influence import Influence, RankedRows, rank_rows
 from bias_metrics.families import bonferroni_level
 from bias_metrics.metrics import SUBGROUP_METRICS
 from bias_metrics.report.steps import rank_members
-from bias_metrics.report.uncertainty import RowInfluences
 from bias_metrics.rows import Rows
 
 MOST_NUMBERS = 20_000_000
@@ -48,25 +47,13 @@ def compute_joint_level(
 ) -> float:
     """Return the confidence of single intervals for which all one-sided bounds hold jointly.
 
-    Parameters
-    ----------
-    rows : Rows
-        All rows; weights are ignored.
-    scores : one or two float arrays of shape (n,)
-        Scores of a model, for its cells; or of two models, for the differences of their cells.
-    of : iterable of str
-        The subgroups of the family's cells.
-    alpha : float, default=0.05
-        Probability that any one-sided bound of the family is wrong.
-    metrics : mapping of str to iterable of str, optional
-        By subgroup, the metrics in the family; default all five.
+    `scores` are those of one model, for its cells, or of two models, for the differences of their
+    cells. The family has the cells of `groups`, by default in all five metrics; each one-sided
+    bound of it is wrong with probability `alpha`, jointly. Weights of `rows` are ignored.
 
-    Returns
-    -------
-    float
-        A two-sided confidence for `evaluate_bias` or `compare_bias`, between `1 - 2 * alpha` and
-        Bonferroni's level. It is Bonferroni's level if `alpha` is below .001, or if rows times
-        cells exceed 20 million, since computing the correlations would take too long.
+    The two-sided confidence is between `1 - 2 * alpha` and Bonferroni's level. It is Bonferroni's
+    level if `alpha` is below .001, or if rows times cells exceed 20 million, since computing the
+    correlations would take too long.
     """
     all_five = SUBGROUP_METRICS
     cells = [(name, x) for name in groups for x in (all_five if metrics is None else metrics[name])]
@@ -110,7 +97,6 @@ class _CellInfluences:
             self._within = {
                 name: clustering.select_members(members) for name, members in self._members.items()
             }
-        self._spread = RowInfluences(ranked, 0.95)
 
     def get_influences(self, name: str, metric: str) -> Any:
         """Return the influences on a cell; None if a compared class has fewer than two rows."""
@@ -120,7 +106,10 @@ class _CellInfluences:
             return None
         if self._within:
             return self._within[name].measure_influences(metric).influences
-        return self._spread.measure_auc(metric, compared, members).expand_rows(self._ranked)
+        influence = Influence.make_empty(self._ranked)
+        influence.add_auc(metric, compared, members, 1.0)
+        influence.sum_differences()
+        return influence.expand_rows(self._ranked)
 
 
 def _simulate_level(correlations: npt.NDArray[np.float64], alpha: float) -> float:

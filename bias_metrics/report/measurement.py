@@ -29,21 +29,20 @@ from bias_metrics._core.intervals import has_few_errors
 from bias_metrics._core.values import MetricValue
 from bias_metrics.families import adjust_differences
 from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS, SUBGROUP_METRICS
-from bias_metrics.report.clustered import FEW_ROWS, AggregateInfluences, compute_unseen_errors
+from bias_metrics.report.aggregates import (
+    FEW_ROWS,
+    AggregateInfluences,
+    compute_unseen_errors,
+    describe_aggregate,
+    iterate_influences,
+    iterate_weighted_influences,
+    make_aggregate_key,
+)
 from bias_metrics.report.steps import (
     MeasuredSubgroup,
     ReportOptions,
     rank_members,
     summarise_bias,
-)
-from bias_metrics.report.uncertainty import (
-    RowInfluences,
-    describe_aggregate,
-    get_aggregate,
-    iterate_influences,
-    iterate_weighted_influences,
-    make_aggregate_key,
-    replace_aggregates,
 )
 from bias_metrics.rows import Rows
 from bias_metrics.table import BiasTable, Key
@@ -63,9 +62,8 @@ class StandardError(NamedTuple):
 class _AggregateErrors(NamedTuple):
     """Inputs of the intervals of the aggregates, by name."""
 
-    errors: Mapping[
-        str, StandardError | str
-    ]  # For independent rows; or the reason why it is undefined
+    # For independent rows; or the reason why it is undefined
+    errors: Mapping[str, StandardError | str]
     influences: Mapping[str, ClusterSums]  # Influences of clusters, if rows are clustered
     unseen: Mapping[str, float]  # Standard error due to rows that were not drawn
     unseen_difference: Mapping[str, float]  # The same for the difference from another model
@@ -92,7 +90,7 @@ class Measurement:
         self.members = rank_members(self.ranked, self.rows)
         self._found: dict[str, MeasuredSubgroup] = {}
         self._sums: dict[str, Sums] = {}
-        self._measure_aggregate_errors: dict[Covered, Mapping[str, StandardError | str]] = {}
+        self.aggregate_errors: dict[Covered, Mapping[str, StandardError | str]] = {}
         self._totals: dict[tuple[Covered, bool], Mapping[str, ClusterSums]] = {}
 
     @cached_property
@@ -127,9 +125,8 @@ class Measurement:
                     cells[metric] = sums[metric].add_cluster_error(auc)
             measured = replace(measured, cells=cells)
             parts = {metric: sums[metric] for metric in FINAL_SCORE_PARTS if metric in sums}
-            if (len(self._sums) + 1) * len(
-                FINAL_SCORE_PARTS
-            ) * self.clustering.n_clusters <= MAX_STORED_SUMS:
+            n_sums = (len(self._sums) + 1) * len(FINAL_SCORE_PARTS) * self.clustering.n_clusters
+            if n_sums <= MAX_STORED_SUMS:
                 self._sums[name] = parts
         self._found[name] = measured
         return measured, sums
@@ -150,10 +147,7 @@ class Measurement:
     def measure_cells(
         self, options: ReportOptions, names: Iterable[str] | None = None
     ) -> BiasTable:
-        """Return a table without intervals of aggregates.
-
-        `names` are the subgroups; default all.
-        """
+        """Return a table of the subgroups `names`, default all, without intervals of aggregates."""
         names = self.members if names is None else names
         return summarise_bias(
             self.ranked.everyone,
@@ -168,29 +162,21 @@ class Measurement:
         report = self.measure_cells(options, names)
         if not options.has_aggregates:
             return report
-        described = describe_aggregates(report, self.measure_aggregates(report, options), options)
-        return replace_aggregates(report, described)
-
-    def measure_aggregates(self, report: BiasTable, options: ReportOptions) -> _AggregateErrors:
-        """Measure the inputs of the aggregates' intervals, given the report of the cells."""
         covered = options.power, options.groups
-        if covered not in self._measure_aggregate_errors:
+        if covered not in self.aggregate_errors:
             self.prepare_clusters(report, options)
-            influences = self.iterate_influences(report, options)
-            self._measure_aggregate_errors[covered] = {
-                name: to_standard_error(influence) for name, influence in influences
+            self.aggregate_errors[covered] = {
+                name: to_standard_error(influence)
+                for name, influence in self.iterate_influences(report, options)
             }
-        return self.collect_aggregates(report, options)
-
-    def store_errors(
-        self, options: ReportOptions, errors: Mapping[str, StandardError | str]
-    ) -> None:
-        """Store the aggregates' standard errors for independent rows."""
-        self._measure_aggregate_errors[options.power, options.groups] = errors
+        aggregates = self.collect_aggregates(report, options)
+        described = describe_aggregates(report, aggregates, options)
+        replaced = (*FINAL_SCORE_PARTS, "final_score")
+        return report.add_numbers({Key(name): described[name] for name in replaced})
 
     def collect_aggregates(self, report: BiasTable, options: ReportOptions) -> _AggregateErrors:
         """Return the inputs of the aggregates' intervals, with stored errors."""
-        errors = self._measure_aggregate_errors[options.power, options.groups]
+        errors = self.aggregate_errors[options.power, options.groups]
         drawn = {
             name: {metric: auc.n_drawn for metric, auc in self.measure_subgroup(name).cells.items()}
             for name in options.groups
@@ -216,9 +202,7 @@ class Measurement:
     ) -> Iterable[tuple[str, Influence | ClusterSums | str]]:
         """Yield the influences of rows on the aggregates; each is valid only until the next."""
         if self.row_clustering is None:
-            return iterate_influences(
-                report, self.members, RowInfluences(self.ranked, options.level)
-            )
+            return iterate_influences(report, self.members, self.ranked)
         return iterate_weighted_influences(
             report, self._measure_clusters(report, options, self.row_clustering)
         )
@@ -261,12 +245,9 @@ def describe_aggregates(
     described = {}
     for name, error in aggregates.errors.items():
         total = aggregates.influences.get(name)
-        inputs = (
-            get_aggregate(report, name),
-            error,
-            None if total is None else total.summary,
-            aggregates.unseen.get(name, 0.0),
-        )
+        value: MetricValue = report[make_aggregate_key(name)]
+        summary = None if total is None else total.summary
+        inputs = value, error, summary, aggregates.unseen.get(name, 0.0)
         measure = partial(describe_aggregate, *inputs)
         described[name] = measure(options.level).attach_measure(measure)
     return described
@@ -438,7 +419,7 @@ class Pairing:
                 StandardError(*self.rankings.compute_difference_error(a, b)) if have_rows else None
             )
         for model, errors in zip(self.models, errors_by_model, strict=True):
-            model.store_errors(options, errors)
+            model.aggregate_errors[covered] = errors
         if self.models[0].clustering is not None:
             first, second = (
                 model.collect_aggregates(report, options).influences

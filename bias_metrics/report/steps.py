@@ -158,10 +158,12 @@ def summarise_bias(
     if overall is None:
         uncertain = confidence is not None
         overall = measure_pair_auc(everyone.negative, everyone.positive, uncertain=uncertain)
+    effective = None
+    if everyone.positive.weight is not None:
+        sizes = compare_all_rows(everyone).sizes
+        effective = dict(zip(("negative", "positive"), sizes, strict=True))
     n_positive, n_negative = everyone.positive.n, everyone.negative.n
-    counts: dict[str | None, RowCounts] = {
-        None: RowCounts(n_positive, n_negative, _effective(everyone))
-    }
+    counts: dict[str | None, RowCounts] = {None: RowCounts(n_positive, n_negative, effective)}
     counts |= {name: measured.counts for name, measured in subgroups.items()}
     return BiasTable.from_cells(
         overall.compute_value(confidence).attach_measure(overall.compute_value),
@@ -172,13 +174,6 @@ def summarise_bias(
         background=check_choice("background", background, BACKGROUNDS),
         confidence=confidence or 0.95,
     )
-
-
-def _effective(everyone: SortedClasses) -> dict[str, float] | None:
-    comparison = compare_all_rows(everyone)
-    if comparison.base.weight is None:
-        return None
-    return dict(zip(("negative", "positive"), comparison.sizes, strict=True))
 
 
 # ---- A mapping with values computed on demand

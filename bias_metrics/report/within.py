@@ -16,7 +16,7 @@ from bias_metrics._core.intervals import (
 )
 from bias_metrics._core.ranks import Floats, sum_squares
 from bias_metrics._core.values import MetricValue, make_undefined
-from bias_metrics.metrics import METRICS, PAIRS, Pair
+from bias_metrics.metrics import METRICS, PAIRS
 from bias_metrics.rows import Rows
 
 Codes = npt.NDArray[np.integer]
@@ -87,26 +87,17 @@ def measure_within_strata(
     if excluded is not None:
         shared = np.ones(rows.n, np.bool_)
         shared[excluded] = False
-    values = {}
-    for name in rows.subgroups:
+    values: dict[str, dict[str, MetricValue]] = {name: {} for name in rows.subgroups}
+    in_class = {"positive": rows.y_true, "negative": ~rows.y_true}
+    for name, cells in values.items():
         own = np.asarray(rows.subgroups[name])
         others = ~own if shared is None else shared
-        values[name] = {
-            metric: stratified.measure_metric(
-                metric, *_select_sides(compared, rows.y_true, own, others)
-            )
-            for metric, compared in PAIRS.items()
-        }
+        for metric, pair in PAIRS.items():
+            x = own & in_class[pair.x]
+            y = (own if pair.inside else others) & in_class[pair.y]
+            higher, lower = (y, x) if pair.flip else (x, y)
+            cells[metric] = stratified.measure_metric(metric, higher, lower)
     return values
-
-
-def _select_sides(
-    compared: Pair, y_true: BoolArray, own: BoolArray, others: BoolArray
-) -> tuple[BoolArray, BoolArray]:
-    """Return the rows that should score higher, and the rows that they are compared with."""
-    in_class = {"positive": y_true, "negative": ~y_true}
-    x, y = own & in_class[compared.x], (own if compared.inside else others) & in_class[compared.y]
-    return (y, x) if compared.flip else (x, y)
 
 
 class _StratifiedRows:

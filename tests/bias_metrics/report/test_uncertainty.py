@@ -8,6 +8,7 @@ import pytest
 
 import bias_metrics
 from bias_metrics import evaluate_bias, roc_auc
+from bias_metrics._core.cells import compare_all_rows
 from bias_metrics._core.influence import Influence, rank_rows
 from bias_metrics._core.intervals import (
     auc_interval,
@@ -18,7 +19,7 @@ from bias_metrics._core.intervals import (
 )
 from bias_metrics._core.ranks import BLOCK, delong_variance, find_runs, place_runs, sum_squares
 from bias_metrics.metrics import FINAL_SCORE_PARTS
-from bias_metrics.report.uncertainty import RowInfluences, iterate_influences
+from bias_metrics.report.aggregates import iterate_influences
 
 METRICS = ("subgroup_auc", "bpsn_auc", "bnsp_auc", "positive_aeg", "negative_aeg")
 
@@ -150,9 +151,10 @@ def test_an_influence_adds_up_to_delongs_variance_and_to_nothing_over_all_rows()
     y_true, y_score, masks = draw_rows()
     ranked = rank_rows(y_true, y_score)
     members = ranked.select_members(np.flatnonzero(masks["gay"]))
-    spread = RowInfluences(ranked, 0.95)
     for metric in METRICS:
-        influence = spread.measure_auc(metric, members.comparisons[metric], members)
+        influence = Influence.make_empty(ranked)
+        influence.add_auc(metric, members.comparisons[metric], members, 1.0)
+        influence.sum_differences()
         by_row = influence.expand_rows(ranked)
         _, std_error = compute_naive_delong(*select_classes(metric, y_true, y_score, masks["gay"]))
         assert math.sqrt(sum_squares(influence.split_classes())[0]) == pytest.approx(
@@ -501,8 +503,8 @@ def test_p_values_are_those_of_the_normal_distribution():
 
 def test_an_influence_that_is_cleared_is_none():
     ranked = rank_rows(*draw_rows(60)[:2])
-    total, influence = (RowInfluences(ranked, 0.95).make_empty() for _ in range(2))
-    RowInfluences(ranked, 0.95).add_overall(influence)
+    total, influence = (Influence.make_empty(ranked) for _ in range(2))
+    influence.add_auc("auc", compare_all_rows(ranked.everyone), None, 1.0)
     influence.sum_differences(total, 0.25)
     assert (
         sum_squares(total.split_classes())[0] == sum_squares(influence.split_classes())[0] / 16 > 0
@@ -514,8 +516,8 @@ def test_an_influence_that_is_cleared_is_none():
 def test_influences_of_more_rows_than_a_block_add_up_to_the_standard_error():
     y_true, y_score, _ = draw_rows(n=3 * BLOCK)
     ranked, total = rank_rows(y_true, y_score), Influence(int(y_true.sum()), int((~y_true).sum()))
-    influence = RowInfluences(ranked, 0.95).make_empty()
-    RowInfluences(ranked, 0.95).add_overall(influence)
+    influence = Influence.make_empty(ranked)
+    influence.add_auc("auc", compare_all_rows(ranked.everyone), None, 1.0)
     influence.sum_differences(total, 2.0)
     expected = roc_auc(y_true, y_score).std_error
     assert influence.compute_error()[0] == pytest.approx(expected)
@@ -527,7 +529,7 @@ def test_the_influences_of_the_aggregates_name_what_they_lack():
     report = evaluate_bias(y_true, y_score, {"none": np.zeros(300, dtype=bool)})
     ranked = rank_rows(y_true, y_score)
     members = {"none": ranked.select_members(np.array([], dtype=np.intp))}
-    found = dict(iterate_influences(report, members, RowInfluences(ranked, 0.95)))
+    found = dict(iterate_influences(report, members, ranked))
     assert found["bpsn_auc"] == "undefined for none"
     assert found["final_score"] == "undefined for none"
     assert masks
