@@ -316,15 +316,15 @@ class _MeasuredSide(NamedTuple):
     numbers: Sequence[LinearEstimate]
     bins: _ScoreBins | None = None
 
-    @property
-    def number_pair(self) -> NumberPair:
-        """The numbers of both models, paired."""
-        first, second = self.numbers
-        return first.pair_with(second)
+    def summarise(self) -> _SideSummary:
+        """Return the results without the influences of rows, which need too much memory."""
+        first, *others = self.numbers
+        pair = first.pair_with(others[0]) if others else None
+        return _SideSummary(self.n, self.n_positive, first.summary, pair, self.bins)
 
 
 class _SideSummary(NamedTuple):
-    """Stored results of a side, without the influences of rows, which need too much memory."""
+    """Stored results of a side; the pair has the numbers of both models, if there are two."""
 
     n: int
     n_positive: int
@@ -332,13 +332,8 @@ class _SideSummary(NamedTuple):
     number_pair: NumberPair | None
     bins: _ScoreBins | None
 
-    @classmethod
-    def from_side(cls, side: _MeasuredSide) -> _SideSummary:
-        change = side.number_pair if len(side.numbers) > 1 else None
-        return cls(side.n, side.n_positive, side.numbers[0].summary, change, side.bins)
-
     def compute_calibration(self, confidence: float) -> RowCalibration:
-        curve = () if self.bins is None else self.bins.make_curve(confidence)
+        curve = () if self.bins is None else make_curve(*self.bins, confidence)
         return RowCalibration(self.n, self.n_positive, self.number.compute_value(confidence), curve)
 
 
@@ -375,7 +370,7 @@ class MeasuredCalibration:
 
     @cached_property
     def _everyone(self) -> _SideSummary:
-        return _SideSummary.from_side(self._measure_side(np.arange(self._rows.n)))
+        return self._measure_side(np.arange(self._rows.n)).summarise()
 
     def _measure_side(self, places: Places, *, curve: bool = True) -> _MeasuredSide:
         clusters = None if self._rows.clusters is None else self._rows.clusters[places]
@@ -415,10 +410,19 @@ class MeasuredCalibration:
         excluded, shared = self._rows.excluded, None
         if new and excluded is not None:
             shared = self._measure_side(np.delete(np.arange(self._rows.n), excluded), curve=False)
+        largest = METRICS[CALIBRATION_GAP].largest
         for name in new:
             mask = self._rows.subgroups[name]
+            own = self._measure_side(np.flatnonzero(mask))
             others = shared or self._measure_side(np.flatnonzero(~mask), curve=False)
-            self._groups[name] = _compare_sides(self._measure_side(np.flatnonzero(mask)), others)
+            gap, *other_gaps = (
+                number.subtract(other, (-largest, largest))
+                for number, other in zip(own.numbers, others.numbers, strict=True)
+            )
+            pair = gap.pair_with(other_gaps[0]) if other_gaps else None
+            self._groups[name] = _CalibratedGroup(
+                own.summarise(), others.summarise(), gap.summary, pair
+            )
         return {name: self._groups[name] for name in names}
 
     def report(self, confidence: float, names: Iterable[str] | None = None) -> CalibrationReport:
@@ -460,18 +464,6 @@ class MeasuredCalibration:
         )
 
 
-def _compare_sides(own: _MeasuredSide, others: _MeasuredSide) -> _CalibratedGroup:
-    largest = METRICS[CALIBRATION_GAP].largest
-    gaps = [
-        number.subtract(other, (-largest, largest))
-        for number, other in zip(own.numbers, others.numbers, strict=True)
-    ]
-    change = gaps[0].pair_with(gaps[1]) if len(gaps) > 1 else None
-    return _CalibratedGroup(
-        _SideSummary.from_side(own), _SideSummary.from_side(others), gaps[0].summary, change
-    )
-
-
 def _find_non_probability(scores: FloatArray) -> str | None:
     """Return the reason if scores are not probabilities, or None."""
     outside = np.flatnonzero((scores < 0) | (scores > 1))
@@ -481,8 +473,7 @@ def _find_non_probability(scores: FloatArray) -> str | None:
     return f"scores are not probabilities: got {scores[row]:.6g} (row {row})"
 
 
-@dataclass(frozen=True, eq=False)
-class _ScoreBins:
+class _ScoreBins(NamedTuple):
     """Rows in bins of equally many rows by score; rows with equal scores share a bin."""
 
     n: npt.NDArray[np.signedinteger]  # (b,): Number of rows of each bin, at least 1
@@ -522,12 +513,6 @@ class _ScoreBins:
         worth = np.maximum(np.where(independent > 0, 1 / equal / effect, n_effective_clusters), 1.0)
         return cls(n, score, positive, worth)
 
-    def make_curve(self, confidence: float) -> tuple[ReliabilityBin, ...]:
-        """Return the bins with confidence bands."""
-        return make_curve(
-            self.n, self.mean_score, self.share_positive, self.n_effective, confidence
-        )
-
 
 def make_curve(
     n: npt.NDArray[np.signedinteger],
@@ -538,16 +523,9 @@ def make_curve(
 ) -> tuple[ReliabilityBin, ...]:
     """Return bins with confidence bands: Wilson's interval for the effective number of rows."""
     z = student_quantile(confidence)
-    return tuple(
-        ReliabilityBin(
-            int(rows), float(score), float(share), *_compute_band(float(share), n_effective, z)
-        )
-        for rows, score, share, n_effective in zip(
-            n, mean_score, share_positive, n_effective, strict=True
-        )
-    )
-
-
-def _compute_band(share: float, worth: float, z: float) -> tuple[float, float]:
-    low, high = wilson_interval(share, worth, z)
-    return max(float(low), 0.0), min(float(high), 1.0)
+    bins = []
+    for rows, score, share, size in zip(n, mean_score, share_positive, n_effective, strict=True):
+        low, high = wilson_interval(float(share), size, z)
+        ends = max(float(low), 0.0), min(float(high), 1.0)
+        bins.append(ReliabilityBin(int(rows), float(score), float(share), *ends))
+    return tuple(bins)

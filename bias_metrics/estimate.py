@@ -172,7 +172,6 @@ class LinearEstimate:
         *,
         clusters: npt.NDArray[np.intp] | None = None,
         bounds: tuple[float, float],
-        reason: str | None = None,
     ) -> LinearEstimate:
         """Return a number of some of n rows, given their influences.
 
@@ -192,7 +191,6 @@ class LinearEstimate:
             sum_squares([row_influences])[1],
             compute_effective_size(weight),
             bounds,
-            reason,
             is_counted=is_counted,
         )
         if clusters is None:
@@ -250,7 +248,8 @@ class LinearEstimate:
     ) -> LinearEstimate:
         """Return the difference of two numbers of the same n rows."""
         if self.value is None or other.value is None:
-            return LinearEstimate.undefined(_explain_undefined(self, other), self.influence.size)
+            name, number = ("subgroup", self) if self.value is None else ("background", other)
+            return LinearEstimate.undefined(f"{name}: {number.reason}", self.influence.size)
         by_cluster, rows = None, self.influence - other.influence
         counted = None
         if self.is_counted is not None and other.is_counted is not None:
@@ -334,9 +333,3 @@ class LinearEstimate:
 
 def _root_sum_squares(each: Floats) -> float:
     return float(np.sqrt(inner_product(each, each)))
-
-
-def _explain_undefined(own: LinearEstimate, other: LinearEstimate) -> str:
-    if own.value is None:
-        return f"subgroup: {own.reason}"
-    return f"background: {other.reason}"

@@ -15,7 +15,7 @@ from bias_metrics._core.index import require_aligned
 from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.tables import Row, Tabular, get_known_value, label_rows
-from bias_metrics.metrics import DecisionChange, list_changed_metrics
+from bias_metrics.metrics import list_changed_metrics
 from bias_metrics.rows import RowOptions, Rows
 from bias_metrics.thresholds.shares import CountedShare, Events, Share
 
@@ -144,24 +144,15 @@ def count_changes(
 ) -> Iterator[tuple[str, Mapping[str, Share]]]:
     """Yield each subgroup with its shares of changed decisions, by metric."""
     first, second = flags
-    events = {
-        metric: _find_changes(changed, rows, first, second)
-        for metric, changed in list_changed_metrics().items()
-    }
+    events = {}
+    for metric, changed in list_changed_metrics().items():
+        counted = rows.y_true if changed.label == "positive" else ~rows.y_true
+        is_changed = (first & ~second) if changed.event == "flagged" else (second & ~first)
+        events[metric] = Events(rows, counted, [is_changed], f"{changed.label}s")
     for name, mask in rows.subgroups.items():
         places = np.flatnonzero(mask)
-        yield (
-            name,
-            {
-                metric: Share.from_counts(changed.count_among(places))
-                for metric, changed in events.items()
-            },
-        )
-
-
-def _find_changes(
-    changed: DecisionChange, rows: Rows, first: BoolArray, second: BoolArray
-) -> Events:
-    counted = rows.y_true if changed.label == "positive" else ~rows.y_true
-    is_changed = (first & ~second) if changed.event == "flagged" else (second & ~first)
-    return Events(rows, counted, [is_changed], f"{changed.label}s")
+        shares = {
+            metric: Share.from_counts(changed.count_among(places))
+            for metric, changed in events.items()
+        }
+        yield name, shares

@@ -39,7 +39,13 @@ class EqualityDifference(Tabular):
     @property
     def terms(self) -> dict[str, MetricValue]:
         """The terms of the sum, by subgroup."""
-        return {name: self._compute_term(metric) for name, metric in self.subgroups.items()}
+        everyone = self.overall.value
+        if everyone is None:
+            return dict.fromkeys(self.subgroups, self.overall)
+        return {
+            name: number if number.value is None else MetricValue(abs(everyone - number.value))
+            for name, number in self.subgroups.items()
+        }
 
     @property
     def value(self) -> MetricValue:
@@ -54,13 +60,6 @@ class EqualityDifference(Tabular):
             return make_undefined(f"undefined for {', '.join(missing)}")
         values = (term.value for term in terms.values() if term.value is not None)
         return MetricValue(math.fsum(values))
-
-    def _compute_term(self, metric: MetricValue) -> MetricValue:
-        if self.overall.value is None:
-            return self.overall
-        return (
-            metric if metric.value is None else MetricValue(abs(self.overall.value - metric.value))
-        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""

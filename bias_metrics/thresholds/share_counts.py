@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,25 +32,17 @@ class EventSums(NamedTuple):
     n_without_event: tuple[int, ...]  # Clusters with a row without the event, by model
     n_disagreeing: int  # Clusters with different numbers of events under two models
 
-    def to_list(self) -> list[float]:
-        """Return all sums in a single list, which is additive over clusters."""
-        fields = ([field] if isinstance(field, float | int) else field for field in self)
-        return [float(number) for numbers in fields for number in numbers]
-
-    @classmethod
-    def from_list(cls, flat: Sequence[float], n_models: int) -> EventSums:
-        """Return the sums of a list made by `flat`."""
-        n, rows, *rest = flat
-        events, together = tuple(rest[:n_models]), tuple(rest[n_models : 2 * n_models])
-        both, *counts = rest[2 * n_models :]
-        *by_model, disagreeing = map(int, counts)
-        hit, spared = tuple(by_model[:n_models]), tuple(by_model[n_models:])
-        return cls(int(n), rows, events, together, both, hit, spared, disagreeing)
-
     def subtract_clusters(self, other: EventSums) -> EventSums:
         """Return the sums without some of the clusters, whose sums are `other`."""
-        numbers = (a - b for a, b in zip(self.to_list(), other.to_list(), strict=True))
-        return EventSums.from_list(list(numbers), len(self.squared_events))
+        sums: list[tuple[Any, Any]] = list(zip(self, other, strict=True))
+        return EventSums(
+            *(
+                tuple(a - b for a, b in zip(*pair, strict=True))
+                if isinstance(pair[0], tuple)
+                else pair[0] - pair[1]
+                for pair in sums
+            )
+        )
 
     def sum_squares(self, mix: Mix, share: float) -> float:
         """Return the sum over clusters of (combined events - share x rows)^2."""
@@ -75,12 +67,6 @@ class EventsByCluster:
         return cls(
             np.bincount(codes, minlength=n).astype(np.float64),
             tuple(counts.astype(np.int32) for counts in events),
-        )
-
-    def select_clusters(self, clusters: Places) -> EventsByCluster:
-        """Return the counts of some of the clusters."""
-        return EventsByCluster(
-            self.rows[clusters], tuple(counts[clusters] for counts in self.events)
         )
 
     def subtract_rows(self, other: EventsByCluster) -> EventsByCluster:
@@ -164,7 +150,9 @@ class EventCounts:
         """Return the counts with only some clusters kept separate, and the others summed."""
         if clusters is None or self.near is None:
             return self
-        near = self.near.select_clusters(clusters)
+        near = EventsByCluster(
+            self.near.rows[clusters], tuple(counts[clusters] for counts in self.near.events)
+        )
         return replace(self, near=near, far=self.near.sums.subtract_clusters(near.sums))
 
     def compute_share(self, mix: Mix) -> float:

@@ -54,7 +54,6 @@ from bias_metrics.thresholds.share_counts import (
     list_single_mixes,
 )
 
-_UNKNOWN = (0.0, 0.0, 0.0, 0.0)  # third moments
 _MOST_GAIN = 1e6  # beyond it, clusters have no influence on the gap
 
 
@@ -256,7 +255,7 @@ class ShareGap:
 
     def _pair_gaps(self, a: MetricValue, b: MetricValue, confidence: float) -> Difference:
         """Return the difference of two measured gaps, with the union of all its intervals."""
-        joint = JointMoments(self._covariance(0, 1), _UNKNOWN)
+        joint = JointMoments(self._covariance(0, 1))
         difference = compute_paired_difference(a, b, joint, confidence, small=True)
         difference = _widen_interval(
             difference, *self._bound_by_disagreements(student_quantile(confidence))
@@ -388,13 +387,6 @@ class Events:
 
     def list_gaps(self, names: Iterable[str] | None = None) -> Iterator[tuple[str, ShareGap]]:
         """Yield the gaps by subgroup; `names` selects subgroups."""
-        for name, own, background in self.count_sides(names):
-            yield name, ShareGap.from_counts(own, background, self.name)
-
-    def count_sides(
-        self, names: Iterable[str] | None = None
-    ) -> Iterator[tuple[str, EventCounts, EventCounts]]:
-        """Yield each subgroup's name, counts and background counts, by the subgroup's clusters."""
         rows, everywhere = self.rows, self.count_all()
         if rows.excluded is not None:
             everywhere = everywhere.subtract_rows(self.count_among(rows.excluded))
@@ -403,13 +395,11 @@ class Events:
             clusters = None
             if rows.clusters is not None:
                 clusters = np.flatnonzero(np.bincount(rows.clusters[places]))
-            own, background = (
-                self.count_among(places, clusters),
-                everywhere.split_clusters(clusters),
-            )
+            own = self.count_among(places, clusters)
+            background = everywhere.split_clusters(clusters)
             if rows.excluded is None:
                 background = background.subtract_rows(own)
-            yield name, own, background
+            yield name, ShareGap.from_counts(own, background, self.name)
 
 
 @dataclass(frozen=True)

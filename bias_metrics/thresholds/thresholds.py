@@ -384,16 +384,13 @@ def compute_rate_reach(
     `errors` are the numbers of errors and rows of each class; `clustered` is the difference with
     its clustered standard error, and the number of clusters.
     """
-    variance, freedom = sum(_estimate_variance(*counts) for counts in errors), math.inf
+    variance, freedom = 0.0, math.inf
+    for n_wrong, n in errors:
+        share = (n_wrong + 1) / (n + 2)  # above 0 even without errors
+        variance += share * (1 - share) / n
     if clustered is not None:
         number, n_clusters = clustered
         inflation = n_clusters / max(n_clusters - 1, 1)
         variance = max(variance, number.std_error**2 * inflation)
         freedom = number.freedom
     return student_quantile(confidence, freedom) * math.sqrt(variance)
-
-
-def _estimate_variance(n_wrong: float, n: float) -> float:
-    """Return the variance of the share of errors among n rows, above 0 even without errors."""
-    share = (n_wrong + 1) / (n + 2)
-    return share * (1 - share) / n

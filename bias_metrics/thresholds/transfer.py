@@ -164,8 +164,23 @@ def transfer_threshold(
     n = int(counted.sum())
 
     def measure_change(members: BoolArray) -> FlagChange:
-        own_codes = None if codes is None else codes[members]
-        return _measure_change(old[members], new[members], own_codes, level)
+        before, now = old[members], new[members]
+        n, gained, lost = before.size, int((now & ~before).sum()), int((before & ~now).sum())
+        counts = n, int(before.sum()), int(now.sum()), gained, lost
+        if not n:
+            return FlagChange(*counts, make_undefined("no rows"))
+        value = (gained - lost) / n
+        low, high = paired_change_interval(gained, lost, n, student_quantile(level))
+        if codes is None:
+            return FlagChange(*counts, MetricValue(value, low=max(low, -1.0), high=min(high, 1.0)))
+        position = np.unique(codes[members], return_inverse=True)[1]
+        sums = np.bincount(position, now * 1.0 - before - value) / n
+        if reason := explain_few_clusters(sums.size):
+            return FlagChange(*counts, MetricValue(value, reason, n_clusters=sums.size))
+        error = math.sqrt(sums.size / (sums.size - 1) * float(sums @ sums))
+        reach = error * student_quantile(level, sums.size - 1.0)
+        low, high = max(min(low, value - reach), -1.0), min(max(high, value + reach), 1.0)
+        return FlagChange(*counts, MetricValue(value, low=low, high=high, n_clusters=sums.size))
 
     return ThresholdTransfer(
         float(threshold),
@@ -204,23 +219,3 @@ def _match_threshold(scores: FloatArray, n_flagged: int) -> float:
     if nearest == values.size:
         return float(np.nextafter(values[-1], np.inf))
     return float(values[nearest])
-
-
-def _measure_change(
-    old: BoolArray, new: BoolArray, codes: npt.NDArray[np.intp] | None, confidence: float
-) -> FlagChange:
-    n, gained, lost = old.size, int((new & ~old).sum()), int((old & ~new).sum())
-    counts = n, int(old.sum()), int(new.sum()), gained, lost
-    if not n:
-        return FlagChange(*counts, make_undefined("no rows"))
-    value = (gained - lost) / n
-    low, high = paired_change_interval(gained, lost, n, student_quantile(confidence))
-    if codes is None:
-        return FlagChange(*counts, MetricValue(value, low=max(low, -1.0), high=min(high, 1.0)))
-    sums = np.bincount(np.unique(codes, return_inverse=True)[1], new * 1.0 - old - value) / n
-    if reason := explain_few_clusters(sums.size):
-        return FlagChange(*counts, MetricValue(value, reason, n_clusters=sums.size))
-    error = math.sqrt(sums.size / (sums.size - 1) * float(sums @ sums))
-    reach = error * student_quantile(confidence, sums.size - 1.0)
-    low, high = max(min(low, value - reach), -1.0), min(max(high, value + reach), 1.0)
-    return FlagChange(*counts, MetricValue(value, low=low, high=high, n_clusters=sums.size))
