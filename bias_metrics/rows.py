@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
+from dataclasses import dataclass
 from typing import Any, Literal, TypedDict, Unpack, get_args
 
 import numpy as np
@@ -18,6 +19,7 @@ from bias_metrics._core.checks import (
     check_scores,
     check_subgroups,
     check_weights,
+    refuse_values,
 )
 from bias_metrics._core.index import find_row_labels, refuse_misaligned, require_aligned
 from bias_metrics._core.packed import PackedMasks, Subgroups
@@ -28,6 +30,7 @@ __all__ = [
     "WEIGHT_KINDS",
     "Background",
     "Places",
+    "RowCounts",
     "RowOptions",
     "Rows",
     "WeightKind",
@@ -53,6 +56,27 @@ class RowOptions(TypedDict, total=False):
     weight_kind: WeightKind
     clusters: npt.ArrayLike | None
     background: Background
+
+
+@dataclass(frozen=True)
+class RowCounts:
+    """Number of rows with a weight above 0, of a group or of all rows."""
+
+    n_positive: int
+    n_negative: int
+    effective: Mapping[str, float] | None = None
+    """With sampling weights: Kish's effective sample size by class; for a group also that of its
+    background, as `background_positive` and `background_negative`."""
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return self.n_positive + self.n_negative
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values; effective sample sizes only if rows have weights."""
+        values: dict[str, Any] = {"n_positive": self.n_positive, "n_negative": self.n_negative}
+        return values if self.effective is None else values | {"effective": dict(self.effective)}
 
 
 class Rows:
@@ -273,13 +297,8 @@ def select_masks(
 
 
 def _refuse_fractions(weights: FloatArray) -> None:
-    wrong = np.flatnonzero(weights != np.floor(weights))
-    if wrong.size:
-        msg = (
-            "`sample_weight` must be whole numbers if `weight_kind` is 'frequency'; got "
-            f"{weights[wrong[0]]} (row {wrong[0]})."
-        )
-        raise ValueError(msg)
+    rule = "be whole numbers if `weight_kind` is 'frequency'"
+    refuse_values(weights != np.floor(weights), weights, "sample_weight", rule)
     if float(weights.sum()) > MOST_ROWS:
         msg = (
             f"`sample_weight` must sum to at most {MOST_ROWS:,} if `weight_kind` is 'frequency'; "

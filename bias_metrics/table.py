@@ -19,10 +19,9 @@ from bias_metrics._core.tables import (
 )
 from bias_metrics._core.values import Estimate, MetricValue, NamedValues
 from bias_metrics.borkan import compute_power_mean, final_score
+from bias_metrics.extremes import SubgroupSpread, WorstSubgroup, find_worst, measure_spread
 from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS, PAIRS, SUBGROUP_METRICS
-from bias_metrics.rows import Background
-from bias_metrics.spread import SubgroupSpread, measure_spread
-from bias_metrics.worst import WorstSubgroup, find_worst
+from bias_metrics.rows import Background, RowCounts
 
 __all__ = ["BiasTable", "Estimate", "Key", "NamedValues", "RowCounts"]
 
@@ -42,27 +41,6 @@ class Key(NamedTuple):
     """Name of the decision threshold, if the metric has a threshold."""
     against: str | None = None
     """The rival of a difference: `champion` or `reference`."""
-
-
-@dataclass(frozen=True)
-class RowCounts:
-    """Number of rows with a weight above 0, of a group or of all rows."""
-
-    n_positive: int
-    n_negative: int
-    effective: Mapping[str, float] | None = None
-    """With sampling weights: Kish's effective sample size by class; for a group also that of its
-    background, as `background_positive` and `background_negative`."""
-
-    @property
-    def n(self) -> int:
-        """Number of rows."""
-        return self.n_positive + self.n_negative
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values; effective sample sizes only if rows have weights."""
-        values: dict[str, Any] = {"n_positive": self.n_positive, "n_negative": self.n_negative}
-        return values if self.effective is None else values | {"effective": dict(self.effective)}
 
 
 class Subtractable(Protocol):

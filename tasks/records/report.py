@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 from pydantic import JsonValue
 
+from bias_metrics.extremes import SubgroupSpread
 from bias_metrics.metrics import Rate, list_threshold_metrics
 from bias_metrics.rows import WeightKind
-from bias_metrics.spread import SubgroupSpread
 from bias_metrics.thresholds import ErrorsByTerm
 from biasgate.tasks.records.bound import Bound
 from biasgate.tasks.records.calibration import CalibrationRecord

@@ -135,7 +135,7 @@ def test_a_record_has_the_interval_or_the_reason_why_there_is_none():
 def test_many_subgroups_have_the_spread_of_a_few_at_a_time(monkeypatch):
     rows, score = draw_groups(np.random.default_rng(4), shift=1.0)
     whole = measure_spreads(rows, score)
-    monkeypatch.setattr("bias_metrics.spread._BLOCK", 2)
+    monkeypatch.setattr("bias_metrics.extremes._BLOCK", 2)
     assert measure_spreads(rows, score) == whole
 
 

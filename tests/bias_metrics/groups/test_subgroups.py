@@ -16,9 +16,9 @@ from bias_metrics import (
     intersections,
     roll_up,
 )
+from bias_metrics.extremes import sort_worst_first
 from bias_metrics.families import Bounded, bound_largest_gap
 from bias_metrics.table import BiasTable, Key, RowCounts
-from bias_metrics.worst import sort_worst_first
 
 METRICS = ("subgroup_auc", "bpsn_auc", "bnsp_auc", "positive_aeg", "negative_aeg")
 Y_TRUE = np.array([0, 0, 0, 1, 1, 1, 0, 1], dtype=bool)
