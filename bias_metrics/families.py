@@ -60,21 +60,8 @@ def widen_selected(
     The lowest of many AUCs is low partly by chance, and its own interval is too often below the
     true value. The widened interval holds jointly with those of all numbers in the family.
 
-    Parameters
-    ----------
-    value : MetricValue
-        The selected number.
-    n : int
-        Size of the family.
-    confidence : float, default=0.95
-        Confidence of the number's interval.
-    bounds : tuple of float, default=(-1, 1)
-        Smallest and largest possible value.
-
-    Returns
-    -------
-    MetricValue
-        The number; unchanged without an interval.
+    `n` is the size of the family, and `bounds` are the smallest and largest possible value. A
+    number without an interval is returned unchanged.
 
     Examples
     --------
@@ -115,16 +102,8 @@ def bound_worst(
     """Return an interval of the worst of several numbers, whichever it is.
 
     The bad end is the worst bad end of all intervals. The good end is the worst good end of joint
-    intervals, since the worst of many is bad partly by chance.
-
-    Parameters
-    ----------
-    family : iterable of Bounded
-        All numbers; at least one number.
-    confidence : float
-        Confidence of their intervals.
-    worse_is_up : bool
-        Whether larger is worse, as for the size of a gap.
+    intervals, since the worst of many is bad partly by chance. The family is not empty. Larger is
+    worse for the size of a gap (`worse_is_up`).
     """
     numbers = list(family)
     wider = compute_joint_reach(len(numbers), confidence)

@@ -7,7 +7,6 @@ might then give another number, and the interval cannot reflect that.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,16 +50,8 @@ class DominantUnits:
 def find_dominant_units(rows: Rows) -> list[DominantUnits]:
     """Find the clusters and rows that dominate the numbers of all rows, or of a subgroup.
 
-    Parameters
-    ----------
-    rows : Rows
-        Labels, subgroups, clusters and weights of n rows. Frequencies do not count as weights.
-
-    Returns
-    -------
-    list of DominantUnits
-        All rows come first. A class in fewer than 20 clusters is left out, since its numbers have
-        no interval.
+    All rows come first. A class in fewer than 20 clusters is left out, since its numbers have no
+    interval. Frequencies do not count as weights.
 
     Examples
     --------
@@ -69,25 +60,27 @@ def find_dominant_units(rows: Rows) -> list[DominantUnits]:
     >>> [(units.subgroup, str(units)) for units in find_dominant_units(rows)]
     [(None, 'one cluster has 34% (10 rows)'), ('gay', 'one cluster has 34% (10 rows)')]
     """
-    return list(_iterate_dominant(rows.select_counted()[0]))
-
-
-def _iterate_dominant(rows: Rows) -> Iterator[DominantUnits]:
-    weights, clusters = rows.sample_weight, rows.clusters
-    classes = [np.flatnonzero(rows.y_true == positive) for positive in (False, True)]
+    counted = rows.select_counted()[0]
+    weights, clusters = counted.sample_weight, counted.clusters
+    classes = [np.flatnonzero(counted.y_true == positive) for positive in (False, True)]
     heavy = None if weights is None else _find_heavy_limit(weights, classes)
-    for subgroup in (None, *rows.subgroups):
-        member = None if subgroup is None else rows.subgroups[subgroup]
+    dominant = []
+    for subgroup in (None, *counted.subgroups):
+        member = None if subgroup is None else counted.subgroups[subgroup]
         for label, class_places in zip(LABELS, classes, strict=True):
             places = class_places if member is None else class_places[member[class_places]]
             if clusters is not None and (
                 largest := _find_largest_cluster(clusters, weights, places)
             ):
-                yield DominantUnits(subgroup, label, *largest)
+                dominant.append(DominantUnits(subgroup, label, *largest))
             if weights is None or heavy is None or not places.size:
                 continue
-            if few := _count_heavy_rows(weights[places], heavy):
-                yield DominantUnits(subgroup, label, *few, heavy)
+            own = weights[places]
+            n = int(np.count_nonzero(own >= heavy))
+            if n < FEW and HEAVY * float(np.median(own)) <= 2 * heavy:
+                share = float(own[own >= heavy].sum() / own.sum())
+                dominant.append(DominantUnits(subgroup, label, n, share, heavy))
+    return dominant
 
 
 def _find_largest_cluster(
@@ -113,12 +106,3 @@ def _find_heavy_limit(weights: FloatArray, classes: list[Places]) -> float | Non
     limit = float(weights.max()) / 2
     share = weights[weights >= limit].sum() / weights.sum()
     return limit if share >= NEGLIGIBLE else None
-
-
-def _count_heavy_rows(weights: FloatArray, heavy: float) -> tuple[int, float] | None:
-    """Return the number and share of a class's heavy rows, if they dominate."""
-    above = weights >= heavy
-    n = int(np.count_nonzero(above))
-    if n >= FEW or HEAVY * float(np.median(weights)) > 2 * heavy:
-        return None
-    return n, float(weights[above].sum() / weights.sum())

@@ -66,7 +66,8 @@ class _LazyMasks(Mapping[str, BoolArray]):
     n_rows: int
 
     def __getitem__(self, name: str) -> BoolArray:
-        return _unpack_bits(_intersect_bits(self.bits, self.kept[name].members), self.n_rows)
+        own = _intersect_bits(self.bits, self.kept[name].members)
+        return np.unpackbits(own.view(np.uint8), count=self.n_rows).view(np.bool_)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.kept)
@@ -184,9 +185,16 @@ def intersections(
         supported = []
         for positions in candidates:
             members = tuple(names[position] for position in positions)
-            support = _measure_support(
-                members, _intersect_bits(bits, members), positive, min_support
+            own = _intersect_bits(bits, members)
+            n = int(np.bitwise_count(own).sum())
+            support = IntersectionSupport(
+                members, n, reason=_describe_shortage({"row": n}, min_support)
             )
+            if positive is not None:
+                n_positive = int(np.bitwise_count(own & positive).sum())
+                classes = {"positive": n_positive, "negative": n - n_positive}
+                reason = _describe_shortage(classes, min_support)
+                support = IntersectionSupport(members, n, n_positive, n - n_positive, reason)
             if support.reason is not None:
                 left_out[SEPARATOR.join(members)] = support
                 continue
@@ -227,19 +235,6 @@ def _list_candidates(
     ]
 
 
-def _measure_support(
-    members: tuple[str, ...], bits: _Bits, positive: _Bits | None, needed: int
-) -> IntersectionSupport:
-    n = _count_bits(bits)
-    if positive is None:
-        return IntersectionSupport(members, n, reason=_describe_shortage({"row": n}, needed))
-    n_positive = _count_bits(bits & positive)
-    classes = {"positive": n_positive, "negative": n - n_positive}
-    return IntersectionSupport(
-        members, n, n_positive, n - n_positive, _describe_shortage(classes, needed)
-    )
-
-
 def _describe_shortage(counts: Mapping[str, int], needed: int) -> str | None:
     short = [format_count(n, name) for name, n in counts.items() if n < needed]
     return (
@@ -251,17 +246,9 @@ def _intersect_bits(bits: Mapping[str, _Bits], members: Sequence[str]) -> _Bits:
     return reduce(np.bitwise_and, [bits[name] for name in members])
 
 
-def _count_bits(bits: _Bits) -> int:
-    return int(np.bitwise_count(bits).sum())
-
-
 def _pack_bits(mask: BoolArray) -> _Bits:
     """Pack eight rows per byte, in whole words of 64 rows."""
     octets = np.packbits(mask)
     words = np.zeros(math.ceil(octets.size / 8), dtype=np.uint64)
     words.view(np.uint8)[: octets.size] = octets
     return words
-
-
-def _unpack_bits(bits: _Bits, n: int) -> BoolArray:
-    return np.unpackbits(bits.view(np.uint8), count=n).view(np.bool_)

@@ -138,19 +138,8 @@ def balance_with_pool(
 def count_balancing_rows(n: int, n_positive: int, prior: float) -> int:
     """Return the number of non-toxic rows that lowers a share of toxic rows to a prior.
 
-    Parameters
-    ----------
-    n : int
-        Present rows.
-    n_positive : int
-        Toxic rows among these.
-    prior : float
-        The target share, above 0 and at most 1.
-
-    Returns
-    -------
-    int
-        The smallest m of at least 0 with n_positive / (n + m) <= prior.
+    The `prior` is above 0 and at most 1. The result is the smallest m of at least 0 with
+    n_positive / (n + m) <= prior.
 
     Examples
     --------

@@ -105,7 +105,15 @@ def intervals(
         raise ValueError(msg)
     cells = {name: bias[metric] for name, bias in read_cells(report).items()}
     if order is None:
-        order = sorted(cells, key=lambda name: _rank_value(cells[name]["value"], is_gap=is_gap))
+
+        def rank_value(name: str) -> float:
+            """Return a sort key: the worst is lowest, a missing value highest."""
+            value = cells[name]["value"]
+            if value is None:
+                return math.inf
+            return -abs(value) if is_gap else value
+
+        order = sorted(cells, key=rank_value)
     axes = choose_axes(ax, 8.5, 1.5 + 0.26 * max(len(order), 1))
     for limit in (floor, ceiling, None if ceiling is None else -ceiling):
         if limit is not None:
@@ -128,13 +136,6 @@ def intervals(
     axes.set_xlabel(metric, fontsize=9)
     write_title(axes, title, own=ax is None)
     return axes.figure
-
-
-def _rank_value(value: float | None, *, is_gap: bool) -> float:
-    """Return the sort key of a value: the worst is lowest, a missing value highest."""
-    if value is None:
-        return math.inf
-    return -abs(value) if is_gap else value
 
 
 def _draw_interval(
@@ -247,11 +248,6 @@ def comparison(
     axes.set_title(
         note if ax is None else f"{title}\n{note}", fontsize=8.5, color=GREY, parse_math=False
     )
-    _draw_colour_bars(axes, rows)
-    return axes.figure
-
-
-def _draw_colour_bars(axes: Axes, rows: int) -> None:
     bars = (
         ("auc", "AUC difference\n(purple: the first is better)"),
         (AEGS[0], "AEG difference\n(red: the first is higher)"),
@@ -263,6 +259,7 @@ def _draw_colour_bars(axes: Axes, rows: int) -> None:
         bar = axes.figure.colorbar(mappable, cax=inset, orientation="horizontal", extend="both")
         bar.set_label(text, fontsize=8)
         bar.ax.tick_params(labelsize=8)
+    return axes.figure
 
 
 def _draw_value(

@@ -69,12 +69,8 @@ def reliability(
         A square from 0 to 1.
     """
     axes = _scale_axes(choose_axes(ax, 4.2, 4.4))
-    _draw_bins(
-        axes,
-        name,
-        read_plain_values(calibrated),
-        None if overall is None else read_plain_values(overall),
-    )
+    reference = None if overall is None else read_plain_values(overall)
+    _draw_bins(axes, name, read_plain_values(calibrated), reference)
     axes.set_xlabel("mean score", fontsize=9)
     axes.set_ylabel("share of positives", fontsize=9)
     return axes.figure
