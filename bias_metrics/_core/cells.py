@@ -201,7 +201,10 @@ class Comparison:
             )
         pair = self.weighted_pair
         value = pair.compute_auc(flip=self.flip)
-        lack = pair.explain_no_interval() if uncertain else None
+        if uncertain and min(pair.weights[0].size, pair.weights[1].size) < LEAST_EFFECTIVE:
+            lack = "fewer than 2 rows in a class"
+        elif uncertain and min(pair.sizes) < LEAST_EFFECTIVE - _ROUNDING:
+            lack = "weights leave fewer than 2 effective rows in a class"
         if lack or not uncertain:
             return Auc(value, lack, centre=centre)
         std_error, freedom = pair.error
@@ -379,14 +382,6 @@ class WeightedPair:
         """Effective number of rows y and x."""
         y, x = (compute_effective_size(weight) if weight.size else 0.0 for weight in self.weights)
         return y, x
-
-    def explain_no_interval(self) -> str | None:
-        """Return why the rows are too few for an interval; None if they suffice."""
-        if min(self.weights[0].size, self.weights[1].size) < LEAST_EFFECTIVE:
-            return "fewer than 2 rows in a class"
-        if min(self.sizes) < LEAST_EFFECTIVE - _ROUNDING:
-            return "weights leave fewer than 2 effective rows in a class"
-        return None
 
 
 def correct_leverage(sums: Floats, rows: Floats, least: float = _ROUNDING) -> Floats:

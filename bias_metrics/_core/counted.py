@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 
 def format_count(n: int, one: str, many: str | None = None) -> str:
     """Format a count with its noun; `many` is the plural, by default `one` with an s.
@@ -12,10 +14,13 @@ def format_count(n: int, one: str, many: str | None = None) -> str:
     return f"{n:,} {one if n == 1 else many or f'{one}s'}"
 
 
-def format_shortage(n: int, one: str, needed: int) -> str:
-    """Format a count that is smaller than needed.
+def format_shortage(counts: Mapping[str, int], needed: int) -> str | None:
+    """Format the counts that are smaller than needed, by noun; None if all suffice.
 
-    >>> format_shortage(1, "positive", 25)
+    >>> format_shortage({"positive": 1, "negative": 30}, 25)
     '1 positive where 25 are needed'
     """
-    return f"{format_count(n, one)} where {format_count(needed, 'is', 'are')} needed"
+    short = [format_count(n, noun) for noun, n in counts.items() if n < needed]
+    if not short:
+        return None
+    return f"{' and '.join(short)} where {format_count(needed, 'is', 'are')} needed"

@@ -77,9 +77,7 @@ def compute_effective_size(rows_by_cluster: npt.NDArray[np.float64]) -> float:
 
 def explain_few_clusters(n_clusters: int) -> str | None:
     """Return why the clusters are too few for an interval; None if they suffice."""
-    return (
-        None if n_clusters >= MIN_CLUSTERS else format_shortage(n_clusters, "cluster", MIN_CLUSTERS)
-    )
+    return format_shortage({"cluster": n_clusters}, MIN_CLUSTERS)
 
 
 def count_independent_rows(n: float, effect: float, least: float, mixed: float = math.inf) -> float:

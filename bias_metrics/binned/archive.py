@@ -59,7 +59,16 @@ def _read_counts(data: bytes, cls: type[Kind]) -> Kind:
         if size > MOST_BYTES:
             msg = f"they must unpack to at most {MOST_BYTES:,} bytes; got {size:,}"
             raise ValueError(msg)
-        arrays = {name: _read_array(archive.read(f"{name}.npy")) for name in ("about", *_ARRAYS)}
+        arrays: dict[str, npt.NDArray[Any]] = {}
+        for name in ("about", *_ARRAYS):
+            # A view of the bytes, since a false shape must not allocate memory.
+            content = archive.read(f"{name}.npy")
+            stream = io.BytesIO(content)
+            np.lib.format.read_magic(stream)
+            shape, is_fortran, dtype = np.lib.format.read_array_header_1_0(stream)
+            order: Literal["F", "C"] = "F" if is_fortran else "C"
+            offset = stream.tell()
+            arrays[name] = np.ndarray(shape, dtype, buffer=content, offset=offset, order=order)
     written = arrays.pop("about").tobytes()
     about = json.loads(written)
     shards, names = frozenset(map(str, about["shards"])), tuple(map(str, about["names"]))
@@ -68,15 +77,6 @@ def _read_counts(data: bytes, cls: type[Kind]) -> Kind:
         msg = "`about` must be as it is written, no key twice"
         raise ValueError(msg)
     return counts
-
-
-def _read_array(content: bytes) -> npt.NDArray[Any]:
-    """Read an array in NumPy's format as a view of the bytes, without allocating memory."""
-    stream = io.BytesIO(content)
-    np.lib.format.read_magic(stream)
-    shape, is_fortran, dtype = np.lib.format.read_array_header_1_0(stream)
-    order: Literal["F", "C"] = "F" if is_fortran else "C"
-    return np.ndarray(shape, dtype, buffer=content, offset=stream.tell(), order=order)
 
 
 def refuse_impossible(counts: BinCounts) -> None:

@@ -28,14 +28,14 @@ from bias_metrics.binned.pairs import encode_pairs
 from bias_metrics.binned.rates import Range, compare_rate_gaps, measure_rate_gaps
 from bias_metrics.binned.report import (
     Bracket,
-    Reliability,
+    find_non_probability,
     get_cells,
+    make_binned_curve,
     make_table,
     measure_calibration_gaps,
-    measure_reliability,
 )
 from bias_metrics.borkan import check_power
-from bias_metrics.calibration import N_BINS
+from bias_metrics.calibration import N_BINS, ReliabilityBin
 from bias_metrics.metrics import CLASSES, GIVEN
 from bias_metrics.rows import Background, Rows
 from bias_metrics.table import BiasTable, Key
@@ -272,7 +272,9 @@ class ScoreCounts(BinCounts):
             models, pairs, thresholds, threshold_ranges, level, background, name
         )
 
-    def reliability(self, *, n_bins: int = N_BINS, confidence: float = 0.95) -> Reliability:
+    def reliability(
+        self, *, n_bins: int = N_BINS, confidence: float = 0.95
+    ) -> dict[str | None, tuple[ReliabilityBin, ...]]:
         """Return the `reliability` of `calibration_report`, for scores that are probabilities.
 
         Numbers of rows, shares of positives and their bands are exact for the wide bins. A mean
@@ -288,7 +290,14 @@ class ScoreCounts(BinCounts):
         ValueError
             If a score is outside [0, 1], or `n_bins` is below 2.
         """
-        return measure_reliability(self, n_bins, check_confidence(confidence))
+        level = check_confidence(confidence)
+        if n_bins < 2:
+            msg = f"`n_bins` must be at least 2; got {n_bins}."
+            raise ValueError(msg)
+        if reason := find_non_probability(self):
+            raise ValueError(reason)
+        groups = self.by_group.items()
+        return {name: make_binned_curve(self, own, n_bins, level) for name, own in groups}
 
     def calibration_gaps(
         self, *, confidence: float = 0.95, background: Background = "outside_subgroup"

@@ -189,21 +189,7 @@ def make_table(
     return central.add_numbers(aggregates)
 
 
-Reliability = dict[str | None, tuple[ReliabilityBin, ...]]
-
-
-def measure_reliability(counts: BinCounts, n_bins: int, confidence: float) -> Reliability:
-    """Measure the reliability; see `ScoreCounts.reliability`."""
-    if n_bins < 2:
-        msg = f"`n_bins` must be at least 2; got {n_bins}."
-        raise ValueError(msg)
-    if reason := _find_non_probability(counts):
-        raise ValueError(reason)
-    curves = counts.by_group.items()
-    return {name: _make_curve(counts, own, n_bins, confidence) for name, own in curves}
-
-
-def _find_non_probability(counts: BinCounts) -> str | None:
+def find_non_probability(counts: BinCounts) -> str | None:
     """Return the reason if scores are not probabilities, or None."""
     if not counts.n or 0 <= counts.least[0] <= counts.most[-1] <= 1:
         return None
@@ -215,7 +201,7 @@ def measure_calibration_gaps(
     counts: BinCounts, confidence: float, background: Background
 ) -> dict[str, MetricValue]:
     """Measure the gaps; see `ScoreCounts.calibration_gaps`."""
-    reason = _find_non_probability(counts)
+    reason = find_non_probability(counts)
     gaps = {}
     for name, own in zip(counts.names, counts.subgroups, strict=True):
         sides = {"subgroup": own, "background": counts.count_background(own, background)}
@@ -298,9 +284,10 @@ def _subtract_biases(own: _BinnedBias, other: _BinnedBias, confidence: float) ->
     return replace(value, low=low, high=high)
 
 
-def _make_curve(
+def make_binned_curve(
     counts: BinCounts, own: Counts, n_bins: int, confidence: float
 ) -> tuple[ReliabilityBin, ...]:
+    """Return wide bins with about equally many rows, and their bands."""
     bin_rows = own.sum(axis=0)
     total = int(bin_rows.sum())
     if not total:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -14,7 +14,6 @@ from bias_metrics.table import BiasTable, Key
 USEFULNESS_RULE, FLAG_RATE = "useful", "flag_rate"
 CHANCE, LEAST_FLAGGED = 0.5, 0.001
 """AUC of random scores; smallest share of a class that a useful threshold flags."""
-_CLASSES = ("negative", "positive")
 
 
 class FlagRates(NamedTuple):
@@ -72,7 +71,14 @@ def judge_usefulness(
                 **common,
             )
         )
-    if flag_rates is not None and (reason := _judge_threshold(flag_rates)) is not None:
+    reason: Reason | None = None
+    shares = () if flag_rates is None else (flag_rates.negative, flag_rates.positive)
+    known = [share for share in shares if share is not None]
+    if len(known) == 2 and max(known) < LEAST_FLAGGED:
+        reason = "flags_nothing"
+    elif len(known) == 2 and min(known) > 1 - LEAST_FLAGGED:
+        reason = "flags_everything"
+    if flag_rates is not None and reason is not None:
         results.append(
             RuleResult(
                 kind="floor",
@@ -87,15 +93,6 @@ def judge_usefulness(
             )
         )
     return tuple(results)
-
-
-def _judge_threshold(at: FlagRates) -> Reason | None:
-    """Return the reason why a threshold is useless: it flags almost no comment, or almost all."""
-    if at.negative is None or at.positive is None:
-        return None
-    if max(at.negative, at.positive) < LEAST_FLAGGED:
-        return "flags_nothing"
-    return "flags_everything" if min(at.negative, at.positive) > 1 - LEAST_FLAGGED else None
 
 
 def list_unjudged_metrics(judged: Collection[str], *, has_threshold: bool) -> tuple[str, ...]:
@@ -124,19 +121,17 @@ def withdraw_dominated_passes(
     numbers, overall or by subgroup.
     """
     heavy = {(units.subgroup, units.label): units for units in dominant if units.weight is not None}
-    return [_withdraw_pass(result, heavy) for result in results] if heavy else list(results)
-
-
-def _withdraw_pass(
-    result: RuleResult, heavy: Mapping[tuple[str | None, str], DominantUnits]
-) -> RuleResult:
-    if result.outcome != "pass" or result.mode != "proven" or result.metric not in METRICS:
-        return result
-    own, background = METRICS[result.metric].classes if result.group else (_CLASSES, ())
-    compared = [(result.group, label) for label in own] + [(None, label) for label in background]
-    if result.group is None:  # the number covers all rows, or several subgroups
-        compared = list(heavy)
-    units = next((heavy[key] for key in compared if key in heavy), None)
-    if units is None:
-        return result
-    return replace(result, outcome="insufficient", dominated_by=units)
+    kept = []
+    for result in results:
+        units = None
+        if result.outcome == "pass" and result.mode == "proven" and result.metric in METRICS:
+            compared = list(heavy)  # the number covers all rows, or several subgroups
+            if result.group is not None:
+                own, background = METRICS[result.metric].classes
+                compared = [(result.group, label) for label in own]
+                compared += [(None, label) for label in background]
+            units = next((heavy[key] for key in compared if key in heavy), None)
+        kept.append(
+            result if units is None else replace(result, outcome="insufficient", dominated_by=units)
+        )
+    return kept

@@ -79,31 +79,25 @@ def judge_number(
     """
     if number.value is None or not _is_finite(number):
         return "error", None
-    worse_is_up = rule.is_gap
+
+    def compute_slack(end: float) -> float:
+        """Return the distance of an end within the limit or margin; below 0 beyond it."""
+        if rule.is_gap:
+            return limit - end
+        return end + limit if kind in RIVALS else end - limit
+
+    def is_met(end: float) -> bool:
+        """Return True within a limit; the limit itself passes, a margin itself does not."""
+        return compute_slack(end) > 0 or (compute_slack(end) == 0 and kind not in RIVALS)
+
     if rule.mode == "estimate":
-        met = _meets_limit(number.value, kind, limit, worse_is_up=worse_is_up)
-        return ("pass" if met else "fail"), number.value
+        return ("pass" if is_met(number.value) else "fail"), number.value
     if number.low is None or number.high is None:
         return "insufficient", None
-    worse, better = (number.high, number.low) if worse_is_up else (number.low, number.high)
-    passed = _meets_limit(worse, kind, limit, worse_is_up=worse_is_up)
-    if not passed and _is_beyond_limit(better, kind, limit, worse_is_up=worse_is_up):
-        return "fail", better
-    return ("pass" if passed else "insufficient"), worse
-
-
-def _meets_limit(end: float, kind: Kind, limit: float, *, worse_is_up: bool) -> bool:
-    """Return True within a limit; the limit itself passes, a margin itself does not."""
-    if kind not in RIVALS:
-        return end <= limit if worse_is_up else end >= limit
-    return end < limit if worse_is_up else end > -limit
-
-
-def _is_beyond_limit(end: float, kind: Kind, limit: float, *, worse_is_up: bool) -> bool:
-    """Return True if an end is strictly beyond the limit or margin."""
-    if kind not in RIVALS:
-        return end > limit if worse_is_up else end < limit
-    return end > limit if worse_is_up else end < -limit
+    worse, better = (number.high, number.low) if rule.is_gap else (number.low, number.high)
+    if is_met(worse):
+        return "pass", worse
+    return ("fail", better) if compute_slack(better) < 0 else ("insufficient", worse)
 
 
 def _is_finite(number: JudgedNumber) -> bool:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from bias_metrics.gate.results import Check
 from bias_metrics.gate.rolling import Hierarchy
 from bias_metrics.gate.rules import SUBGROUP_METRICS, WORST, Rule
-from bias_metrics.gate.targets import SUBGROUP, Target, build_category_target, list_targets
+from bias_metrics.gate.targets import CATEGORY, SUBGROUP, Target, count_target_rows, list_targets
 from bias_metrics.gate.verdict import Evidence, Lack, RuleResult
+from bias_metrics.table import Key
 
 
 @dataclass
@@ -91,7 +92,9 @@ def _find_category(
     lacks = []
     for name in names:
         if name in evidence.table.categories:
-            category = build_category_target(evidence.table, check.rule, name, evidence.background)
+            [counts] = count_target_rows(evidence.table, (name,), evidence.background).values()
+            key = Key(check.rule.metric, name, check.rule.threshold)
+            category = Target(CATEGORY, name, key, *counts)
             lack = check.find_lack(category)
             if lack is None:
                 return category, ()

@@ -99,7 +99,7 @@ def list_targets(
     if rule.scope == OVERALL:
         yield Target(OVERALL, None, Key(rule.metric), overall, overall)
     elif rule.scope == AGGREGATE:
-        rows = _count_rows(table, table.covered, shared_background)
+        rows = count_target_rows(table, table.covered, shared_background)
         covered = tuple(Target(SUBGROUP, name, None, *counts) for name, counts in rows.items())
         yield Target(AGGREGATE, None, Key(rule.metric), overall, overall, covered)
     else:
@@ -113,22 +113,14 @@ def list_targets(
             raise ValueError(msg)
         targets = [
             Target(SUBGROUP, name, Key(rule.metric, name, rule.threshold), *counts)
-            for name, counts in _count_rows(table, names, shared_background).items()
+            for name, counts in count_target_rows(table, names, shared_background).items()
         ]
         if rule.scope == WORST and targets:
             targets = [Target(WORST, None, None, overall, overall, tuple(targets))]
         yield from targets
 
 
-def build_category_target(
-    table: BiasTable, rule: Rule, name: str, shared_background: ClassCounts | None = None
-) -> Target:
-    """Return the number that a rule names for a category."""
-    [counts] = _count_rows(table, (name,), shared_background).values()
-    return Target(CATEGORY, name, Key(rule.metric, name, rule.threshold), *counts)
-
-
-def _count_rows(
+def count_target_rows(
     table: BiasTable, names: Sequence[str], shared_background: ClassCounts | None
 ) -> dict[str, tuple[ClassCounts, ClassCounts]]:
     """Return the rows by class of subgroups, or categories, and of their backgrounds."""

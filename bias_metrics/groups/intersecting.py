@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.checks import BoolArray, check_mask, check_subgroups
-from bias_metrics._core.counted import format_count
+from bias_metrics._core.counted import format_shortage
 from bias_metrics._core.index import require_aligned
 from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.tables import Row, Tabular
@@ -188,12 +188,12 @@ def intersections(
             own = _intersect_bits(bits, members)
             n = int(np.bitwise_count(own).sum())
             support = IntersectionSupport(
-                members, n, reason=_describe_shortage({"row": n}, min_support)
+                members, n, reason=format_shortage({"row": n}, min_support)
             )
             if positive is not None:
                 n_positive = int(np.bitwise_count(own & positive).sum())
                 classes = {"positive": n_positive, "negative": n - n_positive}
-                reason = _describe_shortage(classes, min_support)
+                reason = format_shortage(classes, min_support)
                 support = IntersectionSupport(members, n, n_positive, n - n_positive, reason)
             if support.reason is not None:
                 left_out[SEPARATOR.join(members)] = support
@@ -233,13 +233,6 @@ def _list_candidates(
         for candidate in longer
         if all(part in supported_set for part in combinations(candidate, order - 1))
     ]
-
-
-def _describe_shortage(counts: Mapping[str, int], needed: int) -> str | None:
-    short = [format_count(n, name) for name, n in counts.items() if n < needed]
-    return (
-        f"{' and '.join(short)} where {format_count(needed, 'is', 'are')} needed" if short else None
-    )
 
 
 def _intersect_bits(bits: Mapping[str, _Bits], members: Sequence[str]) -> _Bits:

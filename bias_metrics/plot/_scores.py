@@ -199,7 +199,14 @@ def distribution_panels(
     matplotlib Figure
         Three panels per row, with common axes.
     """
-    checked = {name: _check_panel(name, panel, background) for name, panel in panels.items()}
+    checked = {}
+    for name, panel in panels.items():
+        arrays = {f"panels[{name!r}][{i}]": array for i, array in enumerate(panel)}
+        refuse_misaligned(arrays | {"background": background})
+        (like, y_true), (score_name, y_score), (mask_name, inside) = arrays.items()
+        labels = check_mask(like, y_true)
+        own_scores = check_scores(score_name, y_score, labels.size, like=like)
+        checked[name] = labels, own_scores, check_mask(mask_name, inside, labels.size, like=like)
     figure, all_axes = create_panels(
         checked, (3.5, 1.6), 3, title=title, xlabel="score (density on a square root scale)"
     )
@@ -225,16 +232,6 @@ def distribution_panels(
     ]
     figure.legend(handles=handles, loc="lower right", ncols=3, fontsize=8, frameon=False)
     return figure
-
-
-def _check_panel(name: str, panel: Panel, background: BoolArray | None) -> Panel:
-    """Check and return the arrays of a panel; errors name the panel and the array."""
-    arrays = {f"panels[{name!r}][{i}]": array for i, array in enumerate(panel)}
-    refuse_misaligned(arrays | {"background": background})
-    (label_name, y_true), (score_name, y_score), (mask_name, inside) = arrays.items()
-    labels = check_mask(label_name, y_true)
-    scores = check_scores(score_name, y_score, labels.size, like=label_name)
-    return labels, scores, check_mask(mask_name, inside, labels.size, like=label_name)
 
 
 class _BinCounter:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import cached_property
 
 from bias_metrics._core.cells import compare_all_rows
 from bias_metrics._core.clusters import ClusterSummary, ClusterSums
@@ -141,37 +141,6 @@ def iterate_weighted_influences(
 def _explain_overall(report: BiasTable) -> str | None:
     overall: MetricValue = report[Key("auc")]
     return None if overall.std_error is not None else overall.reason
-
-
-class AggregateInfluences:
-    """Influences of clusters on the aggregates of a report, by name, if they are defined.
-
-    Weighted rows without clusters are clusters of a single row.
-    """
-
-    def __init__(self, report: BiasTable) -> None:
-        self.influences: dict[str, ClusterSums] = {}
-        self._means = {metric: find_power_mean(report, metric) for metric in FINAL_SCORE_PARTS}
-
-    def add_cell(self, name: str | None, metric: str, sums: ClusterSums) -> None:
-        """Add the influences on a cell, or on the overall AUC if `name` is None."""
-        if name is None:
-            self.influences["overall"] = sums
-            return
-        mean = self._means.get(metric)
-        if not isinstance(mean, PowerMean) or name not in mean.cells:
-            return
-        weighted = sums.scale(mean.derivatives[name])
-        earlier = self.influences.get(metric)
-        self.influences[metric] = weighted if earlier is None else earlier.add(weighted)
-
-    def add_final_score(self) -> dict[str, ClusterSums]:
-        """Add the influences on the final score, after every cell, and return all influences."""
-        parts = ("overall", *FINAL_SCORE_PARTS)
-        if all(name in self.influences for name in parts):
-            quarters = [self.influences[name].scale(0.25) for name in parts]
-            self.influences["final_score"] = reduce(ClusterSums.add, quarters)
-        return self.influences
 
 
 # With few rows, an estimated error is also too small. The error of undrawn rows is increased by

@@ -13,13 +13,12 @@ from bias_metrics._core.checks import FloatArray, check_subgroups
 from bias_metrics._core.index import require_aligned
 from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.packed import Subgroups
-from bias_metrics._core.ranks import SortedClasses, sort_classes
+from bias_metrics._core.ranks import sort_classes
 from bias_metrics._core.tables import Row, Tabular, collect_rows, label_rows
 from bias_metrics.report.comparison import compare_scores
 from bias_metrics.report.measurement import Measurement
 from bias_metrics.report.steps import (
     Intervals,
-    MeasuredSubgroup,
     ReportOptions,
     measure_subgroup,
     summarise_bias,
@@ -164,30 +163,23 @@ class ScoredRows:
 
 
 def measure_report(rows: Rows, scores: FloatArray, options: ReportOptions) -> BiasTable:
-    """Measure the rows with a weight above 0."""
-    if options.confidence is not None and (options.has_aggregates or rows.clusters is not None):
+    """Measure the rows with a weight above 0; all rows are ranked only if necessary."""
+    uncertain = options.confidence is not None
+    if uncertain and (options.has_aggregates or rows.clusters is not None):
         return Measurement(rows, scores).report(options)
-    rows, (scores,) = rows.select_counted(scores)
-    everyone = sort_classes(rows.y_true, scores, rows.sample_weight)
-    cells = _measure_sorted_cells(rows, scores, everyone, uncertain=options.confidence is not None)
-    return summarise_bias(everyone, cells, options, rows.background)
-
-
-def _measure_sorted_cells(
-    rows: Rows, scores: FloatArray, everyone: SortedClasses, *, uncertain: bool
-) -> dict[str, MeasuredSubgroup]:
-    """Measure the cells from sorted scores, without ranking all rows."""
+    counted, (counted_scores,) = rows.select_counted(scores)
 
     def select_rows(places: npt.NDArray[np.intp]) -> tuple[Any, FloatArray, FloatArray | None]:
-        weights = None if rows.sample_weight is None else rows.sample_weight[places]
-        return rows.y_true[places], scores[places], weights
+        weights = None if counted.sample_weight is None else counted.sample_weight[places]
+        return counted.y_true[places], counted_scores[places], weights
 
-    excluded = None if rows.excluded is None else sort_classes(*select_rows(rows.excluded))
-    measured = {}
-    for name, mask in rows.subgroups.items():
+    everyone = sort_classes(counted.y_true, counted_scores, counted.sample_weight)
+    excluded = None if counted.excluded is None else sort_classes(*select_rows(counted.excluded))
+    cells = {}
+    for name, mask in counted.subgroups.items():
         # Selecting a few rows by number is faster than by mask.
         labels, own_scores, weights = select_rows(np.flatnonzero(mask))
-        measured[name] = measure_subgroup(
+        cells[name] = measure_subgroup(
             everyone,
             labels,
             own_scores,
@@ -195,7 +187,7 @@ def _measure_sorted_cells(
             uncertain=uncertain,
             excluded=excluded,
         )
-    return measured
+    return summarise_bias(everyone, cells, options, counted.background)
 
 
 class SliceReports(dict[str, BiasTable], Tabular):

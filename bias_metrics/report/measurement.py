@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
 from typing import NamedTuple
 
-from bias_metrics._core.cells import Auc, measure_pair_auc
+from bias_metrics._core.cells import Auc, count_effective_rows, measure_cells, measure_pair_auc
 from bias_metrics._core.checks import FloatArray
 from bias_metrics._core.clusters import ClassCounts, Clustering, ClusterSums
 from bias_metrics._core.covariance import TwoRankings, measure_joint_moments
@@ -31,9 +31,10 @@ from bias_metrics.families import adjust_differences
 from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS, SUBGROUP_METRICS
 from bias_metrics.report.aggregates import (
     FEW_ROWS,
-    AggregateInfluences,
+    PowerMean,
     compute_unseen_errors,
     describe_aggregate,
+    find_power_mean,
     iterate_influences,
     iterate_weighted_influences,
     make_aggregate_key,
@@ -44,7 +45,7 @@ from bias_metrics.report.steps import (
     rank_members,
     summarise_bias,
 )
-from bias_metrics.rows import Rows
+from bias_metrics.rows import RowCounts, Rows
 from bias_metrics.table import BiasTable, Key
 
 Covered = tuple[float, tuple[str, ...]]  # The exponent of power means, and the subgroups in them
@@ -116,20 +117,22 @@ class Measurement:
         `counted` caches counts that are the same for every model of the rows.
         """
         members, sums = self.members[name], {}
-        measured = MeasuredSubgroup.from_members(members)
+        compared = members.comparisons
+        n_positive, n_negative = members.positive.scores.n, members.negative.scores.n
+        counts = RowCounts(n_positive, n_negative, count_effective_rows(compared))
+        cells = measure_cells(compared)
         if self.clustering is not None:
-            cells, within = dict(measured.cells), self.clustering.select_members(members, counted)
+            within = self.clustering.select_members(members, counted)
             for metric, auc in cells.items():
                 if auc.std_error is not None:
                     sums[metric] = within.measure_sums(metric)
                     cells[metric] = sums[metric].add_cluster_error(auc)
-            measured = replace(measured, cells=cells)
             parts = {metric: sums[metric] for metric in FINAL_SCORE_PARTS if metric in sums}
             n_sums = (len(self._sums) + 1) * len(FINAL_SCORE_PARTS) * self.clustering.n_clusters
             if n_sums <= MAX_STORED_SUMS:
                 self._sums[name] = parts
-        self._found[name] = measured
-        return measured, sums
+        self._found[name] = MeasuredSubgroup(counts, cells)
+        return self._found[name], sums
 
     def adopt_subgroups(self, found: Mapping[str, MeasuredSubgroup]) -> None:
         """Store subgroups that were measured elsewhere on the same rows."""
@@ -213,23 +216,23 @@ class Measurement:
         """Measure the influences of clusters on the aggregates."""
         key = (options.power, options.groups), clustering.is_unclustered
         if key not in self._totals:
-            moves = AggregateInfluences(report)
+            totals: dict[str, ClusterSums] = {}
+            means = {metric: find_power_mean(report, metric) for metric in FINAL_SCORE_PARTS}
             for name in options.groups:
-                cells, within = (
-                    self.measure_subgroup(name).cells,
-                    clustering.select_members(self.members[name]),
-                )
+                within = clustering.select_members(self.members[name])
                 stored = self._sums.pop(name, {}) if clustering is self.clustering else {}
-                for metric in FINAL_SCORE_PARTS:
-                    if cells[metric].std_error is not None:
-                        moves.add_cell(
-                            name, metric, stored.get(metric) or within.measure_influences(metric)
-                        )
+                for metric, mean in means.items():
+                    if isinstance(mean, PowerMean):
+                        sums = stored.get(metric) or within.measure_influences(metric)
+                        sums = sums.scale(mean.derivatives[name])
+                        totals[metric] = totals[metric].add(sums) if metric in totals else sums
             if self.overall.std_error is not None:
-                moves.add_cell(
-                    None, "auc", clustering.select_members(None).measure_influences("auc")
-                )
-            self._totals[key] = moves.add_final_score()
+                totals["overall"] = clustering.select_members(None).measure_influences("auc")
+            parts = ("overall", *FINAL_SCORE_PARTS)
+            if all(name in totals for name in parts):
+                quarters = [totals[name].scale(0.25) for name in parts]
+                totals["final_score"] = reduce(ClusterSums.add, quarters)
+            self._totals[key] = totals
         return self._totals[key]
 
 
@@ -298,35 +301,30 @@ class Pairing:
 
     def measure_errors(self, name: str) -> dict[str, PairedError]:
         """Return the joint errors of a subgroup's cells that have an error in both models."""
-        if name not in self._found:
-            clustered = self.models[0].clustering is not None
-            self._found[name] = self._pair_clusters(name) if clustered else self._pair_rows(name)
-        return self._found[name]
-
-    def _pair_clusters(self, name: str) -> dict[str, PairedError]:
+        if name in self._found:
+            return self._found[name]
         first, second = self.models
-        counted: ClassCounts = {}
-        sums = others = first.measure_with_sums(name, counted)[1]
-        if second is not first:
-            others = second.measure_with_sums(name, counted)[1]
-        drawn = {metric: auc.n_drawn for metric, auc in first.measure_subgroup(name).cells.items()}
-        return {
-            metric: PairedError.from_influences(sums[metric], others[metric], drawn[metric])
-            for metric in sums
-            if metric in others
-        }
-
-    def _pair_rows(self, name: str) -> dict[str, PairedError]:
-        first, second = (model.measure_subgroup(name).cells for model in self.models)
-        members = self.rankings.match_members(*(model.members[name] for model in self.models))
-        errors = {}
-        for metric, auc in first.items():
-            other = second[metric]
-            if auc.value is None or other.value is None or None in {auc.std_error, other.std_error}:
-                continue
-            small = any(has_few_errors(value, *auc.sizes) for value in (auc.value, other.value))
-            joint_moments = measure_joint_moments(metric, self.rankings, members)
-            errors[metric] = PairedError(joint_moments, is_small=small, n_drawn=auc.n_drawn)
+        errors: dict[str, PairedError] = {}
+        if first.clustering is not None:
+            counted: ClassCounts = {}
+            sums = others = first.measure_with_sums(name, counted)[1]
+            if second is not first:
+                others = second.measure_with_sums(name, counted)[1]
+            cells = first.measure_subgroup(name).cells
+            for metric, own in sums.items():
+                if metric in others:
+                    n_drawn = cells[metric].n_drawn
+                    errors[metric] = PairedError.from_influences(own, others[metric], n_drawn)
+        else:
+            members = self.rankings.match_members(first.members[name], second.members[name])
+            for metric, a in first.measure_subgroup(name).cells.items():
+                b = second.measure_subgroup(name).cells[metric]
+                if a.value is None or b.value is None or None in {a.std_error, b.std_error}:
+                    continue
+                is_small = any(has_few_errors(value, *a.sizes) for value in (a.value, b.value))
+                moments = measure_joint_moments(metric, self.rankings, members)
+                errors[metric] = PairedError(moments, is_small=is_small, n_drawn=a.n_drawn)
+        self._found[name] = errors
         return errors
 
     def measure_differences(

@@ -118,13 +118,6 @@ class MeasuredSubgroup:
     counts: RowCounts
     cells: Mapping[str, Auc]  # By metric
 
-    @classmethod
-    def from_members(cls, members: Members) -> MeasuredSubgroup:
-        """Measure a subgroup, given its ranked rows."""
-        n_positive, n_negative = members.positive.scores.n, members.negative.scores.n
-        counts = RowCounts(n_positive, n_negative, count_effective_rows(members.comparisons))
-        return cls(counts, measure_cells(members.comparisons))
-
     def compute_values(self, confidence: float | None) -> dict[str, MetricValue]:
         """Return the metrics with intervals."""
         return {

@@ -22,7 +22,7 @@ from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.ranks import sort_classes
 from bias_metrics._core.tables import Row, Table, Tabular, flatten_values, label_rows
 from bias_metrics._core.values import MetricValue, make_undefined
-from bias_metrics.thresholds.thresholds import EqualErrorRate, find_equal_error
+from bias_metrics.thresholds.thresholds import find_equal_error
 
 
 @dataclass(frozen=True)
@@ -204,8 +204,16 @@ def _compare_rates(
     scores = check_scores("y_score", y_score, labels.size)
     masks = check_subgroups(subgroups, labels.size)
     if threshold is None:
-        rows = (labels, scores) if threshold_set is None else threshold_set
-        equal = _read_threshold_set(rows)
+        general = (labels, scores) if threshold_set is None else threshold_set
+        if len(general) != 2:
+            msg = f"`threshold_set` must be a pair of labels and scores; got {len(general)} arrays."
+            raise ValueError(msg)
+        names = ("threshold_set[0]", "threshold_set[1]")
+        refuse_misaligned(dict(zip(names, general, strict=True)))
+        general_labels = check_mask(names[0], general[0])
+        size = general_labels.size
+        general_scores = check_scores(names[1], general[1], size, like=names[0])
+        equal = find_equal_error(sort_classes(general_labels, general_scores))
         if equal.threshold is None:
             lack = make_undefined(f"no threshold of equal errors: {equal.rate.reason}")
             return EqualityDifference(lack, dict.fromkeys(masks, lack))
@@ -226,14 +234,3 @@ def _compare_rates(
     overall = compute_rate(np.ones(labels.size, dtype=np.bool_))
     rates = {name: compute_rate(mask) for name, mask in masks.items()}
     return EqualityDifference(overall, rates, threshold)
-
-
-def _read_threshold_set(rows: tuple[npt.ArrayLike, npt.ArrayLike]) -> EqualErrorRate:
-    """Find the threshold of equal errors of a pair of labels and scores."""
-    if len(rows) != 2:
-        msg = f"`threshold_set` must be a pair of labels and scores; got {len(rows)} arrays."
-        raise ValueError(msg)
-    refuse_misaligned({f"threshold_set[{i}]": array for i, array in enumerate(rows)})
-    labels = check_mask("threshold_set[0]", rows[0])
-    scores = check_scores("threshold_set[1]", rows[1], labels.size, like="threshold_set[0]")
-    return find_equal_error(sort_classes(labels, scores))

@@ -186,7 +186,7 @@ def decision_indicators(
     threshold = check_threshold(threshold)
     scores = rows.check_scores("y_score", y_score)
     counted, (scores,) = rows.select_counted(scores)
-    decisions = _Decisions.group_decisions(counted, reaches_cut(scores, threshold))
+    decisions = _Decisions(counted, reaches_cut(scores, threshold))
     n_gaps = len(_MEASURED) * len(counted.subgroups)
     joint = 1 - (1 - level) / max(n_gaps, 1)
     everywhere = np.arange(counted.n)
@@ -278,43 +278,38 @@ def _measure_gap(own: _EventShare, other: _EventShare, confidence: float) -> Met
     return _replace_interval(gap, max(low, -1.0), min(high, 1.0), confidence)
 
 
-@dataclass(frozen=True, eq=False)
 class _Decisions:
     """The counted rows, grouped by kind of decision."""
 
-    rows: Rows
-    kinds: Mapping[str, BoolArray]
-    weight: Floats  # All 1 without weights
-    is_weighted: bool  # Whether weights differ
-    heaviest: Mapping[bool, float]  # Largest weight of a flagged row, and of any other row
-
-    @classmethod
-    def group_decisions(cls, rows: Rows, flagged: BoolArray) -> _Decisions:
-        """Group the decisions by kind."""
-        labels, sample_weight = rows.y_true, rows.sample_weight
-        weight = np.ones(rows.n) if sample_weight is None else sample_weight.astype(np.float64)
-        return cls(
-            rows,
-            {
-                "n_true_positive": labels & flagged,
-                "n_false_positive": ~labels & flagged,
-                "n_true_negative": ~labels & ~flagged,
-                "n_false_negative": labels & ~flagged,
-            },
-            weight,
-            bool(weight.size and (weight != weight[0]).any()),
-            {
-                is_flagged: float(weight[flagged == is_flagged].max(initial=0.0))
-                for is_flagged in (True, False)
-            },
-        )
+    def __init__(self, rows: Rows, flagged: BoolArray) -> None:
+        labels, weights = rows.y_true, rows.sample_weight
+        self.rows = rows
+        self.kinds = {
+            "n_true_positive": labels & flagged,
+            "n_false_positive": ~labels & flagged,
+            "n_true_negative": ~labels & ~flagged,
+            "n_false_negative": labels & ~flagged,
+        }
+        self.weight: Floats = np.ones(rows.n) if weights is None else weights.astype(np.float64)
+        self.is_weighted = bool(self.weight.size and (self.weight != self.weight[0]).any())
+        # Largest weight of a flagged row, and of any other row.
+        self.heaviest = {
+            is_flagged: float(self.weight[flagged == is_flagged].max(initial=0.0))
+            for is_flagged in (True, False)
+        }
 
     def measure_group(
         self, shares: Mapping[str, _EventShare], members: Places, confidence: float
     ) -> GroupIndicators:
         """Return the indicators of some rows, given their shares, without gaps."""
         right = {name: share.measure(confidence) for name, share in shares.items()}
-        wrong = {name: _complement_share(right[other]) for name, other in COMPLEMENTS.items()}
+        wrong = {}
+        for name, other in COMPLEMENTS.items():
+            share = right[other]
+            low, high = (None if end is None else 1 - end for end in (share.high, share.low))
+            if share.value is not None:
+                share = replace(share, value=1 - share.value, low=low, high=high)
+            wrong[name] = share
         n_flagged = sum(int(self.kinds[kind][members].sum()) for kind in _FLAGGED)
         n_positive = int(self.rows.y_true[members].sum())
         return GroupIndicators(members.size, n_positive, n_flagged, right | wrong, {})
@@ -380,15 +375,6 @@ class _Decisions:
             few = len(present) < 2 or min(map(compute_effective_size, present)) < _FEW_CLUSTERS
             return compute_effective_size(sums) if few else float(events.size)
         return float(events.size) if self.is_weighted else None
-
-
-def _complement_share(value: MetricValue) -> MetricValue:
-    """Return 1 minus a share."""
-    if value.value is None:
-        return value
-    low = None if value.high is None else 1 - value.high
-    high = None if value.low is None else 1 - value.low
-    return replace(value, value=1 - value.value, low=low, high=high)
 
 
 def _clip_interval(ends: tuple[float, float]) -> tuple[float, float]:

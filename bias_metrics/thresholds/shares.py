@@ -128,19 +128,6 @@ class Share:
         low, high = max(low, 0.0), min(high, 1.0)
         return MetricValue(share, low=low, high=high, n_clusters=n_clusters)
 
-    def measure_exactly(self, confidence: float) -> MetricValue:
-        """Return the first model's share with its exact interval.
-
-        With clusters, the interval uses the effective sample size.
-        """
-        wilson = self.measure(confidence)
-        if wilson.value is None or wilson.low is None:
-            return wilson
-        n = min(self.count_effective(0), self.n)
-        k = self.get_value(0) * n  # exactly n if all rows have the event
-        low, high = clopper_pearson_interval(k, n, student_quantile(confidence))
-        return replace(wilson, low=low, high=high)
-
 
 @dataclass(frozen=True)
 class ShareGap:
@@ -417,12 +404,20 @@ class CountedShare(Tabular):
 
     @classmethod
     def from_share(cls, share: Share, confidence: float | None) -> CountedShare:
-        """Return the counts with an interval; `confidence` is None if rows are not a sample."""
+        """Return the counts with an interval; `confidence` is None if rows are not a sample.
+
+        With clusters, the interval uses the effective sample size.
+        """
         count = share.events[0] if share.events else 0
         if confidence is None:
             return cls(count, share.n)
-        exact = share.measure_exactly(confidence)
-        return cls(count, share.n, exact.low, exact.high, exact.reason, exact.n_clusters)
+        wilson = share.measure(confidence)
+        low, high = wilson.low, wilson.high
+        if low is not None:
+            n = min(share.count_effective(0), share.n)
+            k = share.get_value(0) * n  # exactly n if all rows have the event
+            low, high = clopper_pearson_interval(k, n, student_quantile(confidence))
+        return cls(count, share.n, low, high, wilson.reason, wilson.n_clusters)
 
     @property
     def value(self) -> float | None:

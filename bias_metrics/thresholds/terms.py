@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -80,22 +79,13 @@ class ErrorsByTerm:
         """
         overall = self.numbers[name]
         n_terms = Counter(term.subgroup for term in self.terms)
-        excesses = [
-            (_bound_excess(name, term.numbers[name], overall), term)
-            for term in self.terms
-            if n_terms[term.subgroup] > 1
-        ]
+        excesses = []
+        for term in self.terms:
+            own = term.numbers[name]
+            better, worse = (overall, own) if name != MEAN_POSITIVE else (own, overall)
+            if n_terms[term.subgroup] > 1 and worse.low is not None and better.high is not None:
+                excesses.append((worse.low - better.high, term))
         return [term for excess, term in sorted(excesses, key=lambda pair: -pair[0]) if excess > 0]
-
-
-def _bound_excess(
-    name: str, own: CountedShare | MetricValue, overall: CountedShare | MetricValue
-) -> float:
-    """Return the lower bound of how much worse a number is than that of all rows."""
-    better, worse = (overall, own) if name != MEAN_POSITIVE else (own, overall)
-    if worse.low is None or better.high is None:
-        return -math.inf
-    return worse.low - better.high
 
 
 def errors_by_term(

@@ -157,7 +157,11 @@ def transfer_threshold(
     counted = _select_rows(match, y_true, first.size)
     old = reaches_cut(first, check_threshold(threshold))
     n_flagged = int(old[counted].sum())
-    after = _match_threshold(second[counted], n_flagged)
+    values, counts = np.unique(second[counted], return_counts=True)
+    # Without flagged rows, the threshold is the next float above all scores.
+    candidates = np.append(values, np.nextafter(values[-1], np.inf))
+    distance = np.abs(np.append(np.cumsum(counts[::-1])[::-1], 0) - n_flagged)
+    after = float(candidates[np.flatnonzero(distance == distance.min())[-1]])
     if threshold_after is not None:
         after = float(check_threshold(threshold_after))
     new = reaches_cut(second, after)
@@ -205,17 +209,3 @@ def _select_rows(match: Match, y_true: npt.ArrayLike | None, n: int) -> BoolArra
         msg = "`y_true` must have positive rows for `match='recall'`; it has none."
         raise ValueError(msg)
     return labels
-
-
-def _match_threshold(scores: FloatArray, n_flagged: int) -> float:
-    """Return the score at which the number of flagged rows is nearest to the given number.
-
-    If no row should be flagged, return the next float above all scores.
-    """
-    values, counts = np.unique(scores, return_counts=True)
-    n_at_least = np.append(np.cumsum(counts[::-1])[::-1], 0)
-    distance = np.abs(n_at_least - n_flagged)
-    nearest = int(np.flatnonzero(distance == distance.min())[-1])
-    if nearest == values.size:
-        return float(np.nextafter(values[-1], np.inf))
-    return float(values[nearest])
