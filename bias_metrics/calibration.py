@@ -160,19 +160,16 @@ def calibration_report(
 
     Parameters
     ----------
-    y_true : bool array of shape (n,), or Rows
-        True for the positive (toxic) class. `Rows` have the subgroups too.
+    y_true, subgroups
+        As in `evaluate_bias`.
     y_score : float array of shape (n,)
         Probabilities. If any score is outside [0, 1], all numbers are undefined, with a reason.
-    subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
-        As in `evaluate_bias`; not with `Rows`.
     confidence : float, default=0.95
         Confidence of the intervals and bands.
     n_bins : int, default=10
         Number of bins with equally many rows, at least 2; tied scores may reduce it.
     **options
-        `sample_weight`, `weight_kind`, `clusters`, `background` as in `evaluate_bias`; not with
-        `Rows`.
+        As in `evaluate_bias`; not with `Rows`.
 
     Returns
     -------
@@ -229,17 +226,14 @@ def compare_calibration(
 
     Parameters
     ----------
-    y_true : bool array of shape (n,), or Rows
-        True for the positive (toxic) class. `Rows` have the subgroups too.
+    y_true, subgroups
+        As in `evaluate_bias`.
     y_score_a, y_score_b : float array of shape (n,)
         Probabilities of the first model (the candidate) and the second (the champion).
-    subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
-        As in `evaluate_bias`; not with `Rows`.
     confidence : float, default=0.95
         Confidence of the intervals.
     **options
-        `sample_weight`, `weight_kind`, `clusters`, `background` as in `evaluate_bias`; not with
-        `Rows`.
+        As in `evaluate_bias`; not with `Rows`.
 
     Returns
     -------

@@ -94,14 +94,8 @@ class BiasTable(Mapping[Key, Estimate], Tabular):
     ) -> BiasTable:
         """Make a table, and compute power means and the final score without intervals.
 
-        Parameters
-        ----------
-        auc : MetricValue
-            The overall AUC.
-        cells : mapping of str to mapping of str to MetricValue
-            By group and metric.
-        counts, power, covered, **options
-            Fields of the table.
+        `auc` is the overall AUC, and `cells` have numbers by group and metric; other arguments are
+        fields of the table.
         """
         means = {
             metric: compute_power_mean({name: cells[name][metric] for name in covered}, power)

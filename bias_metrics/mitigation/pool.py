@@ -69,25 +69,9 @@ def balance_with_pool(
     needs the most rows gets the next row. A row counts for each of its terms, so rows with the
     fewest terms are taken first. Terms below the prior get no rows.
 
-    Parameters
-    ----------
-    y_true : bool array of shape (n,)
-        True for toxic rows.
-    buckets : int array of shape (n,)
-        The rows' length buckets, from 0.
-    mentions : bool array of shape (n, k)
-        True if the row contains the term.
-    pool_buckets : int array of shape (m,)
-        Length buckets of the pool's rows.
-    pool_mentions : bool array of shape (m, k)
-        True if the row of the pool contains the term.
-    rng : numpy Generator
-        Breaks ties among equally suitable rows.
-
-    Returns
-    -------
-    PoolChoice
-        The chosen rows, and the added and lacking rows by term and bucket.
+    `mentions` and `pool_mentions` have a column per term, and a row per row or row of the pool;
+    `buckets` and `pool_buckets` have their length buckets, from 0. `rng` breaks ties among equally
+    suitable rows.
 
     Raises
     ------

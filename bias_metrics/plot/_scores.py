@@ -81,19 +81,8 @@ def reliability_panels(
 ) -> Figure:
     """Draw the reliability of several identities, as `reliability` draws each.
 
-    Parameters
-    ----------
-    calibrated : mapping of str to Calibrated or mapping
-        Results by identity.
-    overall : Calibrated or mapping, optional
-        All rows, drawn in grey in the background of all panels.
-    title : str, default=""
-        Title of the figure.
-
-    Returns
-    -------
-    matplotlib Figure
-        One square from 0 to 1 per identity, four in a row.
+    The panels are squares from 0 to 1, four in a row. `overall`, the calibration of all rows, is
+    drawn in grey in the background of each.
     """
     figure, squares = create_panels(
         calibrated, (2.0, 2.0), 4, title=title, xlabel="mean score", ylabel="share of positives"
@@ -185,19 +174,9 @@ def distribution_panels(
 ) -> Figure:
     """Draw `score_distributions` of groups with separate rows.
 
-    Parameters
-    ----------
-    panels : mapping of str to (bool array, float array, bool array), each of shape (n,)
-        `y_true`, `y_score` and `in_subgroup`, by the group's name.
-    title : str, default=""
-        Title of the figure.
-    background : bool array of shape (n,), optional
-        True for rows of every group's background; default all rows outside the group.
-
-    Returns
-    -------
-    matplotlib Figure
-        Three panels per row, with common axes.
+    A panel has `y_true`, `y_score` and `in_subgroup` of a group. `background` marks the rows of
+    every group's background, by default all rows outside the group. Three panels are in a row, with
+    common axes.
     """
     checked = {}
     for name, panel in panels.items():

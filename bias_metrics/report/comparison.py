@@ -42,13 +42,11 @@ def compare_bias(
 
     Parameters
     ----------
-    y_true : bool array of shape (n,), or Rows
-        True for the positive (toxic) class. `Rows` have the subgroups too.
+    y_true, subgroups
+        As in `evaluate_bias`.
     y_score_a, y_score_b : float array of shape (n,)
         Scores of the first model (the candidate) and the second (the champion), of the same
         rows in the same order.
-    subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
-        Subgroup names and memberships; not with `Rows`.
     thresholds : tuple of two floats, optional
         The score at or above which each model flags a row: for differences of `fpr_gap` and
         `fnr_gap`, and for changed decisions (see `compare_rate_gaps`).
@@ -165,14 +163,12 @@ def compare_candidates(
 
     Parameters
     ----------
-    y_true : bool array of shape (n,), or Rows
-        True for the positive (toxic) class. `Rows` have the subgroups too.
+    y_true, subgroups
+        As in `evaluate_bias`.
     candidates : mapping of str to float array of shape (n,), or data frame
         Names and scores of the candidates, which must not be empty.
     y_score_champion : float array of shape (n,)
         Scores of the champion.
-    subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
-        Subgroup names and memberships; not with `Rows`.
     power, power_mean_groups
         As in `compare_bias`.
     confidence : float, default=0.95

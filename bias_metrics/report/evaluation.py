@@ -224,20 +224,17 @@ def evaluate_slices(
 
     Parameters
     ----------
-    y_true : bool array of shape (n,), or Rows
-        True for the positive (toxic) class. `Rows` have the subgroups too.
+    y_true, subgroups
+        As in `evaluate_bias`.
     y_score : float array of shape (n,)
         As in `evaluate_bias`.
-    subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
-        As in `evaluate_bias`; not with `Rows`.
     slices : mapping of str to bool array of shape (n,), or data frame
         Names and rows of slices: any column of 0 and 1, or a condition such as `lengths < 100`.
         They may overlap.
     power, power_mean_groups, intervals, confidence : optional
         As in `evaluate_bias`.
     **options
-        `sample_weight`, `weight_kind`, `clusters`, `background` as in `evaluate_bias`; not with
-        `Rows`.
+        As in `evaluate_bias`; not with `Rows`.
 
     Returns
     -------

@@ -31,23 +31,10 @@ def measure_within_strata(
     If comments that mention an identity are on other articles than the rest, a metric also compares
     articles. These numbers only compare comments on the same article, or of similar length.
 
-    Parameters
-    ----------
-    rows : Rows
-        The rows, without weights. If strata are parts of clusters, give the clusters: otherwise
-        pairs in the same stratum count as independent.
-    y_score : float array of shape (n,)
-        Scores; higher for the positive class.
-    strata : int array of shape (n,)
-        Strata of the rows.
-    confidence : float, default=0.95
-        Confidence of the intervals.
-
-    Returns
-    -------
-    dict of str to dict of str to MetricValue
-        By subgroup and metric: the share of pairs in the right order. All pairs have equal weight,
-        so a stratum with many rows of both classes counts most. Undefined if no stratum has a pair.
+    The rows have no weights. If strata are parts of clusters, give the clusters: otherwise pairs in
+    the same stratum count as independent. Each number is the share of pairs in the right order. All
+    pairs have equal weight, so a stratum with many rows of both classes counts most. A number is
+    undefined if no stratum has a pair.
 
     Raises
     ------

@@ -85,12 +85,10 @@ def changed_decisions(
 
     Parameters
     ----------
-    y_true : bool array of shape (n,), or Rows
-        True for the positive (toxic) class. `Rows` have the subgroups too.
+    y_true, subgroups
+        As in `evaluate_bias`.
     y_score_a, y_score_b : float array of shape (n,)
         Finite scores of the first model (the candidate) and the second (the champion).
-    subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
-        As in `evaluate_bias`; not with `Rows`.
     threshold_a, threshold_b : float
         The score at or above which each model flags a row.
     confidence : float, default=0.95

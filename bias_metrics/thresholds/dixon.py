@@ -106,12 +106,8 @@ def fped(
 
     Parameters
     ----------
-    y_true : bool array of shape (n,)
-        True for the positive class.
-    y_score : float array of shape (n,)
-        Finite scores.
-    subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
-        Names and memberships of the subgroups; rows may belong to several or to none.
+    y_true, y_score, subgroups
+        As in `evaluate_bias`; `Rows` are not accepted.
     threshold : float, optional
         Finite; a score equal to it is flagged.
     threshold_set : pair of arrays of shape (m,), optional

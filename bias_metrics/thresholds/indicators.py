@@ -125,12 +125,10 @@ def decision_indicators(
 
     Parameters
     ----------
-    y_true : bool array of shape (n,), or Rows
-        True for the positive (toxic) class. `Rows` have the subgroups too.
+    y_true, subgroups
+        As in `evaluate_bias`.
     y_score : float array of shape (n,)
         Finite scores, or decisions as 0 and 1 with a threshold of 0.5.
-    subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
-        As in `evaluate_bias`; not with `Rows`.
     threshold : float
         Finite; a score at or above it is flagged. The intervals take it as given: with a threshold
         chosen on these rows, decisions look better than they are.
@@ -138,8 +136,7 @@ def decision_indicators(
         Confidence of an interval of a share, and joint confidence of the intervals of all gaps
         (Bonferroni). Counted rows in fewer than 20 clusters give no interval.
     **options
-        `sample_weight`, `weight_kind`, `clusters`, `background` as in `evaluate_bias`; not with
-        `Rows`.
+        As in `evaluate_bias`; not with `Rows`.
 
     Returns
     -------

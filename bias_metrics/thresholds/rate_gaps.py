@@ -42,12 +42,10 @@ def rate_gaps(
 
     Parameters
     ----------
-    y_true : bool array of shape (n,), or Rows
-        True for the positive (toxic) class. `Rows` have the subgroups too.
+    y_true, subgroups
+        As in `evaluate_bias`.
     y_score : float array of shape (n,)
         Finite scores.
-    subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
-        As in `evaluate_bias`; not with `Rows`.
     threshold : float
         Finite; a score at or above it is flagged. The intervals take it as given.
     threshold_range : tuple of two floats, optional
@@ -116,20 +114,14 @@ def compare_rate_gaps(
 
     Parameters
     ----------
-    y_true : bool array of shape (n,), or Rows
-        True for the positive (toxic) class. `Rows` have the subgroups too.
+    y_true, subgroups
+        As in `evaluate_bias`.
     y_score_a, y_score_b : float array of shape (n,)
         Scores of the first model (the candidate) and the second (the champion).
-    subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
-        As in `evaluate_bias`; not with `Rows`.
-    threshold_a, threshold_b : float
-        The score at or above which each model flags a row.
-    threshold_range_a, threshold_range_b : tuple of two floats, optional
-        Ranges of estimated thresholds, as in `rate_gaps`; give both or neither.
-    confidence : float, default=0.95
+    threshold_a, threshold_b, threshold_range_a, threshold_range_b
+        As in `rate_gaps`, of each model; give both ranges or neither.
+    confidence, **options
         As in `rate_gaps`.
-    **options
-        `clusters` and `background` as in `evaluate_bias`; not with `Rows`.
 
     Returns
     -------

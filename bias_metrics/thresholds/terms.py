@@ -102,28 +102,14 @@ def errors_by_term(
     A subgroup that is matched by many terms, such as given names, may look fair even if a model
     flags every row with a certain term.
 
-    Parameters
-    ----------
-    rows : Rows
-        All rows, without weights.
-    y_score : float array of shape (n,)
-        Finite scores.
-    terms : mapping of (str, str) to int array
-        Positions of the rows that have the term, by subgroup and term.
-    threshold : float
-        The score at or above which a row is flagged. The intervals take it as given.
-    confidence : float, default=0.95
-        Joint confidence of the intervals of all terms and of all rows (Bonferroni).
-    intervals : bool, default=True
-        False for rows that are not a sample.
+    `terms` has the positions of the rows that have the term, by subgroup and term. A score at or
+    above the threshold is flagged; the intervals take it as given. They hold jointly for all terms
+    and all rows (Bonferroni), and are left out for rows that are not a sample (`intervals`).
 
-    Returns
-    -------
-    ErrorsByTerm
-        Intervals of rates are exact; with clusters they use the effective sample size. Intervals of
-        mean scores are valid for few and skewed scores in a known range: 0 to 1 or, if any score is
-        outside, that of all scores. With clusters, each cluster's mean counts as a score. Fewer
-        than 20 clusters give no interval.
+    Intervals of rates are exact; with clusters they use the effective sample size. Intervals of
+    mean scores are valid for few and skewed scores in a known range: 0 to 1 or, if any score is
+    outside, that of all scores. With clusters, each cluster's mean counts as a score. Fewer than 20
+    clusters give no interval.
 
     Raises
     ------
