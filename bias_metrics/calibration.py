@@ -31,7 +31,6 @@ class ReliabilityBin:
     """Rows of similar scores."""
 
     n: int
-    """Number of rows."""
     mean_score: float
     share_positive: float
     """mean_score, share_positive: mean score and share of positives, which are equal if

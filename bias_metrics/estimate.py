@@ -133,7 +133,6 @@ class LinearEstimate:
     """
 
     value: float | None
-    """The number."""
     influence: Floats
     """(n,): Influences of the rows; 0 for rows that do not count. Empty if only the influences of
     clusters are known."""

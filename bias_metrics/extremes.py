@@ -26,7 +26,6 @@ class WorstSubgroup(Tabular):
     """The subgroup with the worst value of a metric."""
 
     metric: str
-    """The metric."""
     subgroup: str | None
     """Its name; None if the metric is undefined for every subgroup."""
     value: MetricValue
@@ -149,7 +148,6 @@ class SubgroupSpread(Tabular):
     """The highest value of a metric among subgroups, minus the lowest."""
 
     metric: str
-    """The metric."""
     value: MetricValue
     """The difference, at least 0 (ideal 0), with its interval. The lower bound holds jointly for
     all pairs of subgroups. Undefined with fewer than two subgroups."""

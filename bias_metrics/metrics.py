@@ -279,12 +279,8 @@ def list_metrics(scope: Scope) -> tuple[str, ...]:
 
 def list_changed_metrics() -> dict[str, DecisionChange]:
     """Return the changed decisions that a metric counts, by the name of the metric."""
-    comparisons = {name: metric.compares for name, metric in METRICS.items()}
-    return {
-        name: compares
-        for name, compares in comparisons.items()
-        if isinstance(compares, DecisionChange)
-    }
+    every = {name: metric.compares for name, metric in METRICS.items()}
+    return {name: each for name, each in every.items() if isinstance(each, DecisionChange)}
 
 
 def list_threshold_metrics() -> dict[str, Rate]:

@@ -256,7 +256,6 @@ class MemberClusters:
     members: Members | None
     """The subgroup; None for the overall AUC of all rows."""
     class_counts: ClassCounts = field(repr=False)
-    """Cached counts."""
 
     def get_comparison(self, metric: str) -> Comparison:
         """Return the classes compared by a metric."""

@@ -186,7 +186,6 @@ class PairedError:
     """Joint error of two numbers of the same rows; their difference is computed without rows."""
 
     joint_moments: JointMoments
-    """Covariance and third moments of the two numbers."""
     freedom: float = math.inf
     """Degrees of freedom of the difference's standard error."""
     is_small: bool = True

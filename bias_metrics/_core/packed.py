@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,35 @@ import numpy.typing as npt
 from bias_metrics._core.index import find_row_labels, refuse_misaligned
 
 BoolArray = npt.NDArray[np.bool_]
+
+
+T = TypeVar("T")
+# Number of cached values: all subgroups of most evaluations, but not thousands.
+MAX_CACHED = 64
+
+
+class LazyMapping(Mapping[str, T]):
+    """Values by name, computed on demand by a function, with a cache of recently used values."""
+
+    def __init__(
+        self, names: Iterable[str], make: Callable[[str], T], max_cached: int = MAX_CACHED
+    ) -> None:
+        self._names = dict.fromkeys(names)
+        self._made = lru_cache(maxsize=max_cached)(make)
+
+    def __getitem__(self, name: str) -> T:
+        """Return a value; compute it if it is not cached."""
+        if name not in self._names:
+            raise KeyError(name)
+        return self._made(name)
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names."""
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        """Count the names."""
+        return len(self._names)
 
 
 class PackedMasks(Mapping[str, BoolArray]):

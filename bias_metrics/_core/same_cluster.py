@@ -39,7 +39,6 @@ class ClassRows:
     """Rows of a class."""
 
     positive: bool
-    """The class."""
     places: Places | None = None
     """Ascending places among the sorted rows of the class; None for all rows."""
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from html import escape
 from importlib import import_module
 from typing import Any
@@ -152,6 +152,17 @@ def _read_fields(result: Any) -> dict[str, Any]:
         for field, value in values
         if value is not None or field.default is not None
     }
+
+
+def drop_defaults(result: Any, kept: Collection[str] = ()) -> dict[str, Any]:
+    """Return the plain values of a dataclass; defaults only of the fields `kept`."""
+    values = {}
+    for field in fields(result):
+        default = {} if field.default is MISSING else to_plain_values(field.default)
+        value = to_plain_values(getattr(result, field.name))
+        if field.name in kept or value != default:
+            values[field.name] = value
+    return values
 
 
 def flatten_values(plain: Mapping[str, Any]) -> Row:

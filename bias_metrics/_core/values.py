@@ -8,6 +8,8 @@ from dataclasses import dataclass, fields
 from numbers import Real
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
+from bias_metrics._core.intervals import check_confidence
+
 NOT_REQUESTED = "intervals were not asked for"
 UNDEFINED = "undefined"
 
@@ -40,9 +42,7 @@ class Estimate:
         ValueError
             If the number lacks this function, as after reading it from a file.
         """
-        if not 0 < confidence < 1:
-            msg = f"`confidence` must be between 0 and 1, as in 0.95; got {confidence}."
-            raise ValueError(msg)
+        check_confidence(confidence)
         if self._measure is None:
             msg = "this number has no interval at another confidence; measure it with `confidence`."
             raise ValueError(msg)

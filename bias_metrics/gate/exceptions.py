@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from bias_metrics._core.tables import to_plain_values
+from bias_metrics._core.tables import drop_defaults
 from bias_metrics.gate.doubts import USEFULNESS_RULE
 from bias_metrics.gate.judging import RIVALS
 from bias_metrics.gate.losses import Loss
@@ -56,12 +56,7 @@ class PassException:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; defaults are left out, except `group` and `groups`."""
-        values = {field.name: (getattr(self, field.name), field.default) for field in fields(self)}
-        return {
-            name: to_plain_values(value)
-            for name, (value, default) in values.items()
-            if name in {"group", "groups"} or value != default
-        }
+        return drop_defaults(self, {"group", "groups"})
 
 
 @dataclass(frozen=True)
@@ -71,7 +66,6 @@ class PassExtent:
     groups: tuple[str, ...]
     """The groups that passed all checks on their own rows, at least one check by a bound."""
     n_groups: int
-    """Number of all groups."""
     exceptions: tuple[PassException, ...]
     """The exceptions, those of single groups first."""
 
@@ -97,7 +91,20 @@ def find_pass_extent(results: Sequence[RuleResult], groups: Sequence[str]) -> Pa
         elif result.is_counted and result.mode != "estimate":
             bounded |= own - set(result.instead_of)
     unruled = tuple(name for name in groups if name not in ruled)
-    exceptions = [*own_exceptions, *_find_shared_exceptions(results)]
+    exceptions = list(own_exceptions)
+    estimated = [result for result in results if result.mode == "estimate" and result.is_counted]
+    if estimated:
+        exceptions.append(PassException(None, "estimate", len(estimated)))
+    skipped = [
+        result.kind
+        for result in results
+        if result.outcome == "skipped" and _classify_replacement(result) is None
+    ]
+    exceptions += [
+        PassException(None, "no_rival", skipped.count(kind), kind=kind)
+        for kind in RIVALS
+        if kind in skipped
+    ]
     if unruled:
         listed = None if len(unruled) == len(groups) else unruled
         exceptions.append(PassException(None, "no_rule", 0, groups=listed))
@@ -131,23 +138,6 @@ def _find_group_exceptions(
             n_unbounded=len(replaced) - len(bounded) if bounded else 0,
             reason=worst.not_measured if why == "not_measured" and not bounded else None,
         )
-
-
-def _find_shared_exceptions(results: Sequence[RuleResult]) -> Iterator[PassException]:
-    """Yield the exceptions of all groups: checks by estimates, and checks without a rival."""
-    estimated = [result for result in results if result.mode == "estimate" and result.is_counted]
-    if estimated:
-        yield PassException(None, "estimate", len(estimated))
-    for kind in RIVALS:
-        skipped = [
-            result
-            for result in results
-            if result.outcome == "skipped"
-            and result.kind == kind
-            and _classify_replacement(result) is None
-        ]
-        if skipped:
-            yield PassException(None, "no_rival", len(skipped), kind=kind)
 
 
 def _classify_replacement(result: RuleResult) -> ExceptionKind | None:

@@ -23,11 +23,11 @@ from bias_metrics._core.intervals import (
     has_few_errors,
     student_quantile,
 )
+from bias_metrics._core.ranks import Floats
 from bias_metrics.gate.judging import RIVALS
 from bias_metrics.gate.rules import Rule
 from bias_metrics.metrics import AUCS, METRICS, PAIRS
 
-Floats = npt.NDArray[np.float64]
 _NORMAL = NormalDist()
 _DRAWS, _SEED, _POINTS = 4_000, 7, 64
 MAX_PLANNED_ROWS = 10_000_000

@@ -35,13 +35,11 @@ class Check:
     """One limit of a rule, and the table that it applies to."""
 
     rule: Rule
-    """The rule."""
     kind: Kind
     """A floor, a ceiling, or the rival that a margin refers to."""
     limit: float
     """Floor, ceiling or margin."""
     table: BiasTable
-    """The numbers."""
     least_rows: int = 1
     """Fewest rows per compared class with which a small group may fail by its own rows."""
     n_categories: int = 0

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from bias_metrics._core.tables import Row, Table, Tabular, to_plain_values
+from bias_metrics._core.tables import Row, Table, Tabular, drop_defaults
 from bias_metrics.gate.judging import RIVALS, Outcome
 from bias_metrics.gate.rolling import Hierarchy
 from bias_metrics.gate.rules import Action, Kind
@@ -70,11 +70,7 @@ class Lack:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, without defaults."""
-        values = {item.name: (getattr(self, item.name), item.default) for item in fields(self)}
-        content = {name: value for name, (value, default) in values.items() if value != default}
-        if self.categories:
-            content["categories"] = [lack.to_dict() for lack in self.categories]
-        return content
+        return drop_defaults(self)
 
 
 @dataclass(frozen=True)
@@ -110,7 +106,6 @@ class RolledAggregate:
     groups: tuple[str, ...]
     """The covered subgroups and categories."""
     evidence: Evidence
-    """The evidence with these aggregates."""
 
 
 @dataclass(frozen=True)
@@ -179,7 +174,6 @@ class RuleResult(Tabular):
     on_these_rows: bool = False
     """True if the rows are a complete list, so that the number does not apply to other comments."""
     lack: Lack | None = None
-    """The lack of rows or clusters."""
     why: str | None = None
     """Why a number, or its interval, is undefined."""
     n_categories: int = 0
@@ -219,16 +213,10 @@ class RuleResult(Tabular):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; rare fields only if they differ from their default."""
-        content = {item.name: to_plain_values(getattr(self, item.name)) for item in fields(self)}
         kept = {"value", "rival", "low", "high", "bound", "n_clusters"}
         if self.threshold is not None:
             kept |= {"threshold", "at", "rival_at"}
-        defaults = {item.name: to_plain_values(item.default) for item in fields(self)} | {
-            "rows_needed": {}
-        }
-        return {
-            key: value for key, value in content.items() if key in kept or value != defaults[key]
-        }
+        return drop_defaults(self, kept)
 
 
 _SHOWN = {

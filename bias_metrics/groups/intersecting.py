@@ -8,7 +8,7 @@ stay cheap on millions of rows.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import combinations
@@ -20,7 +20,7 @@ import numpy.typing as npt
 from bias_metrics._core.checks import BoolArray, check_mask, check_subgroups
 from bias_metrics._core.counted import format_shortage
 from bias_metrics._core.index import require_aligned
-from bias_metrics._core.packed import Subgroups
+from bias_metrics._core.packed import LazyMapping, Subgroups
 from bias_metrics._core.tables import Row, Tabular
 
 SEPARATOR = " & "
@@ -55,25 +55,6 @@ class IntersectionSupport(Tabular):
     def rows(self) -> list[Row]:
         """Return a single record."""
         return [vars(self) | {"members": ", ".join(self.members)}]
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class _LazyMasks(Mapping[str, BoolArray]):
-    """Masks computed on access, so that a thousand masks need not fit into memory."""
-
-    bits: Mapping[str, _Bits]
-    kept: Mapping[str, IntersectionSupport]
-    n_rows: int
-
-    def __getitem__(self, name: str) -> BoolArray:
-        own = _intersect_bits(self.bits, self.kept[name].members)
-        return np.unpackbits(own.view(np.uint8), count=self.n_rows).view(np.bool_)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.kept)
-
-    def __len__(self) -> int:
-        return len(self.kept)
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,7 +185,14 @@ def intersections(
         if order > 1:
             n_not_counted[order] = math.comb(len(names), order) - len(candidates)
     n_rows = next((mask.size for mask in masks.values()), 0)
-    return Intersections(_LazyMasks(bits, kept, n_rows), kept, left_out, n_not_counted)
+
+    def unpack_mask(name: str) -> BoolArray:
+        own = _intersect_bits(bits, kept[name].members)
+        return np.unpackbits(own.view(np.uint8), count=n_rows).view(np.bool_)
+
+    # A thousand masks need not fit into memory.
+    masks_on_access = LazyMapping(kept, unpack_mask, max_cached=0)
+    return Intersections(masks_on_access, kept, left_out, n_not_counted)
 
 
 def _check_options(names: Mapping[str, object], max_order: int, min_support: int) -> None:

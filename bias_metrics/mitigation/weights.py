@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._core.checks import check_choice, check_mask, check_subgroups
+from bias_metrics._core.checks import FloatArray, check_choice, check_mask, check_subgroups
 from bias_metrics._core.index import require_aligned
 from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.tables import Row, Tabular
 from bias_metrics._core.values import MetricValue, make_undefined
 
-FloatArray = npt.NDArray[np.floating]
 SCHEMES = ("prior", "equal")
 _ROUNDS = 200
 _CLOSE = 1e-10

@@ -6,26 +6,19 @@ import math
 from collections.abc import Iterable, Mapping
 from functools import cache
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from bias_metrics._core.tables import import_optional
+from bias_metrics._core.tables import Tabular, import_optional
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
-class HasDict(Protocol):
-    """A result that can be converted to plain values."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-
-
 _MAX_LINE = 32  # characters in a line of a name
 _MAX_NAME = 56  # characters of a name
 
-PlotInput: TypeAlias = HasDict | Mapping[str, Any]
+PlotInput: TypeAlias = Tabular | Mapping[str, Any]
 """A result, or the output of its `to_dict()`, which may come from JSON."""
 
 

@@ -5,10 +5,9 @@ Both reports are identical to the last bit. This module is not part of the publi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Literal, TypeVar, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +30,7 @@ from bias_metrics._core.checks import (
 from bias_metrics._core.index import require_aligned
 from bias_metrics._core.influence import Members, RankedRows
 from bias_metrics._core.intervals import check_confidence
+from bias_metrics._core.packed import LazyMapping
 from bias_metrics._core.ranks import SortedClasses, check_ranked, sort_classes
 from bias_metrics._core.values import MetricValue
 from bias_metrics.borkan import check_power
@@ -167,33 +167,3 @@ def summarise_bias(
         background=check_choice("background", background, BACKGROUNDS),
         confidence=confidence or 0.95,
     )
-
-
-# ---- A mapping with values computed on demand
-
-
-T = TypeVar("T")
-# Number of cached values: all subgroups of most evaluations, but not thousands.
-MAX_CACHED = 64
-
-
-class LazyMapping(Mapping[str, T]):
-    """Values by name, computed by a function, with a cache of recently used values."""
-
-    def __init__(self, names: Iterable[str], make: Callable[[str], T]) -> None:
-        self._names = dict.fromkeys(names)
-        self._made = lru_cache(maxsize=MAX_CACHED)(make)
-
-    def __getitem__(self, name: str) -> T:
-        """Return a value; compute it if it is not cached."""
-        if name not in self._names:
-            raise KeyError(name)
-        return self._made(name)
-
-    def __iter__(self) -> Iterator[str]:
-        """Iterate over the names."""
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        """Count the names."""
-        return len(self._names)

@@ -36,9 +36,7 @@ class MarkedRows(Tabular):
     """Marked rows, overall and by subgroup."""
 
     overall: MarkedShare
-    """The share among all rows."""
     subgroups: dict[str, MarkedShare]
-    """The share by subgroup."""
 
     def rows(self) -> list[Row]:
         """Return a record per subgroup."""

@@ -36,7 +36,6 @@ class FlagChange(Tabular):
     """The change of flagged rows from a model to its successor."""
 
     n: int
-    """All rows."""
     n_before: int
     n_after: int
     """n_before, n_after: rows flagged by the first model, and by the second."""
@@ -61,9 +60,7 @@ class ThresholdTransfer(Tabular):
     rate_after: float
     """rate_before, rate_after: the models' flag rates, or recalls, at their thresholds."""
     overall: FlagChange
-    """All rows."""
     subgroups: dict[str, FlagChange]
-    """Each subgroup."""
 
     def rows(self) -> list[Row]:
         """Return a record per subgroup."""
