@@ -1,7 +1,7 @@
 """Operating characteristics of the gate: simulated rates of each outcome.
 
 Scores are normal within each class and group, so that every population value is known. Rules are
-judged by `bias_metrics.gate.decide.judge_rules`, as in an evaluation.
+judged by `bias_metrics.gate.judge_rules`, as in an evaluation.
 `python -m benchmarks._operating` prints docs/evidence/operating.csv.
 """
 
@@ -26,7 +26,7 @@ from bias_metrics import (
     equal_error_rate,
     evaluate_bias,
 )
-from bias_metrics.gate.decide import judge_rules
+from bias_metrics.gate import judge_rules
 from bias_metrics.gate.verdict import Evidence
 from bias_metrics.thresholds import MeasuredRates
 

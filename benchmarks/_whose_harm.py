@@ -21,9 +21,9 @@ from statistics import mean
 import numpy as np
 
 from benchmarks.gate_sizes.populations import GAY, real_rows
-from bias_metrics._core.packed import PackedMasks
 from bias_metrics.gate.losses import ALPHA, Losses
 from bias_metrics.metrics import AUCS
+from bias_metrics.parts import PackedMasks
 from biasgate.tasks.evidence.measure import RowMeasurer
 from biasgate.tasks.evidence.rows import EvidenceRows
 

@@ -18,7 +18,7 @@ from benchmarks._situations import find_gap_shift
 from bias_metrics import Rows, compare_bias
 from bias_metrics.gate.losses import ALPHA, Loss, Losses
 from bias_metrics.metrics import SUBGROUP_METRICS
-from bias_metrics.report.jointly import compute_joint_level
+from bias_metrics.report import compute_joint_level
 from bias_metrics.table import BiasTable
 
 DRAWS = 2000

@@ -19,7 +19,7 @@ from bias_metrics.borkan import (
     subgroup_auc,
 )
 from bias_metrics.calibration import calibration_report, compare_calibration
-from bias_metrics.groups.intersecting import intersections
+from bias_metrics.groups.intersections import intersections
 from bias_metrics.groups.subgroups import IDENTITY_HIERARCHY, roll_up
 from bias_metrics.kaggle import compute_bias_metrics_for_model
 from bias_metrics.report.comparison import compare_bias, compare_candidates
@@ -30,8 +30,8 @@ from bias_metrics.thresholds.changes import changed_decisions
 from bias_metrics.thresholds.decisions import threshold_report
 from bias_metrics.thresholds.dixon import fned, fped
 from bias_metrics.thresholds.indicators import decision_indicators
-from bias_metrics.thresholds.marked import marked_rows
-from bias_metrics.thresholds.pinned import pinned_auc, pinned_auc_equality_difference
+from bias_metrics.thresholds.marked_rows import marked_rows
+from bias_metrics.thresholds.pinned_auc import pinned_auc, pinned_auc_equality_difference
 from bias_metrics.thresholds.rate_gaps import rate_gaps
 from bias_metrics.thresholds.thresholds import (
     equal_error_range,

@@ -14,7 +14,7 @@ from bias_metrics._core.checks import FloatArray
 from bias_metrics._core.differences import Difference
 from bias_metrics._core.index import require_aligned
 from bias_metrics._core.intervals import check_confidence, compute_effective_size, student_quantile
-from bias_metrics._core.packed import Subgroups
+from bias_metrics._core.masks import Subgroups
 from bias_metrics._core.proportions import wilson_interval
 from bias_metrics._core.ranks import Floats, inner_product
 from bias_metrics._core.tables import Row, Table, Tabular, label_rows, to_plain_values

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from bias_metrics._core.packed import get_columns
+from bias_metrics._core.masks import get_columns
 from bias_metrics._core.tables import import_optional
 from bias_metrics.metrics import AUCS
 from bias_metrics.report.evaluation import evaluate_bias

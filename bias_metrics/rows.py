@@ -22,7 +22,7 @@ from bias_metrics._core.checks import (
     refuse_values,
 )
 from bias_metrics._core.index import find_row_labels, refuse_misaligned, require_aligned
-from bias_metrics._core.packed import PackedMasks, Subgroups
+from bias_metrics._core.masks import PackedMasks, Subgroups
 
 __all__ = [
     "BACKGROUNDS",

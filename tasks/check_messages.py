@@ -8,8 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from bias_metrics.gate import HARM_RULE as HARM
-from bias_metrics.gate import RIVALS, BoundCounts, Lack, Loss, Objective, PassException, RuleResult
-from bias_metrics.gate.marked import MISSING, TRUNCATED
+from bias_metrics.gate import (
+    MISSING,
+    RIVALS,
+    TRUNCATED,
+    BoundCounts,
+    Lack,
+    Loss,
+    Objective,
+    PassException,
+    RuleResult,
+)
 from bias_metrics.metrics import AGGREGATE_METRICS, METRICS, THRESHOLDS
 from bias_metrics.parts import format_count
 

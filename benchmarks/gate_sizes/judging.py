@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.gate_sizes.populations import Line, sample
 from bias_metrics import compare_bias, evaluate_bias
-from bias_metrics.gate.judging import read_number
+from bias_metrics.gate.outcome import read_number
 from bias_metrics.gate.rules import LEAST_ROWS
 from bias_metrics.gate.verdict import RuleResult
 from bias_metrics.metrics import METRICS

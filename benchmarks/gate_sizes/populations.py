@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from bias_metrics._core.packed import PackedMasks
+from bias_metrics.parts import PackedMasks
 from biasgate.tasks.evidence.rows import EvidenceRows
 
 # Share of all rated rows, and of toxic ones among them: rounded.

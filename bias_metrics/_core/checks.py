@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._core.counted import format_count
 from bias_metrics._core.cuts import to_printed_float, widen_floats
-from bias_metrics._core.packed import PackedMasks, Subgroups, get_columns
+from bias_metrics._core.masks import PackedMasks, Subgroups, get_columns
+from bias_metrics._core.wording import format_count
 from bias_metrics.suggestion import did_you_mean
 
 BoolArray = npt.NDArray[np.bool_]

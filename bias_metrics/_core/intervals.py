@@ -28,8 +28,8 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._core.counted import format_shortage
 from bias_metrics._core.ranks import inner_product
+from bias_metrics._core.wording import format_shortage
 
 FEW_ERRORS = 20
 FIRM, LOOSE = 40, 8

@@ -1,6 +1,6 @@
 """Rules and verdicts, as data: messages are written elsewhere."""
 
-from bias_metrics.gate.decide import (
+from bias_metrics.gate.decision import (
     WORST_FIRST,
     EvidenceKey,
     find_worst_outcome,
@@ -25,12 +25,12 @@ from bias_metrics.gate.harm import (
     judge_harm,
     list_unblocked_harm,
 )
-from bias_metrics.gate.judging import RIVALS, Outcome
+from bias_metrics.gate.hierarchy import CIVIL_COMMENTS, Hierarchy
 from bias_metrics.gate.losses import ALPHA, Loss, Losses
-from bias_metrics.gate.marked import MISSING, TRUNCATED, ShareLimits, judge_missing, judge_truncated
 from bias_metrics.gate.objective import Objective, ObjectiveMetric, measure_objective
-from bias_metrics.gate.placing import list_covered_groups, list_small_groups
-from bias_metrics.gate.planning import (
+from bias_metrics.gate.outcome import RIVALS, Outcome
+from bias_metrics.gate.placement import list_covered_groups, list_small_groups
+from bias_metrics.gate.plans import (
     PlanAssumptions,
     PlannedCounts,
     estimate_auc_chance,
@@ -42,7 +42,6 @@ from bias_metrics.gate.planning import (
 )
 from bias_metrics.gate.power import rows_for_margin
 from bias_metrics.gate.results import Check
-from bias_metrics.gate.rolling import CIVIL_COMMENTS, Hierarchy
 from bias_metrics.gate.rules import (
     AGGREGATE,
     EACH,
@@ -57,6 +56,13 @@ from bias_metrics.gate.rules import (
     correct_for_candidates,
 )
 from bias_metrics.gate.selection import estimate_optimism
+from bias_metrics.gate.share_limits import (
+    MISSING,
+    TRUNCATED,
+    ShareLimits,
+    judge_missing,
+    judge_truncated,
+)
 from bias_metrics.gate.targets import list_targets, remove_sampling_error
 from bias_metrics.gate.verdict import (
     Evidence,

@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 from bias_metrics._core.tables import drop_defaults
 from bias_metrics.gate.doubts import USEFULNESS_RULE
-from bias_metrics.gate.judging import RIVALS
 from bias_metrics.gate.losses import Loss
+from bias_metrics.gate.outcome import RIVALS
 from bias_metrics.gate.rules import WORST, Kind
 from bias_metrics.gate.targets import SUBGROUP
 from bias_metrics.gate.verdict import RuleResult

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from bias_metrics.gate.exceptions import AllowedBy, PassException
-from bias_metrics.gate.judging import RIVALS
 from bias_metrics.gate.losses import Loss, Losses
+from bias_metrics.gate.outcome import RIVALS
 from bias_metrics.gate.rules import Action, Kind
 from bias_metrics.gate.verdict import Evidence, Reason, RuleResult
 from bias_metrics.metrics import METRICS

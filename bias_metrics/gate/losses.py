@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bias_metrics._core.differences import Difference
-from bias_metrics.gate.judging import read_number
+from bias_metrics.gate.outcome import read_number
 from bias_metrics.metrics import GIVEN, METRICS
 from bias_metrics.table import BiasTable, Key
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from bias_metrics._core.differences import Difference
-from bias_metrics.gate.judging import (
+from bias_metrics.gate.outcome import (
     RIVALS,
     JudgedNumber,
     Outcome,

@@ -9,7 +9,7 @@ from typing import Literal
 
 from bias_metrics._core.differences import Difference
 from bias_metrics._core.values import MetricValue
-from bias_metrics.gate.judging import RIVALS
+from bias_metrics.gate.outcome import RIVALS
 from bias_metrics.gate.rules import AGGREGATE, EACH, OVERALL, WORST, Kind, Rule
 from bias_metrics.gate.verdict import Lack
 from bias_metrics.metrics import CLASSES, METRICS, Class

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from bias_metrics._core.tables import Row, Table, Tabular, drop_defaults
-from bias_metrics.gate.judging import RIVALS, Outcome
-from bias_metrics.gate.rolling import Hierarchy
+from bias_metrics.gate.hierarchy import Hierarchy
+from bias_metrics.gate.outcome import RIVALS, Outcome
 from bias_metrics.gate.rules import Action, Kind
 from bias_metrics.groups.dominance import DominantUnits
 from bias_metrics.table import BiasTable

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from bias_metrics._core.checks import FloatArray
-from bias_metrics._core.counted import format_count
 from bias_metrics._core.intervals import MIN_CLUSTERS
+from bias_metrics._core.wording import format_count
 from bias_metrics.rows import Places, Rows
 
 LARGEST, FEW, HEAVY, NEGLIGIBLE = 0.2, 10, 4.0, 0.05

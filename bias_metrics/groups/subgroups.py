@@ -11,7 +11,7 @@ import numpy as np
 
 from bias_metrics._core.checks import BoolArray, check_subgroups
 from bias_metrics._core.index import require_aligned
-from bias_metrics._core.packed import Subgroups
+from bias_metrics._core.masks import Subgroups
 from bias_metrics._core.tables import Row, Tabular
 
 IDENTITY_HIERARCHY: Mapping[str, tuple[str, ...]] = MappingProxyType(

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from bias_metrics._core.checks import FloatArray, check_choice, check_mask, check_subgroups
 from bias_metrics._core.index import require_aligned
-from bias_metrics._core.packed import Subgroups
+from bias_metrics._core.masks import Subgroups
 from bias_metrics._core.tables import Row, Tabular
 from bias_metrics._core.values import MetricValue, make_undefined
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from bias_metrics._core.checks import BoolArray, FloatArray, check_mask, check_scores
 from bias_metrics._core.index import refuse_misaligned, require_aligned
-from bias_metrics._core.packed import Subgroups
+from bias_metrics._core.masks import Subgroups
 from bias_metrics.plot._canvas import (
     PlotInput,
     choose_axes,

@@ -12,7 +12,7 @@ from bias_metrics._core.checks import FloatArray
 from bias_metrics._core.differences import Difference
 from bias_metrics._core.index import require_aligned
 from bias_metrics._core.intervals import check_confidence
-from bias_metrics._core.packed import Subgroups, get_columns
+from bias_metrics._core.masks import Subgroups, get_columns
 from bias_metrics._core.tables import Row, Tabular, collect_rows, label_rows
 from bias_metrics.families import adjust_differences
 from bias_metrics.report.measurement import Measurement, Pairing

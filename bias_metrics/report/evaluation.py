@@ -12,7 +12,7 @@ import numpy.typing as npt
 from bias_metrics._core.checks import FloatArray, check_subgroups
 from bias_metrics._core.index import require_aligned
 from bias_metrics._core.intervals import check_confidence
-from bias_metrics._core.packed import Subgroups
+from bias_metrics._core.masks import Subgroups
 from bias_metrics._core.ranks import sort_classes
 from bias_metrics._core.tables import Row, Tabular, collect_rows, label_rows
 from bias_metrics.report.comparison import compare_scores

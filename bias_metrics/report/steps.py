@@ -30,7 +30,7 @@ from bias_metrics._core.checks import (
 from bias_metrics._core.index import require_aligned
 from bias_metrics._core.influence import Members, RankedRows
 from bias_metrics._core.intervals import check_confidence
-from bias_metrics._core.packed import LazyMapping
+from bias_metrics._core.masks import LazyMapping
 from bias_metrics._core.ranks import SortedClasses, check_ranked, sort_classes
 from bias_metrics._core.values import MetricValue
 from bias_metrics.borkan import check_power

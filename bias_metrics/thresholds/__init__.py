@@ -5,7 +5,7 @@ from bias_metrics.thresholds.decisions import ThresholdReport
 from bias_metrics.thresholds.dixon import EqualityDifference
 from bias_metrics.thresholds.errors import ErrorCurve, ErrorRates
 from bias_metrics.thresholds.indicators import GroupIndicators, Indicators
-from bias_metrics.thresholds.marked import MarkedRows, MarkedShare
+from bias_metrics.thresholds.marked_rows import MarkedRows, MarkedShare
 from bias_metrics.thresholds.rate_gaps import MeasuredRates, compare_rate_gaps
 from bias_metrics.thresholds.shares import CountedShare, Events
 from bias_metrics.thresholds.terms import ErrorsByTerm, TermErrors, errors_by_term

@@ -13,7 +13,7 @@ from bias_metrics._core.checks import BoolArray, check_threshold
 from bias_metrics._core.cuts import reaches_cut
 from bias_metrics._core.index import require_aligned
 from bias_metrics._core.intervals import check_confidence
-from bias_metrics._core.packed import Subgroups
+from bias_metrics._core.masks import Subgroups
 from bias_metrics._core.tables import Row, Tabular, get_known_value, label_rows
 from bias_metrics.metrics import list_changed_metrics
 from bias_metrics.rows import RowOptions, Rows

@@ -16,7 +16,7 @@ from bias_metrics._core.checks import (
     check_threshold,
 )
 from bias_metrics._core.index import require_aligned
-from bias_metrics._core.packed import Subgroups
+from bias_metrics._core.masks import Subgroups
 from bias_metrics._core.tables import Row, Table, Tabular, collect_rows, label_rows, to_plain_values
 from bias_metrics._core.values import MetricValue
 from bias_metrics.thresholds.dixon import EqualityDifference

@@ -18,7 +18,7 @@ from bias_metrics._core.checks import (
 )
 from bias_metrics._core.cuts import reaches_cut
 from bias_metrics._core.index import refuse_misaligned, require_aligned
-from bias_metrics._core.packed import Subgroups
+from bias_metrics._core.masks import Subgroups
 from bias_metrics._core.ranks import sort_classes
 from bias_metrics._core.tables import Row, Table, Tabular, flatten_values, label_rows
 from bias_metrics._core.values import MetricValue, make_undefined

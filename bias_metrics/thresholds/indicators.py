@@ -20,7 +20,7 @@ from bias_metrics._core.checks import BoolArray, check_threshold
 from bias_metrics._core.cuts import reaches_cut
 from bias_metrics._core.index import require_aligned
 from bias_metrics._core.intervals import check_confidence, compute_effective_size, student_quantile
-from bias_metrics._core.packed import Subgroups
+from bias_metrics._core.masks import Subgroups
 from bias_metrics._core.proportions import share_difference_interval, wilson_interval
 from bias_metrics._core.ranks import Floats
 from bias_metrics._core.tables import Row, Tabular, label_rows

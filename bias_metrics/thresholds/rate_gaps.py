@@ -13,7 +13,7 @@ from bias_metrics._core.checks import check_threshold
 from bias_metrics._core.cuts import reaches_cut
 from bias_metrics._core.index import require_aligned
 from bias_metrics._core.intervals import check_confidence
-from bias_metrics._core.packed import Subgroups
+from bias_metrics._core.masks import Subgroups
 from bias_metrics.metrics import GIVEN, list_threshold_metrics
 from bias_metrics.rows import RowOptions, Rows
 from bias_metrics.table import SECOND, BiasTable, Estimate, RowCounts, key_numbers

@@ -24,7 +24,7 @@ from bias_metrics._core.checks import (
 from bias_metrics._core.cuts import find_cuts, reaches_cut
 from bias_metrics._core.index import require_aligned
 from bias_metrics._core.intervals import check_confidence, student_quantile
-from bias_metrics._core.packed import Subgroups
+from bias_metrics._core.masks import Subgroups
 from bias_metrics._core.ranks import SortedClasses, sort_classes
 from bias_metrics._core.tables import Row, Tabular, collect_rows, label_rows
 from bias_metrics._core.values import MetricValue, make_undefined

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bias_metrics.gate import HARM_RULE as HARM
-from bias_metrics.gate import LEAST_ROWS, RIVALS, USEFULNESS_RULE, RuleResult
-from bias_metrics.gate.marked import MISSING, TRUNCATED
+from bias_metrics.gate import LEAST_ROWS, MISSING, RIVALS, TRUNCATED, USEFULNESS_RULE, RuleResult
 from bias_metrics.metrics import METRICS
 from bias_metrics.parts import format_count
 from biasgate.tasks.common.command_lines import format_store_option

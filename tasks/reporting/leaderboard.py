@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from bias_metrics import MetricValue
-from bias_metrics.gate import RIVALS, USEFULNESS_RULE, RuleResult
-from bias_metrics.gate.marked import MISSING, TRUNCATED
+from bias_metrics.gate import MISSING, RIVALS, TRUNCATED, USEFULNESS_RULE, RuleResult
 from bias_metrics.metrics import METRICS
 from bias_metrics.parts import format_count
 from biasgate.tasks.check_messages import describe_lack

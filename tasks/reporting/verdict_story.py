@@ -9,8 +9,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from bias_metrics.gate import RIVALS, USEFULNESS_RULE, WORST_FIRST, Loss, RuleResult
-from bias_metrics.gate.marked import MISSING, TRUNCATED
+from bias_metrics.gate import (
+    MISSING,
+    RIVALS,
+    TRUNCATED,
+    USEFULNESS_RULE,
+    WORST_FIRST,
+    Loss,
+    RuleResult,
+)
 from bias_metrics.metrics import METRICS
 from bias_metrics.parts import format_count
 from biasgate.tasks.check_messages import (

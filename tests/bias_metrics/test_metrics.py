@@ -10,7 +10,7 @@ import pytest
 
 import bias_metrics
 from bias_metrics import compare_bias, evaluate_bias
-from bias_metrics.gate.decide import judge_rules
+from bias_metrics.gate.decision import judge_rules
 from bias_metrics.gate.rules import Rule
 from bias_metrics.gate.verdict import Evidence
 from bias_metrics.metrics import (
@@ -44,7 +44,7 @@ exec(source.replace(last, last + row), vars(module))
 
 import numpy as np
 from bias_metrics import compare_bias, evaluate_bias
-from bias_metrics.gate.decide import judge_rules
+from bias_metrics.gate.decision import judge_rules
 from bias_metrics.gate.rules import Rule
 from bias_metrics.gate.verdict import Evidence
 

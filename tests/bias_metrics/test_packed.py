@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bias_metrics import compare_bias, evaluate_bias, threshold_report
-from bias_metrics._core.packed import MAX_CACHED, LazyMapping, PackedMasks
+from bias_metrics._core.masks import MAX_CACHED, LazyMapping, PackedMasks
 
 N = 1501
 RNG = np.random.default_rng(4)

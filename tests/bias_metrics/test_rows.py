@@ -17,7 +17,7 @@ from bias_metrics import (
     evaluate_slices,
     rate_gaps,
 )
-from bias_metrics._core.packed import PackedMasks
+from bias_metrics._core.masks import PackedMasks
 from bias_metrics.rows import MOST_ROWS
 from bias_metrics.thresholds import compare_rate_gaps
 

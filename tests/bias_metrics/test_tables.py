@@ -21,7 +21,7 @@ from bias_metrics import (
     intersections,
 )
 from bias_metrics._core.tables import MAX_ROWS, Table, Tabular, flatten_values
-from bias_metrics.gate.decide import judge_rules
+from bias_metrics.gate.decision import judge_rules
 from bias_metrics.gate.rules import Rule
 from bias_metrics.gate.verdict import Evidence
 

@@ -5,7 +5,7 @@ import pytest
 
 from bias_metrics import Rows, calibration_report, compare_bias, compare_calibration, evaluate_bias
 from bias_metrics.gate import Evidence
-from bias_metrics.gate.decide import judge_rules, list_needed_evidence, needs_calibration
+from bias_metrics.gate.decision import judge_rules, list_needed_evidence, needs_calibration
 from bias_metrics.gate.rules import Rule
 from bias_metrics.metrics import CALIBRATION_GAP
 from bias_metrics.table import Key

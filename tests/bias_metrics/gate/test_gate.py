@@ -8,7 +8,7 @@ from support.gate_cells import GAPS, cell, change, content, evidence_of
 
 from bias_metrics import compare_bias, evaluate_bias
 from bias_metrics._core.values import NOT_REQUESTED
-from bias_metrics.gate.decide import find_worst_outcome, judge_rules, list_needed_evidence
+from bias_metrics.gate.decision import find_worst_outcome, judge_rules, list_needed_evidence
 from bias_metrics.gate.rules import (
     AGGREGATE_METRICS,
     OVERALL_METRICS,

@@ -5,7 +5,7 @@ from datetime import date
 import pytest
 from support.gate_cells import evidence_of
 
-from bias_metrics.gate.decide import judge_rules, list_needed_evidence, list_needed_thresholds
+from bias_metrics.gate.decision import judge_rules, list_needed_evidence, list_needed_thresholds
 from bias_metrics.gate.rules import Rule
 from bias_metrics.gate.verdict import Lack
 from bias_metrics.metrics import THRESHOLDS, list_threshold_metrics

@@ -4,7 +4,7 @@ import pytest
 from support.gate_cells import cell, change, content, evidence_of, number
 
 from bias_metrics import MetricValue
-from bias_metrics.gate.decide import judge_rules, list_needed_evidence
+from bias_metrics.gate.decision import judge_rules, list_needed_evidence
 from bias_metrics.gate.rules import Rule
 from bias_metrics.gate.targets import remove_sampling_error
 

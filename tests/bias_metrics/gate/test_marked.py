@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bias_metrics import MetricValue, marked_rows
-from bias_metrics.gate.marked import ShareLimits, judge_missing, judge_truncated
+from bias_metrics.gate.share_limits import ShareLimits, judge_missing, judge_truncated
 from bias_metrics.thresholds import MarkedRows, MarkedShare
 
 N, LEVEL = 1000, ShareLimits(each=0.5).level

@@ -9,7 +9,7 @@ import pytest
 
 from bias_metrics import compare_bias, evaluate_bias
 from bias_metrics._core.intervals import compute_unseen_reach
-from bias_metrics.gate.planning import (
+from bias_metrics.gate.plans import (
     _GAPS_AGREE,
     PlanAssumptions,
     PlannedCounts,

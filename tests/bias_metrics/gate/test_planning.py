@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from bias_metrics._core.intervals import compute_unseen_reach, student_quantile
-from bias_metrics.gate.planning import (
+from bias_metrics.gate.plans import (
     _FEW,
     _GAPS_AGREE,
     _NEAR,

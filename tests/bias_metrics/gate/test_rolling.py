@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 from support.gate_cells import GAPS, cell, change, content, evidence_of
 
-from bias_metrics.gate.decide import judge_rules, list_needed_evidence
-from bias_metrics.gate.placing import list_covered_groups, list_small_groups
-from bias_metrics.gate.rolling import CIVIL_COMMENTS, Hierarchy
+from bias_metrics.gate.decision import judge_rules, list_needed_evidence
+from bias_metrics.gate.hierarchy import CIVIL_COMMENTS, Hierarchy
+from bias_metrics.gate.placement import list_covered_groups, list_small_groups
 from bias_metrics.gate.rules import Rule
 from bias_metrics.gate.verdict import Lack, RolledAggregate, SmallGroups
 from bias_metrics.metrics import METRICS

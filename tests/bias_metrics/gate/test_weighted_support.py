@@ -5,7 +5,7 @@ import pytest
 
 from bias_metrics import evaluate_bias
 from bias_metrics.gate import Evidence
-from bias_metrics.gate.decide import judge_rules, list_needed_evidence
+from bias_metrics.gate.decision import judge_rules, list_needed_evidence
 from bias_metrics.gate.rules import Rule
 from bias_metrics.gate.verdict import Lack
 

@@ -7,8 +7,8 @@ import pytest
 
 from bias_metrics import MetricValue, Rows
 from bias_metrics.families import bonferroni_level, widen_selected
-from bias_metrics.report import jointly
-from bias_metrics.report.jointly import compute_joint_level
+from bias_metrics.report import joint_level
+from bias_metrics.report.joint_level import compute_joint_level
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_a_cell_in_which_two_models_differ_by_rounding_alone_does_not_count(rows
 
 
 def test_independent_numbers_share_the_error_as_sidak_says():
-    level = jointly._simulate_level(np.eye(8), 0.05)
+    level = joint_level._simulate_level(np.eye(8), 0.05)
     exact = 2 * 0.95 ** (1 / 8) - 1
     assert to_one_sided(level) == pytest.approx(to_one_sided(exact), rel=0.1)
     assert level > exact  # two Monte Carlo errors to the safe side
@@ -95,7 +95,7 @@ def test_a_cell_counts_from_two_rows_of_each_class_on(rows, n, counts):
 
 def test_a_draw_of_few_numbers_goes_below_no_single_ones_level(rows, monkeypatch):
     labels, first, _, masks = rows
-    monkeypatch.setattr(jointly, "_simulate_level", lambda *_: 0.7)
+    monkeypatch.setattr(joint_level, "_simulate_level", lambda *_: 0.7)
     assert compute_joint_level(Rows(labels, masks), (first,), ["a"]) == pytest.approx(0.9)
 
 
@@ -130,7 +130,7 @@ def test_groups_whose_rows_share_their_clusters_vary_as_one(rows):
 def test_numbers_vary_together_as_their_rows_influences_do(rows, monkeypatch):
     labels, first, _, masks = rows
     seen = []
-    monkeypatch.setattr(jointly, "_simulate_level", lambda found, _: seen.append(found) or 0.95)
+    monkeypatch.setattr(joint_level, "_simulate_level", lambda found, _: seen.append(found) or 0.95)
     asked = {name: ["subgroup_auc"] for name in masks}
     compute_joint_level(Rows(labels, masks), (first,), masks, metrics=asked)
     each = []
@@ -151,11 +151,11 @@ def test_numbers_vary_together_as_their_rows_influences_do(rows, monkeypatch):
 
 def test_of_too_many_numbers_it_is_bonferronis(rows, monkeypatch):
     labels, first, _, masks = rows
-    monkeypatch.setattr(jointly, "MOST_NUMBERS", 600 * 10)
+    monkeypatch.setattr(joint_level, "MOST_NUMBERS", 600 * 10)
     assert compute_joint_level(Rows(labels, masks), (first,), ["a", "b"]) < bonferroni_level(
         10, 0.05
     )
-    monkeypatch.setattr(jointly, "MOST_NUMBERS", 600 * 10 - 1)
+    monkeypatch.setattr(joint_level, "MOST_NUMBERS", 600 * 10 - 1)
     assert compute_joint_level(Rows(labels, masks), (first,), ["a", "b"]) == bonferroni_level(
         10, 0.05
     )

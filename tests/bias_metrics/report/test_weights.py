@@ -9,7 +9,7 @@ import pytest
 
 from bias_metrics import Rows, compare_bias, evaluate_bias, evaluate_slices
 from bias_metrics._core.intervals import auc_interval, student_quantile
-from bias_metrics._core.packed import PackedMasks
+from bias_metrics._core.masks import PackedMasks
 from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS, PAIRS, SUBGROUP_METRICS
 from bias_metrics.rows import MOST_ROWS, select_masks
 

@@ -5,9 +5,9 @@ import pytest
 
 import bias_metrics
 from bias_metrics import compare_bias
-from bias_metrics._core.packed import PackedMasks
+from bias_metrics._core.masks import PackedMasks
 from bias_metrics.gate.rules import LEAST_COMPARED
-from bias_metrics.report.jointly import compute_joint_level
+from bias_metrics.report.joint_level import compute_joint_level
 from biasgate.tasks.evidence.measure import RowMeasurer
 from biasgate.tasks.evidence.rows import EvidenceRows
 

@@ -11,7 +11,7 @@ import yaml
 from typer.testing import CliRunner
 
 from bias_metrics import evaluate_bias
-from bias_metrics.gate.decide import judge_rules
+from bias_metrics.gate.decision import judge_rules
 from bias_metrics.gate.verdict import Evidence
 from biasgate.cli import app
 from biasgate.tasks.common.errors import InputError

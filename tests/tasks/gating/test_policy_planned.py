@@ -13,8 +13,8 @@ from support.promoted import frozen_set, judged_version, local
 from typer.testing import CliRunner
 
 from bias_metrics import Difference, MetricValue, compare_bias, evaluate_bias
-from bias_metrics.gate.decide import judge_rules, list_needed_evidence
-from bias_metrics.gate.planning import (
+from bias_metrics.gate.decision import judge_rules, list_needed_evidence
+from bias_metrics.gate.plans import (
     PlanAssumptions,
     PlannedCounts,
     estimate_auc_chance,

@@ -16,7 +16,7 @@ from support.judging import (
 )
 
 from bias_metrics import evaluate_bias
-from bias_metrics.gate.decide import find_worst_outcome
+from bias_metrics.gate.decision import find_worst_outcome
 from biasgate.tasks.check_messages import describe_exception
 from biasgate.tasks.common.plain import convert_to_plain
 from biasgate.tasks.gating.policy import SHIPPED, read_policy

@@ -8,7 +8,7 @@ import pytest
 from support import judging
 
 from bias_metrics import Key, MetricValue, Rows, calibration_report, evaluate_bias
-from bias_metrics._core.packed import PackedMasks
+from bias_metrics._core.masks import PackedMasks
 from bias_metrics.families import widen_selected
 from biasgate.tasks.evidence.rows import EvidenceRows
 from biasgate.tasks.measuring import explaining

@@ -9,7 +9,7 @@ import pytest
 from support import made
 from support.made import decision_of, result, verdict_of
 
-from bias_metrics.gate.decide import find_worst_outcome
+from bias_metrics.gate.decision import find_worst_outcome
 from biasgate.tasks.check_messages import describe_check
 from biasgate.tasks.reporting.ci import junit_xml, write_junit
 

@@ -24,7 +24,7 @@ from bias_metrics._core.intervals import (
     student_quantile,
 )
 from bias_metrics._core.ranks import Floats
-from bias_metrics.gate.judging import RIVALS
+from bias_metrics.gate.outcome import RIVALS
 from bias_metrics.gate.rules import Rule
 from bias_metrics.metrics import AUCS, METRICS, PAIRS
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from bias_metrics._core.values import MetricValue
-from bias_metrics.gate.judging import Outcome
+from bias_metrics.gate.outcome import Outcome
 from bias_metrics.gate.rules import Action, Mode
 from bias_metrics.gate.verdict import Reason, RuleResult
-from bias_metrics.thresholds.marked import MarkedRows, MarkedShare
+from bias_metrics.thresholds.marked_rows import MarkedRows, MarkedShare
 
 MISSING, TRUNCATED = "max_missing", "max_truncated"
 _RATES = {MISSING: "missing_rate", TRUNCATED: "truncated_rate"}

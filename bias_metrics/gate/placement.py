@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from bias_metrics.gate.hierarchy import Hierarchy
 from bias_metrics.gate.results import Check
-from bias_metrics.gate.rolling import Hierarchy
 from bias_metrics.gate.rules import SUBGROUP_METRICS, WORST, Rule
 from bias_metrics.gate.targets import CATEGORY, SUBGROUP, Target, count_target_rows, list_targets
 from bias_metrics.gate.verdict import Evidence, Lack, RuleResult

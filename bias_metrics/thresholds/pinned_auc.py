@@ -21,7 +21,7 @@ from bias_metrics._core.checks import (
     check_subgroups,
 )
 from bias_metrics._core.index import require_aligned
-from bias_metrics._core.packed import Subgroups
+from bias_metrics._core.masks import Subgroups
 from bias_metrics._core.ranks import SortedClasses, count_doubled_wins, sort_classes, sort_scores
 from bias_metrics._core.values import MetricValue, make_undefined
 from bias_metrics.thresholds.dixon import EqualityDifference

@@ -18,10 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.checks import BoolArray, check_mask, check_subgroups
-from bias_metrics._core.counted import format_shortage
 from bias_metrics._core.index import require_aligned
-from bias_metrics._core.packed import LazyMapping, Subgroups
+from bias_metrics._core.masks import LazyMapping, Subgroups
 from bias_metrics._core.tables import Row, Tabular
+from bias_metrics._core.wording import format_shortage
 
 SEPARATOR = " & "
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from bias_metrics.gate.judging import RIVALS, Outcome
-from bias_metrics.gate.placing import judge_targets
+from bias_metrics.gate.outcome import RIVALS, Outcome
+from bias_metrics.gate.placement import judge_targets
 from bias_metrics.gate.results import Check
 from bias_metrics.gate.rules import AGGREGATE, LEAST_COMPARED, Rule
 from bias_metrics.gate.targets import list_targets
