@@ -219,10 +219,6 @@ class LinearEstimate:
         """Standard error, which allows for clusters."""
         return _root_sum_squares(self.influences)
 
-    def interval(self, confidence: float) -> tuple[float, float]:
-        """Return the interval: see `LinearSummary`."""
-        return self.summary.interval(confidence)
-
     @cached_property
     def summary(self) -> LinearSummary:
         """The number without its influences."""

@@ -40,15 +40,10 @@ from bias_metrics._core.covariance import PlacementDeviations
 from bias_metrics._core.influence import PAIR_LABELS, Members, RankedRows
 from bias_metrics._core.intervals import compute_effective_size, count_independent_rows
 from bias_metrics._core.ranks import Floats, SortedClasses, inner_product, sum_squares
-from bias_metrics._core.same_cluster import (
-    NEGLIGIBLE,
-    ClassRows,
-    ClusterOrder,
-    Codes,
-    SamePairs,
-)
+from bias_metrics._core.same_cluster import ClassRows, ClusterOrder, Codes, SamePairs
 from bias_metrics.metrics import PAIRS
 
+NEGLIGIBLE = 0.05
 _TwoClasses = tuple[Floats, Floats]
 
 

@@ -17,7 +17,6 @@ import numpy.typing as npt
 
 from bias_metrics._core.ranks import Floats, SortedClasses, inner_product
 
-NEGLIGIBLE = 0.05
 Codes = npt.NDArray[np.intp]
 Places = npt.NDArray[np.integer]
 

@@ -184,16 +184,11 @@ class Measurement:
             name: {metric: auc.n_drawn for metric, auc in self.measure_subgroup(name).cells.items()}
             for name in options.groups
         }
-        totals = (
-            {}
-            if self.clustering is None
-            else self._measure_clusters(report, options, self.clustering)
-        )
-        unseen = (
-            compute_unseen_errors(report, drawn, FEW_ROWS),
-            compute_unseen_errors(report, drawn),
-        )
-        return _AggregateErrors(errors, totals, *unseen)
+        totals: Mapping[str, ClusterSums] = {}
+        if self.clustering is not None:
+            totals = self._measure_clusters(report, options, self.clustering)
+        own, of_difference = (compute_unseen_errors(report, drawn, n) for n in (FEW_ROWS, 0.0))
+        return _AggregateErrors(errors, totals, own, of_difference)
 
     def prepare_clusters(self, report: BiasTable, options: ReportOptions) -> None:
         """Measure the influences of clusters on the aggregates, which frees stored influences."""

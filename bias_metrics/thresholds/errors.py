@@ -19,34 +19,15 @@ from bias_metrics._core.values import MetricValue, make_undefined
 CountArray = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 MaskedFloats = np.ma.MaskedArray[Any, np.dtype[np.float64]]
 
+TP, FP, TN, FN = "n_true_positive", "n_false_positive", "n_true_negative", "n_false_negative"
 # By rate: the counts of its numerator and its denominator, and the reason if the latter is 0.
 RATES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...], str]] = MappingProxyType(
     {
-        "false_positive_rate": (
-            ("n_false_positive",),
-            ("n_false_positive", "n_true_negative"),
-            "no negatives",
-        ),
-        "false_negative_rate": (
-            ("n_false_negative",),
-            ("n_false_negative", "n_true_positive"),
-            "no positives",
-        ),
-        "precision": (
-            ("n_true_positive",),
-            ("n_true_positive", "n_false_positive"),
-            "no flagged rows",
-        ),
-        "recall": (
-            ("n_true_positive",),
-            ("n_true_positive", "n_false_negative"),
-            "no positives",
-        ),
-        "accuracy": (
-            ("n_true_positive", "n_true_negative"),
-            ("n_true_positive", "n_false_positive", "n_true_negative", "n_false_negative"),
-            "no rows",
-        ),
+        "false_positive_rate": ((FP,), (FP, TN), "no negatives"),
+        "false_negative_rate": ((FN,), (FN, TP), "no positives"),
+        "precision": ((TP,), (TP, FP), "no flagged rows"),
+        "recall": ((TP,), (TP, FN), "no positives"),
+        "accuracy": ((TP, TN), (TP, FP, TN, FN), "no rows"),
     }
 )
 

@@ -27,19 +27,11 @@ from bias_metrics._core.tables import Row, Tabular, label_rows
 from bias_metrics._core.values import MetricValue, make_undefined
 from bias_metrics.estimate import LinearEstimate
 from bias_metrics.rows import Places, RowOptions, Rows
-from bias_metrics.thresholds.errors import RATES
+from bias_metrics.thresholds.errors import FN, FP, RATES, TN, TP
 
 _MEASURED = {name: RATES[name] for name in ("accuracy", "precision", "recall")} | {
-    "negative_predictive_value": (
-        ("n_true_negative",),
-        ("n_true_negative", "n_false_negative"),
-        "no rows that are not flagged",
-    ),
-    "true_negative_rate": (
-        ("n_true_negative",),
-        ("n_true_negative", "n_false_positive"),
-        "no negatives",
-    ),
+    "negative_predictive_value": ((TN,), (TN, FN), "no rows that are not flagged"),
+    "true_negative_rate": ((TN,), (TN, FP), "no negatives"),
 }
 COMPLEMENTS: Mapping[str, str] = MappingProxyType(
     {
@@ -52,7 +44,7 @@ COMPLEMENTS: Mapping[str, str] = MappingProxyType(
 """By share of wrong decisions, the share of right decisions that it complements to 1."""
 INDICATORS = (*_MEASURED, *COMPLEMENTS)
 """All indicators: five shares of right decisions, and four of wrong decisions."""
-_FLAGGED = frozenset({"n_true_positive", "n_false_positive"})
+_FLAGGED = frozenset({TP, FP})
 _FEW_CLUSTERS = 10
 
 
@@ -282,10 +274,10 @@ class _Decisions:
         labels, weights = rows.y_true, rows.sample_weight
         self.rows = rows
         self.kinds = {
-            "n_true_positive": labels & flagged,
-            "n_false_positive": ~labels & flagged,
-            "n_true_negative": ~labels & ~flagged,
-            "n_false_negative": labels & ~flagged,
+            TP: labels & flagged,
+            FP: ~labels & flagged,
+            TN: ~labels & ~flagged,
+            FN: labels & ~flagged,
         }
         self.weight: Floats = np.ones(rows.n) if weights is None else weights.astype(np.float64)
         self.is_weighted = bool(self.weight.size and (self.weight != self.weight[0]).any())

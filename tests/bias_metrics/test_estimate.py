@@ -32,7 +32,7 @@ def test_a_difference_of_two_means_of_the_same_rows_has_the_error_of_the_paired_
     apart = estimate_mean(X).subtract(estimate_mean(X + 0.1 * OTHER))
     assert apart.value == pytest.approx(-0.1 * OTHER.mean())
     assert apart.std_error == pytest.approx(0.1 * OTHER.std(ddof=1) / np.sqrt(N))
-    low, high = apart.interval(0.95)
+    low, high = apart.summary.interval(0.95)
     assert (low + high) / 2 == pytest.approx(apart.value)
     # Student's t at 97.5 % is 1.972 with N - 1 degrees of freedom, and 1.984 with half as many.
     assert (high - low) / 2 == pytest.approx(1.978 * apart.std_error, rel=0.004)
@@ -111,8 +111,8 @@ def test_twenty_positives_are_not_few():
 
 def test_an_interval_stays_within_what_is_possible():
     estimate = estimate_mean(X, bounds=(X.mean() - 1e-3, X.mean() + 2e-3))
-    assert estimate.interval(0.95) == pytest.approx(estimate.bounds)
-    assert estimate.negate().interval(0.95) == pytest.approx(
+    assert estimate.summary.interval(0.95) == pytest.approx(estimate.bounds)
+    assert estimate.negate().summary.interval(0.95) == pytest.approx(
         (-estimate.bounds[1], -estimate.bounds[0])
     )
 
