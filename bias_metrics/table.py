@@ -127,23 +127,12 @@ class BiasTable(Mapping[Key, Estimate], Tabular):
 
     def select_groups(self, groups: Iterable[str]) -> BiasTable:
         """Return the table of all rows and of the selected groups, in this order."""
-        names = list(groups)
-        numbers_by_group: dict[str | None, dict[Key, Estimate]] = {
-            None: {},
-            **{name: {} for name in names},
-        }
-        for key, number in self.numbers.items():
-            if key.group in numbers_by_group:
-                numbers_by_group[key.group][key] = number
-        numbers = {
-            key: number
-            for group_numbers in numbers_by_group.values()
-            for key, number in group_numbers.items()
-        }
+        places = {name: place for place, name in enumerate((None, *groups))}
+        kept = [(places[key.group], key) for key in self.numbers if key.group in places]
         return replace(
             self,
-            numbers=numbers,
-            counts={name: self.counts[name] for name in (None, *names)},
+            numbers={key: self.numbers[key] for _, key in sorted(kept, key=lambda pair: pair[0])},
+            counts={name: self.counts[name] for name in places},
             measured=None,
         )
 

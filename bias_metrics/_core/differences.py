@@ -96,9 +96,11 @@ class Difference(Estimate, Tabular):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; reason, clusters and sizes only if defined."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        [values] = self.rows()
         return {
-            key: value for key, value in values.items() if key not in _IF_ANY or value is not None
+            name: number
+            for name, number in values.items()
+            if name not in _IF_ANY or number is not None
         }
 
     def rows(self) -> list[Row]:

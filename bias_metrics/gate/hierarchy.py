@@ -29,8 +29,8 @@ class Hierarchy:
     >>> hierarchy = Hierarchy({"religion": ("hindu", "muslim"), "any": ("religion",)})
     >>> hierarchy.group_identities(["muslim", "hindu", "gay"])
     {'religion': ('hindu', 'muslim'), 'any': ('hindu', 'muslim')}
-    >>> hierarchy.list_ancestors("hindu")
-    ['religion', 'any']
+    >>> hierarchy.list_ancestors("hindu"), hierarchy.list_substitutes("hindu")
+    (['religion', 'any'], ['religion'])
     """
 
     categories: Mapping[str, tuple[str, ...]]
@@ -67,12 +67,6 @@ class Hierarchy:
 
         The top category is left out if it consists of categories: an aggregate over everyone
         is not evidence about a single group.
-
-        Examples
-        --------
-        >>> hierarchy = Hierarchy({"religion": ("hindu", "muslim"), "any": ("religion",)})
-        >>> hierarchy.list_substitutes("hindu")
-        ['religion']
         """
         ancestors = self.list_ancestors(name)
         return ancestors[: max(len(ancestors) - 1, 1)]
