@@ -369,11 +369,9 @@ class MeasuredCalibration:
         clusters = None if self._rows.clusters is None else self._rows.clusters[places]
         sample = CalibrationSample(places, self._labels[places], self._weights[places], clusters)
         has_bins = curve and len(self._scores) == 1 and self.reason is None and places.size
-        bins = (
-            _ScoreBins.from_scores(self._scores[0][places], sample, self._n_bins)
-            if has_bins
-            else None
-        )
+        bins = None
+        if has_bins:
+            bins = _ScoreBins.from_scores(self._scores[0][places], sample, self._n_bins)
         numbers = [self._measure_bias(scores, sample) for scores in self._scores]
         return _MeasuredSide(places.size, int(np.count_nonzero(sample.y_true)), numbers, bins)
 

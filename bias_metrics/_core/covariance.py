@@ -212,10 +212,7 @@ def measure_joint_moments(metric: str, pair: TwoRankings, members: MatchedMember
     n_x = a.x_deviations.size
     x_sums = members.sum_products(a.x_deviations, b.x_deviations, positive=x_positive)
     if PAIRS[metric].inside:
-        values = (
-            np.repeat(a.y_deviations, np.diff(a.bounds)),
-            np.repeat(b.y_deviations, np.diff(b.bounds)),
-        )
+        values = [np.repeat(each.y_deviations, np.diff(each.bounds)) for each in (a, b)]
         y_sums = members.sum_products(*values, positive=y_positive)
     else:
         cubes = a.n_y < DOMINATED * n_x

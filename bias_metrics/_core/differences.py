@@ -323,11 +323,8 @@ def widen_for_unseen_loss(
         )
         for model_value in (difference.first, difference.second)
     )
-    low, high = (
-        min(difference.low, difference.value - down),
-        max(difference.high, difference.value + up),
-    )
-    return replace(difference, low=low, high=high)
+    low, high = difference.value - down, difference.value + up
+    return replace(difference, low=min(difference.low, low), high=max(difference.high, high))
 
 
 def widen_for_unseen_rows(difference: Difference, error: float, confidence: float) -> Difference:

@@ -47,16 +47,13 @@ class SortedScores:
 
         Row numbers are not needed, since rows with equal score and weight are interchangeable.
         """
-        rows, removed = self.sort_keys, others.sort_keys
+        assert self.weight is not None  # noqa: S101
+        assert others.weight is not None  # noqa: S101
+        rows = np.asarray(self.scores + 1j * self.weight)
+        removed = np.asarray(others.scores + 1j * others.weight)
         repeated = np.arange(removed.size) - np.searchsorted(removed, removed)
         rest = np.delete(rows, np.searchsorted(rows, removed) + repeated)
         return make_sorted_scores(rest.real.astype(self.scores.dtype), rest.imag)
-
-    @property
-    def sort_keys(self) -> npt.NDArray[np.complex128]:
-        """Scores and weights of rows, in ascending order."""
-        assert self.weight is not None  # noqa: S101
-        return np.asarray(self.scores + 1j * self.weight)
 
 
 @dataclass(frozen=True, eq=False)

@@ -84,11 +84,9 @@ class BinCounts:
             rows.refuse_ignored("ScoreCounts.from_rows", "sample_weight")
         weight = rows.sample_weight
         if weight is not None:
-            rows, scores, weight = (
-                rows.select_rows(weight > 0),
-                scores[weight > 0],
-                weight[weight > 0],
-            )
+            has_weight = weight > 0
+            rows = rows.select_rows(has_weight)
+            scores, weight = scores[has_weight], weight[has_weight]
         order = np.argsort(scores)
         ordered = compute_bins(scores[order], bits)
         starts = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1))

@@ -70,10 +70,8 @@ def balancing_weights(
 
     Parameters
     ----------
-    y_true : bool array of shape (n,)
-        True for toxic rows; both classes must occur.
-    subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
-        Names and memberships of the identities; they may overlap.
+    y_true, subgroups
+        As in `evaluate_bias`, without `Rows`; both classes must occur.
     scheme : {"prior", "equal"}
         `prior` gives each identity, and the rows without identities, the overall share of toxic
         rows, and keeps its total weight. For identities that do not overlap these are the weights

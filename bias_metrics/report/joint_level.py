@@ -68,11 +68,8 @@ def compute_joint_level(
         model_influences = [influences.get_influences(name, metric) for influences in models]
         if any(model is None for model in model_influences):
             continue
-        difference = (
-            model_influences[0]
-            if len(model_influences) == 1
-            else model_influences[0] - model_influences[1]
-        )
+        first, *others = model_influences
+        difference = first - others[0] if others else first
         size, *whole = (
             math.sqrt(float(np.dot(influences, influences)))
             for influences in (difference, *model_influences)

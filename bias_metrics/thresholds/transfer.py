@@ -151,7 +151,15 @@ def transfer_threshold(
     masks = check_subgroups(subgroups, first.size)
     check_choice("match", match, MATCHES)
     level, codes = check_confidence(confidence), check_clusters(clusters, first.size)
-    counted = _select_rows(match, y_true, first.size)
+    counted = np.ones(first.size, dtype=np.bool_)
+    if match == "recall":
+        if y_true is None:
+            msg = "`y_true` must be given for `match='recall'`; it is not."
+            raise ValueError(msg)
+        counted = check_mask("y_true", y_true, first.size)
+        if not counted.any():
+            msg = "`y_true` must have positive rows for `match='recall'`; it has none."
+            raise ValueError(msg)
     old = reaches_cut(first, check_threshold(threshold))
     n_flagged = int(old[counted].sum())
     values, counts = np.unique(second[counted], return_counts=True)
@@ -192,17 +200,3 @@ def transfer_threshold(
         measure_change(np.ones(first.size, dtype=np.bool_)),
         {name: measure_change(np.asarray(mask)) for name, mask in masks.items()},
     )
-
-
-def _select_rows(match: Match, y_true: npt.ArrayLike | None, n: int) -> BoolArray:
-    """Return the rows for the flag rate that stays the same."""
-    if match == "flag_rate":
-        return np.ones(n, dtype=np.bool_)
-    if y_true is None:
-        msg = "`y_true` must be given for `match='recall'`; it is not."
-        raise ValueError(msg)
-    labels = check_mask("y_true", y_true, n)
-    if not labels.any():
-        msg = "`y_true` must have positive rows for `match='recall'`; it has none."
-        raise ValueError(msg)
-    return labels
