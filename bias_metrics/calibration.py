@@ -501,8 +501,10 @@ class _ScoreBins(NamedTuple):
         clustered = (sums**2 / np.where(left > 0, left, 1.0)).sum(axis=0)
         n_effective_clusters = np.array([compute_effective_size(values) for values in shares.T])
         effect = np.maximum(clustered / np.where(independent > 0, independent, 1.0), 1.0)
-        worth = np.maximum(np.where(independent > 0, 1 / equal / effect, n_effective_clusters), 1.0)
-        return cls(n, score, positive, worth)
+        n_effective = np.maximum(
+            np.where(independent > 0, 1 / equal / effect, n_effective_clusters), 1.0
+        )
+        return cls(n, score, positive, n_effective)
 
 
 def make_curve(

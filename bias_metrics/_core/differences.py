@@ -234,18 +234,18 @@ class PairedError:
             )
         else:
 
-            def apart(b: MetricValue, joint_moments: JointMoments) -> Difference:
+            def subtract_pair(b: MetricValue, joint_moments: JointMoments) -> Difference:
                 difference = compute_paired_difference(
                     a, b, joint_moments, confidence, self.freedom, small=self.is_small
                 )
                 is_auc = self.is_auc and not is_gap
                 return widen_for_unseen_loss(difference, self.n_drawn, confidence, is_auc=is_auc)
 
-            result = apart(b, self.joint_moments)
+            result = subtract_pair(b, self.joint_moments)
             if is_gap:
                 result = bound_size_change(
                     result,
-                    apart(negate_value(b), self.joint_moments.negate_second()),
+                    subtract_pair(negate_value(b), self.joint_moments.negate_second()),
                     b,
                     confidence,
                 )

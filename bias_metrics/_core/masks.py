@@ -23,16 +23,16 @@ class LazyMapping(Mapping[str, T]):
     """Values by name, computed on demand by a function, with a cache of recently used values."""
 
     def __init__(
-        self, names: Iterable[str], make: Callable[[str], T], max_cached: int = MAX_CACHED
+        self, names: Iterable[str], compute: Callable[[str], T], max_cached: int = MAX_CACHED
     ) -> None:
         self._names = dict.fromkeys(names)
-        self._made = lru_cache(maxsize=max_cached)(make)
+        self._compute = lru_cache(maxsize=max_cached)(compute)
 
     def __getitem__(self, name: str) -> T:
         """Return a value; compute it if it is not cached."""
         if name not in self._names:
             raise KeyError(name)
-        return self._made(name)
+        return self._compute(name)
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names."""

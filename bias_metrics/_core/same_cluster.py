@@ -72,7 +72,7 @@ class ClusterOrder:
         order = np.argsort(others)
         others, totals = others[order], _cumulate_weights(self._select_weights(losers)[order])
         first = keys - keys % self._n_levels
-        start, left = (totals[np.searchsorted(others, wanted)] for wanted in (first, keys))
+        start, left = (totals[np.searchsorted(others, bounds)] for bounds in (first, keys))
         right = totals[np.searchsorted(others, keys, side="right")]
         return inner_product(weight, (left + right) / 2 - start)
 

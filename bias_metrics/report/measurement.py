@@ -89,7 +89,7 @@ class Measurement:
         self.rows, (counted_scores,) = rows.select_counted(scores)
         self.ranked = rank_rows(self.rows.y_true, counted_scores, self.rows.sample_weight)
         self.members = rank_members(self.ranked, self.rows)
-        self._found: dict[str, MeasuredSubgroup] = {}
+        self._subgroups: dict[str, MeasuredSubgroup] = {}
         self._sums: dict[str, Sums] = {}
         self.aggregate_errors: dict[Covered, Mapping[str, StandardError | str]] = {}
         self._totals: dict[tuple[Covered, bool], Mapping[str, ClusterSums]] = {}
@@ -107,7 +107,7 @@ class Measurement:
 
     def measure_subgroup(self, name: str) -> MeasuredSubgroup:
         """Measure a subgroup, or return the stored measurement."""
-        return self._found[name] if name in self._found else self.measure_with_sums(name)[0]
+        return self._subgroups[name] if name in self._subgroups else self.measure_with_sums(name)[0]
 
     def measure_with_sums(
         self, name: str, counted: ClassCounts | None = None
@@ -131,12 +131,12 @@ class Measurement:
             n_sums = (len(self._sums) + 1) * len(FINAL_SCORE_PARTS) * self.clustering.n_clusters
             if n_sums <= MAX_STORED_SUMS:
                 self._sums[name] = parts
-        self._found[name] = MeasuredSubgroup(counts, cells)
-        return self._found[name], sums
+        self._subgroups[name] = MeasuredSubgroup(counts, cells)
+        return self._subgroups[name], sums
 
-    def adopt_subgroups(self, found: Mapping[str, MeasuredSubgroup]) -> None:
+    def adopt_subgroups(self, subgroups: Mapping[str, MeasuredSubgroup]) -> None:
         """Store subgroups that were measured elsewhere on the same rows."""
-        self._found.update(found)
+        self._subgroups.update(subgroups)
 
     @cached_property
     def overall(self) -> Auc:
@@ -252,31 +252,31 @@ def describe_aggregates(
 
 
 def subtract_cells(
-    first: Auc, second: Auc, apart: PairedError | None, metric: str, confidence: float
+    first: Auc, second: Auc, error: PairedError | None, metric: str, confidence: float
 ) -> Difference:
     """Return the difference of two models' cells at a confidence."""
     a, b = first.compute_value(confidence), second.compute_value(confidence)
-    if apart is None:
+    if error is None:
         return make_undefined_difference(a, b)
-    return apart.compute_difference(a, b, confidence, is_gap=METRICS[metric].is_gap)
+    return error.compute_difference(a, b, confidence, is_gap=METRICS[metric].is_gap)
 
 
 def subtract_aggregates(
     first: MetricValue,
     second: MetricValue,
-    apart: PairedError | StandardError | None,
+    error: PairedError | StandardError | None,
     unseen: float,
     n_drawn: float,
     confidence: float,
 ) -> Difference:
     """Return the difference of two models' aggregates at a confidence."""
-    if apart is None:
+    if error is None:
         return make_undefined_difference(first, second)
     a, b = first.change_confidence(confidence), second.change_confidence(confidence)
-    if isinstance(apart, PairedError):
-        difference = apart.compute_difference(a, b, confidence)
+    if isinstance(error, PairedError):
+        difference = error.compute_difference(a, b, confidence)
     else:
-        difference = make_symmetric_difference(a, b, apart.std_error, confidence, apart.freedom)
+        difference = make_symmetric_difference(a, b, error.std_error, confidence, error.freedom)
     difference = widen_for_unseen_rows(difference, unseen, confidence)
     return widen_for_unseen_loss(difference, n_drawn, confidence, is_auc=True)
 
@@ -286,8 +286,8 @@ class Pairing:
 
     def __init__(self, first: Measurement, second: Measurement) -> None:
         self.models = first, second
-        self._found: dict[str, dict[str, PairedError]] = {}
-        self._apart: dict[Covered, Mapping[str, PairedError | StandardError | None]] = {}
+        self._cell_errors: dict[str, dict[str, PairedError]] = {}
+        self._joint_errors: dict[Covered, Mapping[str, PairedError | StandardError | None]] = {}
 
     @cached_property
     def rankings(self) -> TwoRankings:
@@ -296,8 +296,8 @@ class Pairing:
 
     def measure_errors(self, name: str) -> dict[str, PairedError]:
         """Return the joint errors of a subgroup's cells that have an error in both models."""
-        if name in self._found:
-            return self._found[name]
+        if name in self._cell_errors:
+            return self._cell_errors[name]
         first, second = self.models
         errors: dict[str, PairedError] = {}
         if first.clustering is not None:
@@ -319,7 +319,7 @@ class Pairing:
                 is_small = any(has_few_errors(value, *a.sizes) for value in (a.value, b.value))
                 moments = measure_joint_moments(metric, self.rankings, members)
                 errors[metric] = PairedError(moments, is_small=is_small, n_drawn=a.n_drawn)
-        self._found[name] = errors
+        self._cell_errors[name] = errors
         return errors
 
     def measure_differences(
@@ -392,8 +392,8 @@ class Pairing:
     ) -> Mapping[str, PairedError | StandardError | None]:
         """Measure the joint errors of the models' aggregates, and store each model's errors."""
         covered = options.power, options.groups
-        if covered in self._apart:
-            return self._apart[covered]
+        if covered in self._joint_errors:
+            return self._joint_errors[covered]
         for model, report in zip(self.models, reports, strict=True):
             model.prepare_clusters(
                 report, options
@@ -424,5 +424,5 @@ class Pairing:
                 else None
                 for name in joint_errors
             }
-        self._apart[covered] = joint_errors
+        self._joint_errors[covered] = joint_errors
         return joint_errors

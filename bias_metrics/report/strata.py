@@ -131,8 +131,8 @@ class _StratifiedRows:
         variance, freedom = sum_squares([sums * (sums.size / max(sums.size - 1, 1)) ** 0.5])
         effect = variance / by_row if by_row else np.inf  # undefined without variance
         negative, positive = (count_independent_rows(size, effect, n_clusters) for size in sizes)
-        worth = negative, positive
-        return self._make_value(metric, value, variance, worth, freedom, n_clusters)
+        n_effective = negative, positive
+        return self._make_value(metric, value, variance, n_effective, freedom, n_clusters)
 
     def _make_value(
         self,
