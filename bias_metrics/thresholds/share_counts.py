@@ -78,38 +78,17 @@ class EventsByCluster:
     def sums(self) -> EventSums:
         """The sums over these clusters."""
         events = [counts.astype(np.float64) for counts in self.events]
+        are_paired = len(events) == 2
         return EventSums(
-            self.n_clusters,
+            int(np.count_nonzero(self.rows)),
             inner_product(self.rows, self.rows),
             tuple(inner_product(counts, counts) for counts in events),
             tuple(inner_product(counts, self.rows) for counts in events),
-            inner_product(*events) if len(events) == 2 else 0.0,
-            self.n_with_event,
-            self.n_without_event,
-            self.n_disagreeing,
+            inner_product(*events) if are_paired else 0.0,
+            tuple(int(np.count_nonzero(counts)) for counts in events),
+            tuple(int(np.count_nonzero(self.rows != counts)) for counts in events),
+            int(np.count_nonzero(events[0] != events[1])) if are_paired else 0,
         )
-
-    @cached_property
-    def n_clusters(self) -> int:
-        """Clusters with rows."""
-        return int(np.count_nonzero(self.rows))
-
-    @cached_property
-    def n_with_event(self) -> tuple[int, ...]:
-        """Clusters with an event, by model."""
-        return tuple(int(np.count_nonzero(counts)) for counts in self.events)
-
-    @cached_property
-    def n_without_event(self) -> tuple[int, ...]:
-        """Clusters with a row without the event, by model."""
-        return tuple(int(np.count_nonzero(self.rows != counts)) for counts in self.events)
-
-    @cached_property
-    def n_disagreeing(self) -> int:
-        """Clusters with different numbers of events under two models."""
-        if len(self.events) != 2:
-            return 0
-        return int(np.count_nonzero(self.events[0] != self.events[1]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,34 +155,33 @@ class EventCounts:
         """Return the sum of squared influences of the clusters in `far`."""
         return self.far.sum_squares(mix, self.compute_share(mix)) / self.n**2 if self.far else 0.0
 
+    @cached_property
+    def _parts(self) -> list[EventSums]:
+        """Sums over the clusters in `near`, and over those in `far`."""
+        assert self.near is not None  # noqa: S101
+        return [self.near.sums, *([] if self.far is None else [self.far])]
+
     @property
     def n_clusters(self) -> int:
         """Clusters with rows."""
-        assert self.near is not None  # noqa: S101
-        return self.near.n_clusters + (self.far.n_clusters if self.far else 0)
+        return sum(part.n_clusters for part in self._parts)
 
     def count_mixed(self) -> tuple[int, ...]:
         """Return the smaller of the numbers of clusters with and without an event, by model."""
-        assert self.near is not None  # noqa: S101
-        parts: list[EventsByCluster | EventSums] = [self.near, *([self.far] if self.far else [])]
         models = range(len(self.events))
-        hit = [sum(part.n_with_event[model] for part in parts) for model in models]
-        spared = [sum(part.n_without_event[model] for part in parts) for model in models]
+        hit = [sum(part.n_with_event[model] for part in self._parts) for model in models]
+        spared = [sum(part.n_without_event[model] for part in self._parts) for model in models]
         return tuple(map(min, hit, spared))
 
     @property
     def n_disagreeing(self) -> int:
         """Clusters with different numbers of events under two models."""
-        assert self.near is not None  # noqa: S101
-        return self.near.n_disagreeing + (self.far.n_disagreeing if self.far else 0)
+        return sum(part.n_disagreeing for part in self._parts)
 
-    @cached_property
+    @property
     def freedom(self) -> float:
         """Degrees of freedom of the clustered standard error."""
-        assert self.near is not None  # noqa: S101
-        squares = inner_product(self.near.rows, self.near.rows) + (
-            self.far.squared_rows if self.far else 0.0
-        )
+        squares = sum(part.squared_rows for part in self._parts)
         return max(float(self.n) ** 2 / squares - 1, 1.0)
 
     def list_numbers(self) -> tuple[LinearSummary, ...]:
