@@ -108,7 +108,7 @@ def intervals(
 
         def rank_value(name: str) -> float:
             """Return a sort key: the worst is lowest, a missing value highest."""
-            value = cells[name]["value"]
+            value: float | None = cells[name]["value"]
             if value is None:
                 return math.inf
             return -abs(value) if is_gap else value

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
+from operator import sub
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,15 +35,11 @@ class EventSums(NamedTuple):
 
     def subtract_clusters(self, other: EventSums) -> EventSums:
         """Return the sums without some of the clusters, whose sums are `other`."""
-        sums: list[tuple[Any, Any]] = list(zip(self, other, strict=True))
-        return EventSums(
-            *(
-                tuple(a - b for a, b in zip(*pair, strict=True))
-                if isinstance(pair[0], tuple)
-                else pair[0] - pair[1]
-                for pair in sums
-            )
-        )
+        pairs: list[tuple[Any, Any]] = list(zip(self, other, strict=True))
+        rest: list[Any] = [
+            tuple(map(sub, *pair)) if isinstance(pair[0], tuple) else sub(*pair) for pair in pairs
+        ]
+        return EventSums(*rest)
 
     def sum_squares(self, mix: Mix, share: float) -> float:
         """Return the sum over clusters of (combined events - share x rows)^2."""

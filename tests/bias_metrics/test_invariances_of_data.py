@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import bias_metrics
 from bias_metrics.metrics import SUBGROUP_METRICS
 
-MODULES = ("intersecting", "subgroups")
+MODULES = ("intersections", "subgroups")
 IDENTITIES = ("gay", "muslim", "tall")
 
 

@@ -22,7 +22,7 @@ from bias_metrics import (
     threshold_table,
 )
 
-MODULES = ("decisions", "dixon", "pinned", "thresholds")
+MODULES = ("decisions", "dixon", "pinned_auc", "thresholds")
 
 
 @dataclass(frozen=True)
