@@ -63,7 +63,12 @@ def find_dominant_units(rows: Rows) -> list[DominantUnits]:
     counted = rows.select_counted()[0]
     weights, clusters = counted.sample_weight, counted.clusters
     classes = [np.flatnonzero(counted.y_true == positive) for positive in (False, True)]
-    heavy = None if weights is None else _find_heavy_limit(weights, classes)
+    heavy: float | None = None
+    # If weights depend only on the label, or heavy rows have a negligible share, none are heavy.
+    if weights is not None and any(np.ptp(weights[places]) for places in classes if places.size):
+        limit = float(weights.max()) / 2
+        if weights[weights >= limit].sum() / weights.sum() >= NEGLIGIBLE:
+            heavy = limit
     dominant = []
     for subgroup in (None, *counted.subgroups):
         member = None if subgroup is None else counted.subgroups[subgroup]
@@ -94,15 +99,3 @@ def _find_largest_cluster(
     largest = int(weight_by_cluster.argmax())
     share = float(weight_by_cluster[largest] / weight_by_cluster.sum())
     return (int(sizes[largest]), share) if share >= LARGEST else None
-
-
-def _find_heavy_limit(weights: FloatArray, classes: list[Places]) -> float | None:
-    """Return the least weight of heavy rows; None if heavy rows have a negligible share.
-
-    The result is also None if weights depend only on the label.
-    """
-    if all(np.ptp(weights[class_places]) == 0 for class_places in classes if class_places.size):
-        return None
-    limit = float(weights.max()) / 2
-    share = weights[weights >= limit].sum() / weights.sum()
-    return limit if share >= NEGLIGIBLE else None

@@ -47,9 +47,9 @@ def compute_joint_level(
 ) -> float:
     """Return the confidence of single intervals for which all one-sided bounds hold jointly.
 
-    `scores` are those of one model, for its cells, or of two models, for the differences of their
-    cells. The family has the cells of `groups`, by default in all five metrics; each one-sided
-    bound of it is wrong with probability `alpha`, jointly. Weights of `rows` are ignored.
+    The family has the cells of `groups`, by default in all five metrics: those of a model, or the
+    differences of two models, given their `scores`. `alpha` is the probability that any one-sided
+    bound of the family is wrong. Weights of `rows` are ignored.
 
     The two-sided confidence is between `1 - 2 * alpha` and Bonferroni's level. It is Bonferroni's
     level if `alpha` is below .001, or if rows times cells exceed 20 million, since computing the
