@@ -306,10 +306,11 @@ class Pairing:
             if second is not first:
                 others = second.measure_with_sums(name, counted)[1]
             cells = first.measure_subgroup(name).cells
-            for metric, own in sums.items():
-                if metric in others:
-                    n_drawn = cells[metric].n_drawn
-                    errors[metric] = PairedError.from_influences(own, others[metric], n_drawn)
+            errors = {
+                metric: PairedError.from_influences(own, others[metric], cells[metric].n_drawn)
+                for metric, own in sums.items()
+                if metric in others
+            }
         else:
             members = self.rankings.match_members(first.members[name], second.members[name])
             for metric, a in first.measure_subgroup(name).cells.items():
