@@ -435,7 +435,7 @@ def _conclude(
 
 
 def _print_results(summary: Summary, output: Path, store: Path) -> None:
-    from biasgate.tasks.reporting.results import results_of  # noqa: PLC0415
+    from biasgate.tasks.reporting.results import load_results  # noqa: PLC0415
     from biasgate.tasks.reporting.terminal import print_results  # noqa: PLC0415
 
-    print_results(results_of(summary, output), store)
+    print_results(load_results(summary, output), store)

@@ -57,7 +57,7 @@ def show(
             msg = "`--markdown` must be given without `--all` and `--identity`."
             raise InputError(msg)
         with waiting("reading"):
-            from biasgate.tasks.reporting.ci import markdown_for_github  # noqa: PLC0415
+            from biasgate.tasks.reporting.ci import format_github_comment  # noqa: PLC0415
             from biasgate.tasks.reporting.results import read_results  # noqa: PLC0415
             from biasgate.tasks.reporting.terminal import print_results  # noqa: PLC0415
 
@@ -65,7 +65,7 @@ def show(
         if as_json:
             print_json(results.content())
         elif markdown:
-            typer.echo(markdown_for_github(results, link), nl=False)
+            typer.echo(format_github_comment(results, link), nl=False)
         else:
             print_results(results, everything=everything, identity=identity, as_written=True)
 
@@ -99,7 +99,7 @@ def compare(
         kept.enter_context(report_errors(quiet=as_json))
         with waiting("comparing"):
             from biasgate.tasks.reporting.comparing import compare_published  # noqa: PLC0415
-            from biasgate.tasks.reporting.terminal import print_compared  # noqa: PLC0415
+            from biasgate.tasks.reporting.terminal import print_comparisons  # noqa: PLC0415
 
             sides = [
                 _side(one, other, folder, store, kept, quiet=as_json)
@@ -109,7 +109,7 @@ def compare(
         if as_json:
             print_json(found)
         else:
-            print_compared(found)
+            print_comparisons(found)
 
 
 def _side(
@@ -122,9 +122,9 @@ def _side(
         each = read_results(folder).each
         found = [published for published in each if published.names[1] == named]
         if not found:
-            from biasgate.tasks.reporting.comparing import no_candidate  # noqa: PLC0415
+            from biasgate.tasks.reporting.comparing import describe_missing_candidate  # noqa: PLC0415
 
-            raise InputError(no_candidate(named, other, folder, each, str(store)))
+            raise InputError(describe_missing_candidate(named, other, folder, each, str(store)))
         return found
     if named.startswith(_VERSION):
         from biasgate.tasks.verifying.own_verdicts import find_published  # noqa: PLC0415

@@ -11,7 +11,7 @@ from biasgate.flows.own_runs import apply_file_settings, record_own_run
 from biasgate.flows.states import conclude, get_summary
 from biasgate.tasks.common.own_folders import discard_if_empty
 from biasgate.tasks.records import NightSummary, Summary
-from biasgate.tasks.reporting.publish import folder_of_this_run
+from biasgate.tasks.reporting.publish import create_run_folder
 from biasgate.tasks.tracking.prefect_pages import show_summary
 
 
@@ -55,7 +55,7 @@ def nightly(
         As in `evaluate`. Without `fail_when_blocked`, a block is a result and not a failure.
     """
     with apply_file_settings(config, store):
-        folder = folder_of_this_run(output, store)
+        folder = create_run_folder(output, store)
         with discard_if_empty(folder):
             state: Any = evaluate(
                 config,

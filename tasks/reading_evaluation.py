@@ -24,7 +24,7 @@ from biasgate.tasks.included import find_evaluation_file, is_count_file, list_in
 from biasgate.tasks.ledger.ledger import CHAMPION
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.remembering.trend import remember_failure
-from biasgate.tasks.reporting.notifications import message_of_crash, notify
+from biasgate.tasks.reporting.notifications import build_crash_message, notify
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.registered_candidates import placeholder
 from biasgate.tasks.signing.keys import PrivateKey, TrustedKeys
@@ -180,7 +180,7 @@ def notify_of_crash(flow: Any, flow_run: Any, state: Any) -> None:
     """
     del flow
     evaluation = read_file(flow_run.parameters["config"])
-    notify(evaluation.notifications, message_of_crash(evaluation.name, _kind_of(state)))
+    notify(evaluation.notifications, build_crash_message(evaluation.name, _kind_of(state)))
 
 
 def remember_failed_night(flow: Any, flow_run: Any, state: Any) -> None:

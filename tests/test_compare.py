@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from bias_metrics import compare_bias
 from biasgate.cli import app
-from biasgate.tasks.reporting.comparing import no_candidate
+from biasgate.tasks.reporting.comparing import describe_missing_candidate
 from biasgate.tasks.reporting.results import Published
 
 
@@ -92,16 +92,18 @@ def judged_against(champion, model=None):
 )
 def test_a_champion_that_is_no_candidate_there_is_compared_as_a_version(model, command):
     each = judged_against({"name": "champion", "model": "models:/toxicity/2"}, model)
-    told = no_candidate("old model", "worse one", Path("out"), each)
+    told = describe_missing_candidate("old model", "worse one", Path("out"), each)
     assert told.startswith("'old model' must be a candidate in out; it has worse one. The champion")
     assert "was models:/toxicity/2:" in told
     assert f"`{command}` compares with it." in told
 
 
 def test_without_a_registered_champion_the_report_or_nothing_is_named():
-    told = no_candidate("old", "worse one", Path("out"), judged_against({"name": "old"}))
+    told = describe_missing_candidate(
+        "old", "worse one", Path("out"), judged_against({"name": "old"})
+    )
     assert "report.html compares them with it." in told
-    told = no_candidate("old", "worse one", Path("out"), judged_against(None))
+    told = describe_missing_candidate("old", "worse one", Path("out"), judged_against(None))
     assert told == "'old' must be a candidate in out; it has worse one."
 
 

@@ -28,15 +28,15 @@ from biasgate.tasks.promoting.succession import JudgedCandidate
 from biasgate.tasks.records import Decision, LoggedVerdict, PolicyRecord, Report, Verdict
 from biasgate.tasks.reporting import terminal
 from biasgate.tasks.reporting.candidates import CandidateStory
-from biasgate.tasks.reporting.leaderboard import leaderboard
-from biasgate.tasks.reporting.model_card import About, model_card
-from biasgate.tasks.reporting.page.page import candidate_page
-from biasgate.tasks.reporting.page.writing import render
+from biasgate.tasks.reporting.leaderboard import build_leaderboard
+from biasgate.tasks.reporting.model_card import About, build_model_card
+from biasgate.tasks.reporting.page.page import build_candidate_page
+from biasgate.tasks.reporting.page.writing import render_page
 from biasgate.tasks.reporting.results import Published
 from biasgate.tasks.reporting.story import Story
-from biasgate.tasks.reporting.terminal import explained, print_details
+from biasgate.tasks.reporting.terminal import explain_report, print_details
 from biasgate.tasks.reporting.verdict_story import VerdictStory
-from biasgate.tasks.reporting.version_tags import tags_of
+from biasgate.tasks.reporting.version_tags import build_tags
 from biasgate.tasks.tracking.log_runs import write_candidate_note
 from biasgate.tasks.tracking.worst_numbers import collect_headline_tags
 
@@ -100,29 +100,29 @@ def test_the_leaderboard_has_the_best_candidate_first_and_the_worst_number_of_ea
 
 def test_copies_of_models_and_of_sets_are_reported_by_their_digests(tmp_path):
     [(report, verdict, _)] = publish(tmp_path, candidates={"one": {}}, rules=LAX)
-    story = Story.of(report, verdict)
+    story = Story.from_report(report, verdict)
     renamed = replace(verdict.candidate, name="two")
     copied = replace(verdict.evaluation_set, name="night")
-    other = Story.of(report, replace(verdict, candidate=renamed, evaluation_set=copied))
+    other = Story.from_report(report, replace(verdict, candidate=renamed, evaluation_set=copied))
     lines = [CandidateStory(one.candidate, story.word, "", (one,)) for one in (story, other)]
-    model, rows_, *_ = leaderboard(lines).notices
+    model, rows_, *_ = build_leaderboard(lines).notices
     assert model == "one, two have the same model or score file (identical digests)."
     assert rows_ == "s, night have the same rows (identical digests)."
-    assert not any("identical" in text for text in leaderboard(lines[:1]).notices)
+    assert not any("identical" in text for text in build_leaderboard(lines[:1]).notices)
 
 
 def test_why_a_candidate_could_not_be_scored_is_the_first_notice(tmp_path):
     [(report, verdict, _)] = publish(tmp_path, candidates={"one": {}}, rules=LAX)
-    scored = CandidateStory.of(Story.of(report, verdict))
+    scored = CandidateStory.from_story(Story.from_report(report, verdict))
     broken = CandidateStory("broken", scored.word, "Not judged: its threshold is 50.", ())
-    first, *_ = leaderboard([scored, broken]).notices
+    first, *_ = build_leaderboard([scored, broken]).notices
     assert first == "broken: Not judged: its threshold is 50."
 
 
 def test_what_to_fix_first_is_the_check_of_the_worst_identity(tmp_path):
     for shift in (0.6, 0.8, 1.2):
         [(report, verdict, _)] = publish(tmp_path, candidates={"one": {"shift": shift}})
-        story = Story.of(report, verdict)
+        story = Story.from_report(report, verdict)
         line = CandidateStory("one", story.word, "", (story,))
         metric = METRICS[story.worst.metric].title
         first = line.to_pass.partition("first: ")[2] or line.to_pass
@@ -130,9 +130,9 @@ def test_what_to_fix_first_is_the_check_of_the_worst_identity(tmp_path):
 
 
 def test_rates_at_the_threshold_are_given_over_all_candidates(output):
-    stories = [Story.of(*read_judged(output / f"s/{name}")) for name in ("biased", "fair")]
-    [story] = CandidateStory.of(stories[0]).stories
-    note = leaderboard([CandidateStory.of(story) for story in stories]).threshold_note
+    stories = [Story.from_report(*read_judged(output / f"s/{name}")) for name in ("biased", "fair")]
+    [story] = CandidateStory.from_story(stories[0]).stories
+    note = build_leaderboard([CandidateStory.from_story(story) for story in stories]).threshold_note
     ends = []
     for rate in ("flagged", "missed"):
         values = sorted(getattr(one.errors.overall, rate) for one in stories)
@@ -141,23 +141,23 @@ def test_rates_at_the_threshold_are_given_over_all_candidates(output):
     assert note.startswith(
         f"At threshold 0.9: {flagged} of harmless comments flagged, {missed} of toxic comments "
     )
-    assert leaderboard([CandidateStory.of(replace(story, errors=None))]).threshold_note == ""
+    assert build_leaderboard([CandidateStory.from_story(replace(story, errors=None))]).threshold_note == ""
 
 
 def test_changed_decisions_are_first_about_the_worst_identity_and_its_harm(tmp_path):
     names = ["gay", "muslim", "deaf"]
     candidates = {"one": {"shift": 0.8, "champion": True}}
     [(report, verdict, _)] = publish(tmp_path, names=names, candidates=candidates)
-    story = Story.of(report, verdict)
+    story = Story.from_report(report, verdict)
     flagged = verdict.changed["gay"]["newly_flagged"]
     assert (story.worst.group, story.worst.metric) == ("gay", "negative_aeg")
     larger = CountedShare(90, 100, 0.81, 0.95)
     changed = {**verdict.changed, "deaf": dict.fromkeys(verdict.changed["deaf"], larger)}
-    [row] = leaderboard([CandidateStory.of(replace(story, changes=changed))]).rows
+    [row] = build_leaderboard([CandidateStory.from_story(replace(story, changes=changed))]).rows
     text = f"{flagged.count:,} of {flagged.n:,} harmless comments about gay newly flagged"
     assert row.decisions.text == text
     passed = replace(story, changes=changed, unmet=())
-    [row] = leaderboard([CandidateStory.of(passed)]).rows
+    [row] = build_leaderboard([CandidateStory.from_story(passed)]).rows
     assert row.decisions.text == "90 of 100 harmless comments about deaf newly flagged"
 
 
@@ -327,7 +327,7 @@ def test_no_color_means_no_colour(output):
 
 def test_a_passed_candidate_is_not_said_to_have_failed(tmp_path):
     [(report, verdict, _)] = publish(tmp_path, candidates={"one": {}}, rules=LAX)
-    found = Story.of(report, verdict)
+    found = Story.from_report(report, verdict)
     assert (found.word.text, found.has_failed) == ("Passed for 0 of 3 identities", False)
     assert found.exceptions[0] == "Passed for no identity on its own."
     cell = worst_of_all(report, "subgroup_auc")
@@ -339,7 +339,7 @@ def test_a_passed_candidate_is_not_said_to_have_failed(tmp_path):
 def test_a_failed_overall_check_comes_first_where_none_of_an_identity_failed(tmp_path):
     rules = ({"metric": "auc", "scope": "overall", "floor": 0.999},)
     [(report, verdict, _)] = publish(tmp_path, candidates={"one": {}}, rules=rules)
-    story = Story.of(report, verdict)
+    story = Story.from_report(report, verdict)
     assert story.headline == describe_check(verdict.results[0])
     assert story.treated_worst
 
@@ -354,11 +354,11 @@ def test_a_failed_overall_check_comes_first_where_none_of_an_identity_failed(tmp
 def test_scores_of_no_use_are_told_before_all_else_and_no_other_cause_is(tmp_path, told):
     [(report, verdict, _)] = publish(tmp_path, candidates={"one": {}})
     lead = report.look_first.sentence
-    assert lead in explained(report, Story.of(report, verdict))
+    assert lead in explain_report(report, Story.from_report(report, verdict))
     report = replace(report, warnings=["Another warning.", told])
-    story = Story.of(report, verdict)
+    story = Story.from_report(report, verdict)
     assert story.headline == told[0].upper() + told[1:]
-    assert lead not in explained(report, story)
+    assert lead not in explain_report(report, story)
     note = write_candidate_note(story, "1", "run")
     assert told[1:] in note
     assert lead[:40] not in note
@@ -370,7 +370,9 @@ def test_a_sum_that_is_undefined_is_told_with_its_reason(tmp_path):
         kind: replace(at, fped=replace(at.fped, value=None, reason="no rows of a class"))
         for kind, at in report.thresholds.items()
     }
-    told = " ".join(explained(replace(report, thresholds=undefined), Story.of(report, verdict)))
+    told = " ".join(
+        explain_report(replace(report, thresholds=undefined), Story.from_report(report, verdict))
+    )
     assert "FPED undefined (no rows of a class); FNED 0." in told
 
 
@@ -378,7 +380,7 @@ def test_a_check_of_the_value_alone_still_gets_an_interval(tmp_path):
     [(report, verdict, _)] = publish(tmp_path, candidates={"one": {}}, rules=ESTIMATED)
     cell = worst_of_all(report, "bpsn_auc")
     ends = f"[{cell.low:.3f}, {cell.high:.3f}], floor 0.8"
-    assert Story.of(report, verdict).treated_worst.endswith(ends)
+    assert Story.from_report(report, verdict).treated_worst.endswith(ends)
 
 
 def test_checks_that_only_warn_do_not_lead(tmp_path):
@@ -389,19 +391,19 @@ def test_checks_that_only_warn_do_not_lead(tmp_path):
     [(report, verdict, _)] = publish(
         tmp_path, names=["gay", "muslim"], candidates={"one": {}}, rules=rules
     )
-    found = Story.of(report, verdict)
+    found = Story.from_report(report, verdict)
     assert not found.has_failed
     assert found.headline == "No check failed."
-    assert VerdictStory.of_verdict(verdict).counted == "3 checks: 2 passed, 1 only warned"
+    assert VerdictStory.from_verdict(verdict).counted == "3 checks: 2 passed, 1 only warned"
 
 
 def test_several_identities_with_failed_checks_are_named(tmp_path):
     rules = ({"metric": "bpsn_auc", "scope": "each", "floor": 0.999},)
     names = [f"i{one}" for one in range(6)]
     [(report, verdict, _)] = publish(tmp_path, names=names, candidates={"one": {}}, rules=rules)
-    story = Story.of(report, verdict)
+    story = Story.from_report(report, verdict)
     assert set(story.failing) == set(names)
-    [line] = CandidateStory.each(summary_of([(report, verdict, None)]).decisions, [story])
+    [line] = CandidateStory.from_decisions(summary_of([(report, verdict, None)]).decisions, [story])
     named = f"{', '.join(story.failing[:2])} and 4 more"
     assert dict(line.facts)["Identities"] == f"0 of 6 passed, 6 failed ({named})"
 
@@ -410,7 +412,7 @@ def test_what_became_of_a_candidate_is_told_before_what_a_short_list_leaves_out(
     [(report, verdict, _)] = publish(tmp_path, candidates={"one": {}}, rules=LAX)
     many = [f"Reservation {number}." for number in range(12)]
     became = "models:/m/4 passed, but champion of m stays version 3."
-    [story] = CandidateStory.of(Story.of(report, replace(verdict, reservations=many))).stories
+    [story] = CandidateStory.from_story(Story.from_report(report, replace(verdict, reservations=many))).stories
     told = CandidateStory("one", story.word, became, (story,)).told
     assert told.index(became) < told.index(many[0])
 
@@ -437,7 +439,7 @@ def test_what_limits_an_outcome_is_told_wherever_the_outcome_is(tmp_path):
     )
     verdict = replace(verdict, reservations=told)
     for outcome in ("pass", "fail"):
-        story = Story.of(report, replace(verdict, outcome=outcome))
+        story = Story.from_report(report, replace(verdict, outcome=outcome))
         other = replace(verdict.evaluation_set, name="night")
         night = replace(story, verdict=replace(story.verdict, evaluation_set=other))
         both = CandidateStory("one", story.word, "", (story, night))
@@ -448,19 +450,24 @@ def test_what_limits_an_outcome_is_told_wherever_the_outcome_is(tmp_path):
         assert CandidateStory("one", story.word, "", (story, night)).exceptions == tuple(
             one for one in both.exceptions if one in of_sets or "on night" not in one
         )
-        assert set(told) <= set(CandidateStory.of(story).told)
+        assert set(told) <= set(CandidateStory.from_story(story).told)
 
     left = {"promoted": False, "champion_moved": False, "rule": None, "report_only": False}
     decided = JudgedCandidate("one", [verdict], None).complete_decision(
         Decision(outcome="pass", sentence="X.", **left)
     )
-    page = read_page(render(candidate_page(report, verdict, details))).one(id="verdict").text
-    card = model_card(report, verdict, About()).partition("\n## ")[0]
+    page = (
+        read_page(render_page(build_candidate_page(report, verdict, details)))
+        .one(id="verdict")
+        .text
+    )
+    card = build_model_card(report, verdict, About()).partition("\n## ")[0]
     assert "All checks passed" not in card
     for text in told:
         assert text in decided.exceptions
         assert (
-            text in tags_of([LoggedVerdict.from_verdict(verdict, "run")])["biasgate.s.exceptions"]
+            text
+            in build_tags([LoggedVerdict.from_verdict(verdict, "run")])["biasgate.s.exceptions"]
         )
         assert text in collect_headline_tags(story, report)["biasgate.exceptions"]
         assert text.partition("`")[0].strip() in page

@@ -32,7 +32,7 @@ from biasgate.tasks.common.command_lines import format_command, get_command, sho
 from biasgate.tasks.included import FOLDER, list_included_names, shorten_argument
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.remembering.reading import read_trend
-from biasgate.tasks.reporting.notifications import message_of, plain_text
+from biasgate.tasks.reporting.notifications import build_message, format_message
 from biasgate.tasks.reporting.results import read_results
 from biasgate.tasks.store import Workplace
 from biasgate.tasks.tracking.prefect_pages import MlflowPages
@@ -195,8 +195,8 @@ def all_commands(started, folder, name):
         found[f"show {place}"] = commands_in(run("show", place)[1])
     results = read_results(Path(output))
     if results.summary is not None:
-        told = message_of(results, read_trend(folder / output), "a page")
-        subject, text = plain_text(told).split("\n", 1)
+        told = build_message(results, read_trend(folder / output), "a page")
+        subject, text = format_message(told).split("\n", 1)
         assert subject.startswith("biasgate ")
         found["message"] = commands_in(text)
     return found

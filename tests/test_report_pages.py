@@ -9,8 +9,8 @@ import pytest
 from support.judged import by_place, judge, rows, summary_of
 
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
-from biasgate.tasks.reporting.page.page import candidate_page, evaluation_page
-from biasgate.tasks.reporting.page.writing import render
+from biasgate.tasks.reporting.page.page import build_candidate_page, build_evaluation_page
+from biasgate.tasks.reporting.page.writing import render_page
 
 playwright = pytest.importorskip("playwright.sync_api")
 
@@ -47,10 +47,10 @@ def judged(tmp_path_factory):
 def address(request, tmp_path_factory, judged):
     """Address of a page in a file."""
     path = tmp_path_factory.mktemp("pages") / "report.html"
-    page = candidate_page(*judged[0])
+    page = build_candidate_page(*judged[0])
     if request.param == "evaluation":
-        page = evaluation_page(summary_of(judged), by_place(judged))
-    path.write_bytes(render(page))
+        page = build_evaluation_page(summary_of(judged), by_place(judged))
+    path.write_bytes(render_page(page))
     return path.as_uri()
 
 
@@ -245,7 +245,7 @@ def test_only_candidates_on_the_same_set_are_offered_beside(browser, tmp_path):
             columns = rows(NAMES[:3], shift=0.5, seed=seed)
             found.append(judge(tmp_path / of_set / name, columns, name=name, of_set=of_set))
     path = tmp_path / "report.html"
-    path.write_bytes(render(evaluation_page(summary_of(found), by_place(found))))
+    path.write_bytes(render_page(build_evaluation_page(summary_of(found), by_place(found))))
     page = browser.new_page()
     page.goto(path.as_uri())
     part, rival = page.locator("select.part"), page.locator("select.rival")

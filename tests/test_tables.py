@@ -10,7 +10,7 @@ from support.made import UNDEFINED, bias_of, report_with, result, verdict_of
 
 from bias_metrics import Key, MetricValue, RowCounts
 from bias_metrics.metrics import FINAL_SCORE_PARTS, SUBGROUP_METRICS
-from biasgate.tasks.reporting.terminal_table import print_table, title_of
+from biasgate.tasks.reporting.terminal_table import format_title, print_table
 
 NAMES = [
     "asian", "atheist", "bisexual", "black", "buddhist", "christian", "female", "heterosexual",
@@ -65,10 +65,10 @@ def test_intervals_are_shown_from_80_columns_on(width):
 
 
 def test_the_final_score_is_named_by_what_it_is_over_and_by_why_it_is_undefined():
-    assert "final score over 24 identities 0.870 ±.008" in title_of(report())
+    assert "final score over 24 identities 0.870 ±.008" in format_title(report())
     undefined = MetricValue(None, "undefined: asian has [no] positives")
     found = report({"final_score": undefined}, covered=("asian",))
-    assert title_of(found).endswith("final score over 1 identity undefined")
+    assert format_title(found).endswith("final score over 1 identity undefined")
     out = Console(file=io.StringIO(), width=118, highlight=False)
     print_table(out, found, verdict_of())
     said = " ".join(out.file.getvalue().split())

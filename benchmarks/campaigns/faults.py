@@ -41,7 +41,7 @@ from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.promoting.champion import settle_stale_entries
 from biasgate.tasks.promoting.verify import verify_model
 from biasgate.tasks.records import Decision, LoggedVerdict
-from biasgate.tasks.reporting.version_tags import tags_of
+from biasgate.tasks.reporting.version_tags import build_tags
 
 FORK = multiprocessing.get_context("fork")
 # A stopped server is asked once more, not for minutes.
@@ -115,7 +115,7 @@ def promote_second(gateway: Gateway, verdict: LoggedVerdict) -> Decision:
     settle_stale_entries(Ledger(gateway, MODEL))
     version = gateway.resolve(f"models:/{MODEL}/2")
     _At.armed = True
-    gateway.tag_version(version, tags_of([verdict]))
+    gateway.tag_version(version, build_tags([verdict]))
     return promote_one([verdict], version, gateway)
 
 

@@ -44,11 +44,11 @@ from biasgate.tasks.records import (
 )
 from biasgate.tasks.records.numbers import CONFIDENCE
 from biasgate.tasks.remembering.moved import Interval, compute_family_level, measure_change
-from biasgate.tasks.reporting.page.details import SCHEMA_VERSION, bins_of, write_details
-from biasgate.tasks.reporting.page.page import candidate_page
+from biasgate.tasks.reporting.page.details import SCHEMA_VERSION, choose_bins, write_details
+from biasgate.tasks.reporting.page.page import build_candidate_page
 from biasgate.tasks.reporting.page.writing import FILE as PAGE
 from biasgate.tasks.reporting.page.writing import write_page
-from biasgate.tasks.reporting.report import metric_csv
+from biasgate.tasks.reporting.report import format_metric_csv
 from biasgate.tasks.reporting.tables import PANELS
 from biasgate.tasks.scoring.candidate import refuse_other_scale
 from biasgate.tasks.signing.keys import PrivateKey
@@ -91,9 +91,9 @@ def judge_counts(counted: Counted, settings: CountFile, policy: Policy, output: 
     details = make_details(report, evidence)
     write_json(folder / "report.json", report)
     write_json(folder / "policy.json", policy.model_dump(mode="json"))
-    (folder / "bias_metrics.csv").write_text(metric_csv(report), "utf-8")
+    (folder / "bias_metrics.csv").write_text(format_metric_csv(report), "utf-8")
     write_details(details, folder)
-    write_page(candidate_page(report, verdict, details, output), folder / PAGE)
+    write_page(build_candidate_page(report, verdict, details, output), folder / PAGE)
     write_json(folder / "verdict.json", verdict)
     attest_verdict(verdict, folder, PrivateKey.from_environment(), COUNTED_VERDICT_FILES)
     log_message(f"decided: {verdict.outcome} by policy {policy.name}")
@@ -260,7 +260,7 @@ def make_details(report: Report, evidence: CountedEvidence) -> Details:
 
 def _make_histograms(counts: ScoreCounts, identities: list[str], background: str) -> Scores:
     """Return histograms of the scores; all rows of a bin are placed at its middle."""
-    edges, scale = bins_of(float(counts.least[0]), float(counts.most[-1]))
+    edges, scale = choose_bins(float(counts.least[0]), float(counts.most[-1]))
     middles = np.clip((counts.least + counts.most) / 2, edges[0], edges[-1])
 
     def histogram(class_counts: npt.NDArray[np.int64]) -> list[float]:

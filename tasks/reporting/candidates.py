@@ -27,7 +27,7 @@ from biasgate.tasks.reporting.story import (
     WORSE,
     Story,
 )
-from biasgate.tasks.reporting.tables import titled
+from biasgate.tasks.reporting.tables import name_metric
 from biasgate.tasks.wording import (
     IN_TITLE,
     MOST_EXCEPTIONS,
@@ -87,7 +87,7 @@ class CandidateStory:
     @property
     def worst(self) -> Story | None:
         """The story of the set on which it ended worst; None if it could not be judged."""
-        return min(self.stories, key=by_outcome, default=None)
+        return min(self.stories, key=rank_outcome, default=None)
 
     @property
     def headline(self) -> str:
@@ -182,7 +182,7 @@ class CandidateStory:
             TREATED_WORST if any(story.worst_is_shown for story in stories) else LOWEST: (
                 self._treated_worst()
             ),
-            WORSE: self._changes("losses") or _nobody(compared),
+            WORSE: self._changes("losses") or _describe_no_loss(compared),
             TERMS: f"{terms}; all terms are in terms.csv" if terms else "",
             CHANGED: self.of_sets("changed"),
             HOLDS: self.holds_for,
@@ -199,7 +199,7 @@ class CandidateStory:
         """Return what the stories say of each set in the field `what`, where that is not empty."""
         known = [(text, story) for story in self.stories if (text := getattr(story, what))]
         texts = [self._on_set(text, story) for text, story in known]
-        return "; ".join([*texts[:_SETS], *_more_sets(texts)])
+        return "; ".join([*texts[:_SETS], *_count_more_sets(texts)])
 
     @property
     def warnings(self) -> list[str]:
@@ -222,7 +222,7 @@ class CandidateStory:
     def _not_judged(self) -> str:
         """Name the metrics that no blocking rule is about, on any of the sets."""
         each = [set(story.not_judged) for story in self.stories]
-        names = [titled(name) for name in METRICS if name in set.intersection(*each)]
+        names = [name_metric(name) for name in METRICS if name in set.intersection(*each)]
         return ", ".join(names)
 
     def _each(self, what: str) -> Iterator[tuple[Story, Any]]:
@@ -237,9 +237,9 @@ class CandidateStory:
 
     def _treated_worst(self) -> str:
         """Return the worst number on each set, the worst outcome first."""
-        ordered = [story for story in sorted(self.stories, key=by_outcome) if story.worst]
+        ordered = [story for story in sorted(self.stories, key=rank_outcome) if story.worst]
         texts = [self._on_set(story.treated_worst, story) for story in ordered]
-        return "; ".join([*texts[:_SETS], *_more_sets(texts)])
+        return "; ".join([*texts[:_SETS], *_count_more_sets(texts)])
 
     def _unknown(self) -> str:
         """Say for whom no number has an interval, on each set with such identities."""
@@ -248,7 +248,7 @@ class CandidateStory:
             for story in self.stories
             if story.unknown
         ]
-        named = "; ".join([*texts[:_SETS], *_more_sets(texts)])
+        named = "; ".join([*texts[:_SETS], *_count_more_sets(texts)])
         return f"{named} (no number has an interval)" if texts else ""
 
     def _cured(self, claim: str) -> str:
@@ -333,7 +333,7 @@ class CandidateStory:
         unmet = [check for check in unmet if check not in [*useless, *unruled, *no_rival]]
         parts = [_USEFUL[check.result.metric == "auc"] for check in useless]
         parts += [_UNRULED[check.result.reason] for check in unruled]
-        first = [_needed(one) for one in failed[:1]]
+        first = [_describe_requirement(one) for one in failed[:1]]
         n_sets = sum(any(check.has_failed for check in story.unmet) for story in self.stories)
         on_sets = f" on {n_sets:,} sets" if n_sets > 1 else ""
         several = f"fix {len(failed):,} failed checks{on_sets}, first:"
@@ -342,11 +342,11 @@ class CandidateStory:
         for kind in RIVALS:
             n = sum(check.result.kind == kind for check in no_rival)
             parts += [f"a {kind} for {format_count(n, 'check')}{cures[kind]}"] if n else []
-        parts += _lacking([check.result for check in unmet if not check.has_failed])
+        parts += _list_lacks([check.result for check in unmet if not check.has_failed])
         return self._cured("; ".join(dict.fromkeys(parts)))
 
 
-def _nobody(compared: Sequence[Story]) -> str:
+def _describe_no_loss(compared: Sequence[Story]) -> str:
     """Say that no loss is shown, and for how many that says little; nothing without champion."""
     if not compared:
         return ""
@@ -384,9 +384,9 @@ _NEEDED = {
 }
 
 
-def _needed(result: RuleResult) -> str:
+def _describe_requirement(result: RuleResult) -> str:
     """Say what a failed check asks for."""
-    number, limit = titled(result.metric), f"{result.limit:g}"
+    number, limit = name_metric(result.metric), f"{result.limit:g}"
     if result.group is not None:
         number = f"{number} of {result.group}"
     if result.rule == HARM and result.kind in RIVALS:
@@ -403,35 +403,35 @@ def _needed(result: RuleResult) -> str:
     return f"{number} must be {_NEEDED[result.kind, is_proven].format(limit=limit)}{size}"
 
 
-def _lacking(results: Sequence[RuleResult]) -> Iterator[str]:
+def _list_lacks(results: Sequence[RuleResult]) -> Iterator[str]:
     """Say what is known of checks that lack evidence: too few comments, or too close to tell."""
     close = [result for result in results if _is_close(result)]
     others = [result for result in results if result not in close]
-    limit, margin = _against(close, rival=False), _against(close, rival=True)
+    limit, margin = _select_kinds(close, rival=False), _select_kinds(close, rival=True)
     few, together = (
         [other for other in others if other.group],
         [other for other in others if not other.group],
     )
     texts = (
         f"more comments or clusters for {format_count(len(few), 'check', 'checks')}",
-        f"more comments for {_close(limit)} too close to the limit",
-        f"more comments for {_close(margin)} too close to the margin",
+        f"more comments for {_count_close(limit)} too close to the limit",
+        f"more comments for {_count_close(margin)} too close to the margin",
         f"more evidence for {format_count(len(together), 'check', 'checks')} on all comments",
     )
     for text, found in zip(texts, (few, limit, margin, together), strict=True):
         if found:
-            yield _with_names(text, found)
+            yield _add_names(text, found)
 
 
-def _close(results: Sequence[RuleResult]) -> str:
+def _count_close(results: Sequence[RuleResult]) -> str:
     return format_count(len(results), "check that is", "checks that are")
 
 
-def _against(results: Sequence[RuleResult], *, rival: bool) -> list[RuleResult]:
+def _select_kinds(results: Sequence[RuleResult], *, rival: bool) -> list[RuleResult]:
     return [result for result in results if (result.kind in RIVALS) == rival]
 
 
-def _with_names(claim: str, results: Sequence[RuleResult]) -> str:
+def _add_names(claim: str, results: Sequence[RuleResult]) -> str:
     """Add the identities and categories of some checks, in brackets."""
     names = list(dict.fromkeys(result.group for result in results if result.group is not None))
     if len(names) > _NAMES:
@@ -439,7 +439,7 @@ def _with_names(claim: str, results: Sequence[RuleResult]) -> str:
     return f"{claim} ({', '.join(names)})" if names else claim
 
 
-def _more_sets(texts: Sequence[object]) -> list[str]:
+def _count_more_sets(texts: Sequence[object]) -> list[str]:
     """Say of how many more sets there is something to tell, if there are too many."""
     more = len(texts) - _SETS
     return [f"and on {format_count(more, 'more set')}"] if more > 0 else []
@@ -450,6 +450,6 @@ def _is_close(result: RuleResult) -> bool:
     return result.bound is not None and result.not_excluded is None and result.blind is None
 
 
-def by_outcome(story: Story | CandidateStory) -> int:
+def rank_outcome(story: Story | CandidateStory) -> int:
     """Return the place of a story in an order by outcome, the worst first."""
     return ("error", "fail", "insufficient", "reported", "pass").index(story.word.status)

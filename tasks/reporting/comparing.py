@@ -19,7 +19,7 @@ from biasgate.tasks.evidence.rows import CANDIDATE
 from biasgate.tasks.records.numbers import CONFIDENCE, ReadTable
 from biasgate.tasks.records.record import Record
 from biasgate.tasks.records.verdict import get_champion_uri
-from biasgate.tasks.reporting.page.grids import GridRow, difference
+from biasgate.tasks.reporting.page.grids import GridRow, build_difference
 from biasgate.tasks.reporting.results import Published
 
 _COMPARED = ("auc", "final_score", *SUBGROUP_METRICS)
@@ -56,7 +56,9 @@ class Compared(Record):
             GridRow(
                 name,
                 tuple(
-                    difference(cells[of], "fail" if (name, of) in worse else "plain", CONFIDENCE)
+                    build_difference(
+                        cells[of], "fail" if (name, of) in worse else "plain", CONFIDENCE
+                    )
                     for of in SUBGROUP_METRICS
                 ),
             )
@@ -106,10 +108,10 @@ def compare_published(
             f"candidates of the same names; {told}. Name one of each: DIR/SET/CANDIDATE."
         )
         raise InputError(msg)
-    return [_compare(one, other, names) for one, other in pairs]
+    return [_compare_pair(one, other, names) for one, other in pairs]
 
 
-def no_candidate(
+def describe_missing_candidate(
     named: str, other: str, folder: Path, each: Sequence[Published], store: str = ""
 ) -> str:
     """Say that a folder has no candidate `named`, to compare with `other`, and what to do."""
@@ -127,18 +129,18 @@ def no_candidate(
     return f"{text} The champion of that evaluation was {version}: `{command}` compares with it."
 
 
-def _compare(published: Published, other: Published, sides: tuple[str, str]) -> Compared:
+def _compare_pair(published: Published, other: Published, sides: tuple[str, str]) -> Compared:
     names = published.names[1], other.names[1]
     if names[0] == names[1]:
         names = tuple(f"{name} of {side}" for name, side in zip(names, sides, strict=True))  # type: ignore[assignment]
     first, second = published.report.bias, other.report.bias
     reason, worsened, changed = None, [], None
     try:
-        measurer = _paired(published, other)
+        measurer = _pair_rows(published, other)
     except NotSameRowsError as error:
         reason = str(error)
         numbers = {
-            key: _unpaired(number, second[key], reason)
+            key: _subtract(number, second[key], reason)
             for key, number in first.items()
             if key in second and key.threshold is None and key.metric in _COMPARED
         }
@@ -151,7 +153,7 @@ def _compare(published: Published, other: Published, sides: tuple[str, str]) -> 
         assert found is not None  # noqa: S101 - the other stands in for the champion
         comparison = found
         worsened = list(measurer.find_losses(RIVAL, ALPHA).cells)
-        changed = _changed(measurer, published, other)
+        changed = _count_changes(measurer, published, other)
     return Compared(
         evaluation_set=published.names[0],
         first=names[0],
@@ -165,7 +167,7 @@ def _compare(published: Published, other: Published, sides: tuple[str, str]) -> 
     )
 
 
-def _changed(
+def _count_changes(
     measurer: RowMeasurer, published: Published, other: Published
 ) -> dict[str, dict[str, CountedShare]] | None:
     own, its = (each.report.thresholds.get(GIVEN) for each in (published, other))
@@ -175,7 +177,7 @@ def _changed(
     return measurer.count_changes(RIVAL, at).subgroups
 
 
-def _paired(published: Published, other: Published) -> RowMeasurer:
+def _pair_rows(published: Published, other: Published) -> RowMeasurer:
     """Return both on the same rows.
 
     Raises
@@ -194,7 +196,7 @@ def _paired(published: Published, other: Published) -> RowMeasurer:
         raise NotSameRowsError(msg) from error
 
 
-def _unpaired(one: Estimate, other: Estimate, reason: str) -> Difference:
+def _subtract(one: Estimate, other: Estimate, reason: str) -> Difference:
     first, second, value = one.value, other.value, None
     if first is None or second is None:
         reason = one.reason or other.reason or reason

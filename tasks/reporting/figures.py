@@ -18,20 +18,20 @@ from biasgate.tasks.common.prefect_task import log_message, task
 from biasgate.tasks.common.printable import escape_invisible
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.records import Details, Report, Verdict
-from biasgate.tasks.reporting.harm import harm_panels
+from biasgate.tasks.reporting.harm import build_harm_panels
 from biasgate.tasks.reporting.tables import PANELS, ROWS
 
 _BLUE = "#0072b2"
 _LONGEST = 40  # most characters of a name
 
 
-def metric_heatmap(report: Report) -> Figure:
+def draw_heatmap(report: Report) -> Figure:
     """Draw the five metrics by identity, with intervals; only the worst of many identities."""
-    shown, left_out = shown_identities(report.bias.subgroups, ROWS)
-    return plot.heatmap(report.bias.select_groups(shown), title=_title(report) + left_out)
+    shown, left_out = select_identities(report.bias.subgroups, ROWS)
+    return plot.heatmap(report.bias.select_groups(shown), title=_format_title(report) + left_out)
 
 
-def shown_identities(
+def select_identities(
     subgroups: Mapping[str, Mapping[str, MetricValue]], most: int
 ) -> tuple[list[str], str]:
     """Return the identities to draw, and an addition to the title if others are left out."""
@@ -42,28 +42,28 @@ def shown_identities(
     ], f": the worst {most} of {len(subgroups):,} identities"
 
 
-def score_distributions(report: Report, evidence: EvidenceFile) -> Figure:
+def draw_distributions(report: Report, evidence: EvidenceFile) -> Figure:
     """Draw each identity's scores by class over the background's; only the worst of many."""
     rows = evidence.rows
-    shown, left_out = shown_identities(report.bias.subgroups, PANELS)
+    shown, left_out = select_identities(report.bias.subgroups, PANELS)
     return plot.distribution_panels(
         {name: (rows.labels, rows.y_score, rows.members[name]) for name in shown},
-        title=_title(report) + left_out,
+        title=_format_title(report) + left_out,
         background=rows.find_shared_background(evidence.background),
     )
 
 
-def reliability_panels(report: Report) -> Figure | None:
+def draw_reliability(report: Report) -> Figure | None:
     """Draw the reliability of each identity; only the worst of many, None if there is none."""
     if report.calibration is None or report.calibration.reason is not None:
         return None
     found = report.calibration
-    shown, left_out = shown_identities(report.bias.subgroups, PANELS)
+    shown, left_out = select_identities(report.bias.subgroups, PANELS)
     return plot.reliability_panels(
         {name: found.subgroups[name].to_dict() for name in shown if name in found.subgroups}
         or {"all comments": found.overall.to_dict()},
         overall=found.overall.to_dict(),
-        title=_title(report) + left_out,
+        title=_format_title(report) + left_out,
     )
 
 
@@ -73,24 +73,24 @@ def draw_figures(report: Report, evidence: EvidenceFile) -> None:
 
     Safe to retry.
     """
-    log_message(f"drawing {_title(report)}", aside=True)
+    log_message(f"drawing {_format_title(report)}", aside=True)
     folder = evidence.folder
-    with quiet_about_glyphs():
-        _write(metric_heatmap(report), folder / "heatmap.png", dpi=120)
-        _write(score_distributions(report, evidence), folder / "distributions.png", dpi=110)
-        if figure := reliability_panels(report):
-            _write(figure, folder / "reliability.png", dpi=110)
+    with ignore_missing_glyphs():
+        _write_png(draw_heatmap(report), folder / "heatmap.png", dpi=120)
+        _write_png(draw_distributions(report, evidence), folder / "distributions.png", dpi=110)
+        if figure := draw_reliability(report):
+            _write_png(figure, folder / "reliability.png", dpi=110)
 
 
-def _write(figure: Figure, path: Path, *, dpi: int) -> None:
+def _write_png(figure: Figure, path: Path, *, dpi: int) -> None:
     """Write a picture, drawn once (`savefig` draws twice) and packed fast: 4 % larger."""
     figure.set_dpi(dpi)
     FigureCanvasAgg(figure).print_png(path, pil_kwargs={"compress_level": 2})
 
 
-def interval_panels(report: Report, verdict: Verdict) -> Figure:
+def draw_intervals(report: Report, verdict: Verdict) -> Figure:
     """Draw the AUCs that the policy checks, with intervals and floors; the first if none."""
-    shown, left_out = shown_identities(report.bias.subgroups, ROWS)
+    shown, left_out = select_identities(report.bias.subgroups, ROWS)
     cells = report.bias.select_groups(shown)
     checked = {result.metric for result in verdict.results if result.group is not None}
     metrics = [metric for metric in AUCS if metric in checked] or list(AUCS[:1])
@@ -98,16 +98,16 @@ def interval_panels(report: Report, verdict: Verdict) -> Figure:
     figure = Figure(figsize=size, layout="constrained")
     [panels] = figure.subplots(1, len(metrics), squeeze=False)
     for axes, metric in zip(panels, metrics, strict=True):
-        floor = floor_of(verdict, metric)
+        floor = find_floor(verdict, metric)
         plot.intervals(cells, metric, floor=floor, order=sort_worst_first(cells.subgroups), ax=axes)
     lowest = min(axes.get_xlim()[0] for axes in panels)
     for axes in panels:  # the same scale and the same rows in each
         axes.set_xlim(lowest, axes.get_xlim()[1])
-    figure.suptitle(_title(report) + left_out, fontsize=11, parse_math=False)
+    figure.suptitle(_format_title(report) + left_out, fontsize=11, parse_math=False)
     return figure
 
 
-def floor_of(verdict: Verdict, metric: str) -> float | None:
+def find_floor(verdict: Verdict, metric: str) -> float | None:
     """Return the floor of a metric; None if identities have different ones, or none has one."""
     limits = {
         result.limit
@@ -117,16 +117,16 @@ def floor_of(verdict: Verdict, metric: str) -> float | None:
     return limits.pop() if len(limits) == 1 else None
 
 
-def difference_heatmap(report: Report, compared: BiasTable, champion: str) -> Figure:
+def draw_differences(report: Report, compared: BiasTable, champion: str) -> Figure:
     """Draw the differences from the champion by identity; only the worst of many identities."""
-    names, left_out = shown_identities(report.bias.subgroups, ROWS)
+    names, left_out = select_identities(report.bias.subgroups, ROWS)
     title = f"{champion}{left_out}"
-    return plot.comparison(compared.select_groups(names), first=_title(report), second=title)
+    return plot.comparison(compared.select_groups(names), first=_format_title(report), second=title)
 
 
-def harm_figure(report: Report, verdict: Verdict, details: Details) -> Figure:
+def draw_harm(report: Report, verdict: Verdict, details: Details) -> Figure:
     """Draw the error rates of each identity at the threshold, else its BPSN and BNSP AUC."""
-    panels = harm_panels(report, verdict, details)
+    panels = build_harm_panels(report, verdict, details)
     most = max(len(panel.rows) for panel in panels)
     figure = Figure(figsize=(11.0, 1.6 + 0.26 * max(most, 1)), layout="constrained")
     for axes, panel in zip(figure.subplots(1, len(panels)), panels, strict=True):
@@ -139,7 +139,7 @@ def harm_figure(report: Report, verdict: Verdict, details: Details) -> Figure:
                 axes.plot(row.champion, place, "o", markerfacecolor="none", color="black", ms=9)
         if panel.overall is not None:
             axes.axvline(panel.overall, color="black", linestyle="--", linewidth=1)
-        axes.set_yticks(places, [_fitting(row.name) for row in panel.rows], parse_math=False)
+        axes.set_yticks(places, [_shorten_name(row.name) for row in panel.rows], parse_math=False)
         axes.invert_yaxis()
         axes.set_xlim(panel.axis.low, panel.axis.high)
         if panel.is_rate:
@@ -147,25 +147,25 @@ def harm_figure(report: Report, verdict: Verdict, details: Details) -> Figure:
         axes.set_title(f"{panel.title} {panel.hint}", fontsize=10, parse_math=False)
     marks = ["dot and line: number and 95% interval", "dashed line: all comments"]
     marks += ["ring: champion"] if any(panel.has_champion for panel in panels) else []
-    figure.suptitle(f"{_title(report)}\n{', '.join(marks)}", fontsize=10, parse_math=False)
+    figure.suptitle(f"{_format_title(report)}\n{', '.join(marks)}", fontsize=10, parse_math=False)
     return figure
 
 
-def draw_judged(report: Report, verdict: Verdict, details: Details, folder: Path) -> None:
+def draw_verdict(report: Report, verdict: Verdict, details: Details, folder: Path) -> None:
     """Write `harm.png`, `intervals.png` and, if there was a champion, `difference.png`."""
     compared = details.champion
-    with quiet_about_glyphs():
-        _write(harm_figure(report, verdict, details), folder / "harm.png", dpi=110)
-        _write(interval_panels(report, verdict), folder / "intervals.png", dpi=100)
+    with ignore_missing_glyphs():
+        _write_png(draw_harm(report, verdict, details), folder / "harm.png", dpi=110)
+        _write_png(draw_intervals(report, verdict), folder / "intervals.png", dpi=100)
         champion = verdict.champion
         if compared is not None and champion is not None:
             name = (champion.model or champion.name).removeprefix("models:/")
-            figure = difference_heatmap(report, compared, f"champion {name}")
-            _write(figure, folder / "difference.png", dpi=110)
+            figure = draw_differences(report, compared, f"champion {name}")
+            _write_png(figure, folder / "difference.png", dpi=110)
 
 
 @contextmanager
-def quiet_about_glyphs() -> Iterator[None]:
+def ignore_missing_glyphs() -> Iterator[None]:
     """Draw names with characters that the font lacks, such as emoji, without a warning for each.
 
     They are drawn as boxes; the page and the tables show the names as they are.
@@ -175,11 +175,11 @@ def quiet_about_glyphs() -> Iterator[None]:
         yield
 
 
-def _title(report: Report) -> str:
-    return f"{_fitting(report.candidate.name)} on {_fitting(report.evaluation_set.name)}"
+def _format_title(report: Report) -> str:
+    return f"{_shorten_name(report.candidate.name)} on {_shorten_name(report.evaluation_set.name)}"
 
 
-def _fitting(name: str) -> str:
+def _shorten_name(name: str) -> str:
     """Return a name that leaves room for a drawing, and in which no character works."""
     text = escape_invisible(name)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

@@ -12,8 +12,8 @@ from markupsafe import Markup
 from bias_metrics.metrics import GIVEN, METRICS, find_subgroup_metric
 from bias_metrics.thresholds import CountedShare
 from biasgate.tasks.records import RATE_OF_GAP, Details, Report, Verdict
-from biasgate.tasks.reporting.page.drawing import Axis, drawn
-from biasgate.tasks.reporting.tables import between, number, percent
+from biasgate.tasks.reporting.page.drawing import Axis, draw_interval
+from biasgate.tasks.reporting.tables import format_bounds, format_number, format_percent
 
 _TITLES = {
     "false_positive_rate": "Harmless comments flagged",
@@ -78,19 +78,19 @@ class HarmPanel:
 
     def text(self, value: float | None) -> str:
         """Return a share in percent, or an AUC."""
-        return percent(value) if self.is_rate or value is None else number(value)
+        return format_percent(value) if self.is_rate or value is None else format_number(value)
 
     def interval(self, row: HarmRow) -> str:
         """Return the interval of a row; empty if there is none."""
         if row.low is None or row.high is None:
             return ""
-        return between(self.text(row.low), self.text(row.high))
+        return format_bounds(self.text(row.low), self.text(row.high))
 
     def draw(self, row: HarmRow) -> Markup:
         """Draw a row: its interval, the champion's number, and a line at that of all comments."""
         limits = () if self.overall is None else (self.overall,)
         ends = row.value, row.low, row.high
-        return drawn(self.axis, ends, limits=limits, rival=row.champion, width=_WIDTH)
+        return draw_interval(self.axis, ends, limits=limits, rival=row.champion, width=_WIDTH)
 
     @property
     def has_champion(self) -> bool:
@@ -98,26 +98,26 @@ class HarmPanel:
         return any(row.champion is not None for row in self.rows)
 
 
-def harm_panels(report: Report, verdict: Verdict, details: Details) -> tuple[HarmPanel, ...]:
+def build_harm_panels(report: Report, verdict: Verdict, details: Details) -> tuple[HarmPanel, ...]:
     """Return two panels: of harmless comments that are flagged, and of toxic ones that are missed.
 
     Without a given threshold they show which AUCs are low, by the same two kinds of harm.
     """
     at = None if details.curves is None else details.curves.named.get(GIVEN)
     if at is None:
-        return tuple(_auc_panel(report, details, side) for side in _AUCS)
+        return tuple(_build_auc_panel(report, details, side) for side in _AUCS)
     return tuple(
-        _rate_panel(report, verdict, details, metric, side, at)
+        _build_rate_panel(report, verdict, details, metric, side, at)
         for metric, side in zip(RATE_OF_GAP, _AUCS, strict=True)
     )
 
 
-def _size(report: Report, name: str, side: str) -> int:
+def _count_rows(report: Report, name: str, side: str) -> int:
     counts = report.bias.counts[name]
     return counts.n_negative if side == "negative" else counts.n_positive
 
 
-def _rate_panel(
+def _build_rate_panel(
     report: Report, verdict: Verdict, details: Details, metric: str, side: str, at: int
 ) -> HarmPanel:
     curves, rate = details.curves, RATE_OF_GAP[metric]
@@ -132,7 +132,7 @@ def _rate_panel(
                 low, high = getattr(of_group, f"{rate}_ends")[at]
                 champion = (details.champion_rates or {}).get(name, {}).get(rate)
                 of_change = changed.get(name, {}).get(change)
-                n = _size(report, name, side)
+                n = _count_rows(report, name, side)
                 yield HarmRow(name, n, value, low, high, champion, of_change)
 
     overall = getattr(curves.overall, rate)[at]
@@ -148,7 +148,7 @@ def _rate_panel(
     )
 
 
-def _auc_panel(report: Report, details: Details, side: str) -> HarmPanel:
+def _build_auc_panel(report: Report, details: Details, side: str) -> HarmPanel:
     bias, differences, metric = report.bias, details.champion, _AUCS[side]
     rows = []
     for name in details.scores.subgroups:
@@ -157,7 +157,7 @@ def _auc_panel(report: Report, details: Details, side: str) -> HarmPanel:
             champion = None
             if differences is not None:
                 champion = differences.subgroups[name][metric].second
-            n = _size(report, name, side)
+            n = _count_rows(report, name, side)
             rows.append(HarmRow(name, n, cell.value, cell.low, cell.high, champion, None))
     rows.sort(key=lambda row: row.value)
     known = METRICS[metric]

@@ -15,16 +15,16 @@ from bias_metrics.metrics import METRICS
 from bias_metrics.parts import format_count
 from biasgate.tasks.check_messages import describe_lack
 from biasgate.tasks.outcomes import COPY, EXCEPT, NOT_REGISTERED, REPORTED, WORDS
-from biasgate.tasks.reporting.candidates import CandidateStory, by_outcome
+from biasgate.tasks.reporting.candidates import CandidateStory, rank_outcome
 from biasgate.tasks.reporting.story import TERMS, ErrorHarm, Errors, Story
 from biasgate.tasks.reporting.tables import (
-    number,
-    percent,
-    plus_minus,
-    points,
-    short,
-    titled,
-    with_interval,
+    format_estimate,
+    format_minus,
+    format_number,
+    format_percent,
+    format_points,
+    format_score,
+    name_metric,
 )
 from biasgate.tasks.reporting.verdict_story import Change
 from biasgate.tasks.wording import MARKED, group_names, shorten_names
@@ -111,28 +111,30 @@ class Leaderboard:
         return any(row.decisions.text != _NONE for row in self.rows)
 
 
-def leaderboard(lines: Sequence[CandidateStory]) -> Leaderboard:
+def build_leaderboard(lines: Sequence[CandidateStory]) -> Leaderboard:
     """Return the rows of all candidates: by outcome, then by final score, the best first."""
-    ordered = tuple(sorted(lines, key=_rank))
+    ordered = tuple(sorted(lines, key=_rank_candidate))
     thresholds = {
         story.errors.threshold for line in lines for story in line.stories if story.errors
     }
     return Leaderboard(
-        " ".join([_headline(lines), *_decided(lines)]),
-        tuple(row for line in ordered for row in _rows(line)),
+        " ".join([_write_headline(lines), *_list_decisions(lines)]),
+        tuple(row for line in ordered for row in _build_rows(line)),
         ordered,
         f"at threshold {thresholds.pop()}" if len(thresholds) == 1 else "at its threshold",
-        tuple(_notices(ordered)),
-        _threshold_note([story.errors for line in lines for story in line.stories if story.errors]),
+        tuple(_list_notices(ordered)),
+        _describe_threshold(
+            [story.errors for line in lines for story in line.stories if story.errors]
+        ),
     )
 
 
-def _threshold_note(errors: Sequence[Errors]) -> str:
+def _describe_threshold(errors: Sequence[Errors]) -> str:
     """Return the rates of all comments, and where they are closest, over candidates and sets."""
     if not errors:
         return ""
-    flagged = _span((one.overall.flagged for one in errors), percent)
-    missed = _span((one.overall.missed for one in errors), percent)
+    flagged = _format_range((one.overall.flagged for one in errors), format_percent)
+    missed = _format_range((one.overall.missed for one in errors), format_percent)
     text = f"{flagged} of harmless comments flagged, {missed} of toxic comments missed"
     thresholds = list(dict.fromkeys(one.threshold for one in errors))
     if len(thresholds) == 1:
@@ -141,17 +143,17 @@ def _threshold_note(errors: Sequence[Errors]) -> str:
     if not closest:
         return f"{text}."
     each = ", by candidate and set" if len(errors) > 1 else ""
-    return f"{text}. The two rates are about equal at threshold {_span(closest, short)}{each}."
+    return f"{text}. The two rates are about equal at threshold {_format_range(closest, format_score)}{each}."
 
 
-def _span(values: Iterable[float | None], form: Callable[[float], str]) -> str:
+def _format_range(values: Iterable[float | None], form: Callable[[float], str]) -> str:
     """Return the lowest and the highest value; one if they look the same."""
     known = [value for value in values if value is not None]
     ends = dict.fromkeys(map(form, (min(known), max(known)))) if known else ["an unknown share"]
     return " to ".join(ends)
 
 
-def _decided(lines: Sequence[CandidateStory]) -> list[str]:
+def _list_decisions(lines: Sequence[CandidateStory]) -> list[str]:
     """Return the decisions for the headline: that of all candidates, or of who is promoted."""
     every = {line.sentence for line in lines if line.stories} - {"", NOT_REGISTERED}
     if len(every) == 1:
@@ -159,7 +161,7 @@ def _decided(lines: Sequence[CandidateStory]) -> list[str]:
     return list(dict.fromkeys(line.sentence for line in lines if line.promoted))
 
 
-def _notices(lines: Sequence[CandidateStory]) -> Iterator[str]:
+def _list_notices(lines: Sequence[CandidateStory]) -> Iterator[str]:
     """Yield errors, copies, terms, exceptions and warnings, then decisions; shared ones once."""
     yield from (f"{line.name}: {line.sentence}" for line in lines if not line.stories)
     stories = [story for line in lines for story in line.stories]
@@ -175,7 +177,7 @@ def _notices(lines: Sequence[CandidateStory]) -> Iterator[str]:
         named = [f"{shorten_names(names)}: {terms}" for terms, names in group_names(each).items()]
         yield f"{TERMS} of {'; of '.join(named)}."
     limits = {line.name: [*line.exceptions, *line.warnings] for line in lines}
-    decided = _decided(lines)
+    decided = _list_decisions(lines)
     decisions = {line.name: [line.sentence] for line in lines if line.stories}
     for told in (limits, decisions):
         every = [(name, text) for name, texts in told.items() for text in dict.fromkeys(texts)]
@@ -186,13 +188,13 @@ def _notices(lines: Sequence[CandidateStory]) -> Iterator[str]:
             yield f"{shorten_names(names)}: {text}" if is_named else text
 
 
-def _rank(line: CandidateStory) -> tuple[int, float]:
+def _rank_candidate(line: CandidateStory) -> tuple[int, float]:
     scores = [story.final_score.value for story in line.stories]
     known = [value for value in scores if value is not None]
-    return -by_outcome(line), -min(known, default=0.0)
+    return -rank_outcome(line), -min(known, default=0.0)
 
 
-def _headline(lines: Sequence[CandidateStory]) -> str:
+def _write_headline(lines: Sequence[CandidateStory]) -> str:
     """Say how many candidates passed, and on how many comments of which sets."""
     n_comments: dict[str, int] = {}
     for story in (story for line in lines for story in line.stories):
@@ -209,7 +211,7 @@ def _headline(lines: Sequence[CandidateStory]) -> str:
     return f"{n_passed:,} of {format_count(len(lines), 'candidate')} passed{where}."
 
 
-def _rows(line: CandidateStory) -> list[LeaderboardRow]:
+def _build_rows(line: CandidateStory) -> list[LeaderboardRow]:
     if not line.stories:
         nothing = Cell(_NONE, _NONE)
         why = Cell(line.sentence, "could not be scored")
@@ -223,19 +225,19 @@ def _rows(line: CandidateStory) -> list[LeaderboardRow]:
         LeaderboardRow(
             story.candidate,
             story.evaluation_set,
-            _outcome(story),
-            CandidateStory.of(story).badge,
+            _name_outcome(story),
+            CandidateStory.from_story(story).badge,
             story.final_score,
             worst,
-            _change(story, named),
-            _decisions(story, named[0]),
+            _describe_change(story, named),
+            _describe_decisions(story, named[0]),
         )
         for story in line.stories
-        for named, worst in [_worst(story)]
+        for named, worst in [_describe_worst(story)]
     ]
 
 
-def _outcome(story: Story) -> str:
+def _name_outcome(story: Story) -> str:
     """Return the outcome without names, and whether a pass says less than it seems."""
     text = {**WORDS, "reported": REPORTED}[story.word.status].text.upper()
     if story.word.status != "pass":
@@ -246,21 +248,21 @@ def _outcome(story: Story) -> str:
     return text if is_whole and story.word.text != EXCEPT else f"{text} (exceptions)"
 
 
-def _worst(story: Story) -> tuple[Number, Cell]:
+def _describe_worst(story: Story) -> tuple[Number, Cell]:
     """Return the worst number of an identity, or what the verdict lacks; after its name."""
     useless = [check.result for check in story.unmet if check.result.rule == USEFULNESS_RULE]
     if useless:
-        return _of_check(useless[0])
+        return _describe_unmet(useless[0])
     worst, failed = story.worst, [check.result for check in story.unmet if check.has_failed]
     if failed and (worst is None or worst.check is None):
         lost = [(change.group, change.metric) for change in story.losses[:1]]
         first = story.worst_check
-        return _of_check(
+        return _describe_unmet(
             max(failed, key=lambda one: ((one.group, one.metric) in lost, one is first))
         )
     lacking = [check.result for check in story.unmet if check.status == "insufficient"]
     if story.word.status == "insufficient" and lacking:
-        return _of_check(lacking[0])
+        return _describe_unmet(lacking[0])
     if worst is None:
         return (None, ""), Cell(_NONE, _NONE)
     limit, sign = "", ""
@@ -272,64 +274,64 @@ def _worst(story: Story) -> tuple[Number, Cell]:
     if worst.check is not None and worst.check.slice is not None:
         name = f"{name} (slice {worst.check.slice})"
     value = worst.number.value
-    text = "" if value is None else number(value, signed=is_gap)
-    shown = with_interval(worst.number, signed=is_gap)
+    text = "" if value is None else format_number(value, signed=is_gap)
+    shown = format_estimate(worst.number, signed=is_gap)
     return (worst.group, worst.metric), Cell(
-        f"{name}  {titled(worst.metric)} {shown}{limit}",
-        f"{name} {_short_title(worst.metric)} {text}{sign}",
-        f"{_short_name(name)} {_short_title(worst.metric)} {text}{sign}",
+        f"{name}  {name_metric(worst.metric)} {shown}{limit}",
+        f"{name} {_shorten_title(worst.metric)} {text}{sign}",
+        f"{_shorten_name(name)} {_shorten_title(worst.metric)} {text}{sign}",
     )
 
 
-def _short_title(metric: str) -> str:
-    return titled(metric).removesuffix(" AUC")
+def _shorten_title(metric: str) -> str:
+    return name_metric(metric).removesuffix(" AUC")
 
 
-def _short_name(name: str) -> str:
+def _shorten_name(name: str) -> str:
     return name if len(name) <= _NAME else f"{name[: _NAME - 1]}…"
 
 
-def _of_check(result: RuleResult) -> tuple[Number, Cell]:
+def _describe_unmet(result: RuleResult) -> tuple[Number, Cell]:
     """Return why a check is not met, in a few words; after its number."""
     name = result.group or "all comments"
-    text = f"{name}: {_reason(result)}"
-    brief = f"{_short_name(name)}: {_reason(result, is_brief=True)}"
+    text = f"{name}: {_explain_unmet(result)}"
+    brief = f"{_shorten_name(name)}: {_explain_unmet(result, is_brief=True)}"
     return (result.group, result.metric), Cell(text, text, brief)
 
 
-def _reason(result: RuleResult, *, is_brief: bool = False) -> str:
+def _explain_unmet(result: RuleResult, *, is_brief: bool = False) -> str:
     """Return the number and limit of a check that is not met, or what it lacks."""
     if result.reason in _BRIEFLY:
         return _BRIEFLY[result.reason]
     if result.rule in {MISSING, TRUNCATED} and result.value is not None:
-        return _marked_comments(result.rule, result.metric, result.value)
+        return _describe_share(result.rule, result.metric, result.value)
     if result.rule == USEFULNESS_RULE:
-        return f"AUC {number(result.value or 0.0)}, not above 0.5"
+        return f"AUC {format_number(result.value or 0.0)}, not above 0.5"
     if result.lack is not None or result.reason == "no_rival":
         no_rival = f"no {result.kind} to compare with"
         return no_rival if result.lack is None else describe_lack(result.lack)
     if result.value is None or METRICS.get(result.metric) is None:
-        return f"{_short_title(result.metric)} undefined"
-    return _number_and_limit(result, is_brief=is_brief)
+        return f"{_shorten_title(result.metric)} undefined"
+    return _compare_with_limit(result, is_brief=is_brief)
 
 
-def _marked_comments(rule: str, metric: str, value: float) -> str:
+def _describe_share(rule: str, metric: str, value: float) -> str:
     """Return a share of comments, or the difference from the share of others."""
     text = f"comments {MARKED[rule.removeprefix('max_')]}"
     is_gap = metric.endswith("_gap")
-    return f"{text} {points(value)} points" if is_gap else f"{100 * value:.1f}% of {text}"
+    return f"{text} {format_points(value)} points" if is_gap else f"{100 * value:.1f}% of {text}"
 
 
-def _number_and_limit(result: RuleResult, *, is_brief: bool) -> str:
-    title, is_gap = _short_title(result.metric), METRICS[result.metric].is_gap
+def _compare_with_limit(result: RuleResult, *, is_brief: bool) -> str:
+    title, is_gap = _shorten_title(result.metric), METRICS[result.metric].is_gap
     if METRICS[result.metric].needs_rival:
-        return f"{title} {percent(result.value)}, margin {percent(result.limit)}"
+        return f"{title} {format_percent(result.value)}, margin {format_percent(result.limit)}"
     is_close = result.outcome == "insufficient"
-    value = f"{title} {number(result.value or 0.0, signed=is_gap)}"
+    value = f"{title} {format_number(result.value or 0.0, signed=is_gap)}"
     if result.kind not in RIVALS:
         limit = f"too close to the {result.kind}" if is_close else result.kind
         return f"{value}, {limit} {result.limit:g}"
-    rival = "undefined" if result.rival is None else number(result.rival, signed=is_gap)
+    rival = "undefined" if result.rival is None else format_number(result.rival, signed=is_gap)
     bound = result.bound or 0.0
     loss = bound if is_gap else -bound
     if not is_close or loss < result.limit or not loss:  # what lacks may be something else
@@ -340,7 +342,7 @@ def _number_and_limit(result: RuleResult, *, is_brief: bool) -> str:
     return f"{value}, {result.kind} {rival}: a loss of {loss:.3f} is {margin}"
 
 
-def _change(story: Story, named: Number) -> Cell:
+def _describe_change(story: Story, named: Number) -> Cell:
     """Return the largest significant loss against the champion, else the largest gain.
 
     `named` is the number in the column before.
@@ -353,26 +355,26 @@ def _change(story: Story, named: Number) -> Cell:
         if changes:
             first, groups = changes[0], {change.group for change in changes}
             more = f" and {len(groups) - 1:,} more" if groups - {first.group} else ""
-            size = f"{_difference(first)}{more.replace(' and ', ', ')}"
-            title = _short_title(first.metric)
+            size = f"{_format_change(first)}{more.replace(' and ', ', ')}"
+            title = _shorten_title(first.metric)
             return Cell(
-                f"{word}: {first.group} {title} {_difference(first)}{more}",
+                f"{word}: {first.group} {title} {_format_change(first)}{more}",
                 f"{word}: {first.group} {title} {size}",
                 f"{word} {size}"
                 if (first.group, first.metric) == named
-                else f"{word}: {_short_name(first.group)} {title} {size}",
+                else f"{word}: {_shorten_name(first.group)} {title} {size}",
             )
     return Cell("no significant loss", "no signif. loss")
 
 
-def _difference(change: Change) -> str:
+def _format_change(change: Change) -> str:
     """Return the change of an AUC, or of the size of a gap."""
     if METRICS[change.metric].is_gap:
-        return plus_minus(f"{abs(change.candidate) - abs(change.champion):+.3f}")
-    return plus_minus(f"{change.candidate - change.champion:+.3f}")
+        return format_minus(f"{abs(change.candidate) - abs(change.champion):+.3f}")
+    return format_minus(f"{change.candidate - change.champion:+.3f}")
 
 
-def _decisions(story: Story, named: str | None) -> Cell:
+def _describe_decisions(story: Story, named: str | None) -> Cell:
     """Return the largest share of changed decisions, else the highest error rate.
 
     If a check failed, the identity in the column before, `named`, comes first, and the class of its
@@ -399,7 +401,7 @@ def _decisions(story: Story, named: str | None) -> Cell:
         return Cell(
             f"{one.count:,} of {one.n:,} {label} comments about {name} newly {event}",
             f"{one.count:,} of {one.n:,} newly {event} ({name})",
-            f"{one.count:,} newly {event}" + ("" if name == named else f" ({_short_name(name)})"),
+            f"{one.count:,} newly {event}" + ("" if name == named else f" ({_shorten_name(name)})"),
         )
     if story.changes and not story.is_champion:
         return Cell("no changed decision", "none changed")
@@ -407,7 +409,7 @@ def _decisions(story: Story, named: str | None) -> Cell:
         return Cell(_NONE, _NONE)
     if not story.errors.harms:
         return Cell("no significant gap", "no signif. gap")
-    worst = max(story.errors.harms, key=_gap)
+    worst = max(story.errors.harms, key=_read_lower_bound)
     label, event = _EVENTS[worst.rate]
     return Cell(
         f"{worst.value:.0%} of {label} comments about {worst.group} {event}, "
@@ -417,5 +419,5 @@ def _decisions(story: Story, named: str | None) -> Cell:
     )
 
 
-def _gap(harm: ErrorHarm) -> float:
+def _read_lower_bound(harm: ErrorHarm) -> float:
     return harm.gap.low or 0.0

@@ -9,7 +9,7 @@ from biasgate.tasks.reporting.candidates import CandidateStory
 from biasgate.tasks.reporting.results import Results
 
 
-def candidates_markdown(
+def format_candidates(
     lines: Sequence[CandidateStory],
     name: Callable[[str], str] = escape_markdown,
     words: Callable[[str], str] = escape_markdown,
@@ -22,10 +22,10 @@ def candidates_markdown(
         yield ""
 
 
-def results_markdown(results: Results) -> str:
+def format_results(results: Results) -> str:
     """Return what people read first of results, who moved, and which sets have judged too many."""
     remarks = []
     if (summary := results.summary) is not None:
         spent = (use.sentence for use in summary.sets if use.spent_by is not None)
         remarks = [f"- {escape_markdown(sentence)}" for sentence in (*summary.moved, *spent)]
-    return "\n".join([*candidates_markdown(results.lines), *remarks]).strip()
+    return "\n".join([*format_candidates(results.lines), *remarks]).strip()

@@ -26,7 +26,7 @@ from biasgate.tasks.records import (
 from biasgate.tasks.records.numbers import name_final_score
 from biasgate.tasks.reporting.candidates import CandidateStory
 from biasgate.tasks.reporting.story import HOLDS, Story
-from biasgate.tasks.reporting.tables import Table, numeric, shown_rows, with_interval
+from biasgate.tasks.reporting.tables import Table, format_estimate, number_columns, select_rows
 from biasgate.tasks.wording import list_exception_lines
 
 FILE = "model_card.md"
@@ -59,24 +59,24 @@ class About(Settings):
     """Whom to ask."""
 
 
-def model_card(report: Report, verdict: Verdict, about: About, promote: str = "newer") -> str:
+def build_model_card(report: Report, verdict: Verdict, about: About, promote: str = "newer") -> str:
     """Return the card of one candidate on one set; it quotes no comment."""
-    candidate, story = report.candidate, Story.of(report, verdict)
+    candidate, story = report.candidate, Story.from_report(report, verdict)
     sections = {
-        f"Model card: {candidate.name}": list(_verdict(story, verdict, promote)),
-        "Details": _details(candidate, about),
+        f"Model card: {candidate.name}": list(_describe_verdict(story, verdict, promote)),
+        "Details": _list_details(candidate, about),
         "Intended use": [
-            _said(about, "intended_use"),
+            _read_about(about, "intended_use"),
             "",
-            f"Out of scope: {_said(about, 'out_of_scope')}",
+            f"Out of scope: {_read_about(about, 'out_of_scope')}",
         ],
-        "Factors": list(_factors(report.bias)),
-        "Metrics": list(_metrics(report.bias)),
-        **({"Further analyses": list(map(_item, story.analyses))} if story.analyses else {}),
-        "Groups without evidence": list(_without_evidence(report.bias, verdict)),
-        "Evaluation data": list(_data(report.evaluation_set)),
-        "Ethical considerations": [_said(about, "ethical_considerations")],
-        "Caveats": [*_caveats(report), *map(_item, story.warnings)],
+        "Factors": list(_describe_factors(report.bias)),
+        "Metrics": list(_format_metrics(report.bias)),
+        **({"Further analyses": list(map(_format_item, story.analyses))} if story.analyses else {}),
+        "Groups without evidence": list(_list_lacks(report.bias, verdict)),
+        "Evaluation data": list(_list_data(report.evaluation_set)),
+        "Ethical considerations": [_read_about(about, "ethical_considerations")],
+        "Caveats": [*_list_caveats(report), *map(_format_item, story.warnings)],
     }
     parts = []
     for number, (title, lines) in enumerate(sections.items()):
@@ -84,62 +84,62 @@ def model_card(report: Report, verdict: Verdict, about: About, promote: str = "n
     return "\n\n".join(parts) + "\n"
 
 
-def _item(sentence: str) -> str:
+def _format_item(sentence: str) -> str:
     return f"- {escape_markdown(sentence)}"
 
 
-def _caveats(report: Report) -> list[str]:
+def _list_caveats(report: Report) -> list[str]:
     measured = "intersections" in (report.analyses or {})
     left = "dialect or irony" if measured else "dialect, irony or intersections"
     return [f"- {text.format(unmeasured=left)}" for text in CAVEATS]
 
 
-def _details(candidate: ModelRecord, about: About) -> list[str]:
+def _list_details(candidate: ModelRecord, about: About) -> list[str]:
     known = {"model": candidate.model, "kind": candidate.kind}
-    lines = [f"- {key}: `{_code(text)}`" for key, text in known.items() if text is not None]
+    lines = [f"- {key}: `{_escape_code(text)}`" for key, text in known.items() if text is not None]
     lines.append(f"- digest of all that decides its scores: `{candidate.digest}`")
-    lines.append(f"- contact: {' '.join(_said(about, 'contact').split())}")
-    return [_said(about, "details"), "", *lines]
+    lines.append(f"- contact: {' '.join(_read_about(about, 'contact').split())}")
+    return [_read_about(about, "details"), "", *lines]
 
 
-def _said(about: About, key: str) -> str:
+def _read_about(about: About, key: str) -> str:
     """Return what the owner says, in Markdown without HTML."""
     found: str | None = getattr(about, key)
     return MISSING.format(key) if found is None else escape_html_tags(found)
 
 
-def _verdict(story: Story, verdict: Verdict, promote: str) -> Iterator[str]:
-    word, policy = escape_markdown(story.word.text), _code(story.policy)
+def _describe_verdict(story: Story, verdict: Verdict, promote: str) -> Iterator[str]:
+    word, policy = escape_markdown(story.word.text), _escape_code(story.policy)
     yield (
         f"**{word}** by policy `{policy}`, on {verdict.decided_on}. "
         f"{escape_markdown(story.headline)}"
     )
     if story.champion is not None:
-        yield f"Compared with `{_code(story.champion)}`."
+        yield f"Compared with `{_escape_code(story.champion)}`."
     yield from story.basis
     yield ""
-    unmet = [_item(f"{check.word}: {check.sentence}") for check in story.unmet]
+    unmet = [_format_item(f"{check.word}: {check.sentence}") for check in story.unmet]
     exceptions = list_exception_lines([verdict], _LINES)
-    yield from _shortened(unmet)
-    yield from map(_item, exceptions)
+    yield from _limit_lines(unmet)
+    yield from map(_format_item, exceptions)
     if not unmet and not exceptions:
         yield "All checks passed, of every identity on its own comments."
     yield ""
     yield escape_markdown(story.counts)
-    if holds_for := CandidateStory.of(story).holds_for:
+    if holds_for := CandidateStory.from_story(story).holds_for:
         yield escape_markdown(f"{HOLDS}: {holds_for}.")
     yield f"Promotion rule: `promote: {promote}`."
     comparison = "" if story.champion is None else ", compared with the champion's"
     yield f"Objective{comparison}: {escape_markdown(story.objective)}."
 
 
-def _shortened(lines: Sequence[str]) -> Iterator[str]:
+def _limit_lines(lines: Sequence[str]) -> Iterator[str]:
     yield from lines[:_LINES]
     if len(lines) > _LINES:
         yield f"- and {len(lines) - _LINES:,} more in `verdict.json`"
 
 
-def _factors(bias: BiasTable) -> Iterator[str]:
+def _describe_factors(bias: BiasTable) -> Iterator[str]:
     known = list(bias.subgroups)
     names = ", ".join(escape_markdown(name) for name in known[:_LINES]) or "none"
     more = f" and {len(known) - _LINES:,} more" if len(known) > _LINES else ""
@@ -148,29 +148,29 @@ def _factors(bias: BiasTable) -> Iterator[str]:
     yield f"Each is compared with the comments that {others}."
 
 
-def _metrics(bias: BiasTable) -> Iterator[str]:
-    auc, final = map(with_interval, (bias.overall.auc, bias.overall.final_score))
+def _format_metrics(bias: BiasTable) -> Iterator[str]:
+    auc, final = map(format_estimate, (bias.overall.auc, bias.overall.final_score))
     yield f"Overall AUC {auc}; {name_final_score(bias)} {final}."
     yield "Brackets are 95% intervals, each for its own number, not simultaneous."
     yield ""
-    shown, note = shown_rows(bias.subgroups, _LINES)
+    shown, note = select_rows(bias.subgroups, _LINES)
     rows = [
         (
             name,
             str(bias.counts[name].n),
             str(bias.counts[name].n_positive),
-            *(with_interval(bias.subgroups[name][one]) for one in SUBGROUP_METRICS),
+            *(format_estimate(bias.subgroups[name][one]) for one in SUBGROUP_METRICS),
         )
         for name in shown
     ]
-    columns = numeric("n", "toxic", *SUBGROUP_METRICS)
+    columns = number_columns("n", "toxic", *SUBGROUP_METRICS)
     yield from Table("Metrics", {"identity": "name", **columns}, rows).markdown(
         escape_markdown, escape_markdown
     )
     yield from ["", note] if note else []
 
 
-def _without_evidence(bias: BiasTable, verdict: Verdict) -> Iterator[str]:
+def _list_lacks(bias: BiasTable, verdict: Verdict) -> Iterator[str]:
     """Yield the groups with undefined numbers or too few rows for a rule."""
     found: dict[str, list[str]] = {}
     for name, numbers in bias.subgroups.items():
@@ -183,7 +183,7 @@ def _without_evidence(bias: BiasTable, verdict: Verdict) -> Iterator[str]:
     for entry in verdict.exceptions:
         if entry.group is not None and entry.why in _WITHOUT_EVIDENCE:
             found.setdefault(entry.group, []).append(describe_exception(entry))
-    yield from _shortened(
+    yield from _limit_lines(
         [
             f"- {escape_markdown(name)}: {escape_markdown('; '.join(dict.fromkeys(reasons)))}"
             for name, reasons in found.items()
@@ -192,7 +192,7 @@ def _without_evidence(bias: BiasTable, verdict: Verdict) -> Iterator[str]:
     )
 
 
-def _data(evaluation_set: EvaluationSetRecord) -> Iterator[str]:
+def _list_data(evaluation_set: EvaluationSetRecord) -> Iterator[str]:
     yield f"- set: {escape_markdown(evaluation_set.name)}"
     yield f"- digest: `{evaluation_set.digest}`"
     for key, value in evaluation_set.choices.to_dict().items():
@@ -200,11 +200,11 @@ def _data(evaluation_set: EvaluationSetRecord) -> Iterator[str]:
             yield f"- {key}: {escape_markdown(str(value))}"
 
 
-def _code(text: str) -> str:
+def _escape_code(text: str) -> str:
     return text.replace("`", "'")
 
 
-def shortened(card: str, length: int = _DESCRIPTION) -> str:
+def shorten_card(card: str, length: int = _DESCRIPTION) -> str:
     """Return a card short enough for MLflow's registry, cut at the end of a line."""
     if len(card) <= length:
         return card
@@ -214,6 +214,6 @@ def shortened(card: str, length: int = _DESCRIPTION) -> str:
 @task(name="write model card", task_run_name="write model card of {measured.folder!m}")
 def write_model_card(measured: Measured, verdict: Verdict, about: About, promote: str) -> None:
     """Write `model_card.md`. Safe to retry."""
-    card = model_card(measured.report, verdict, about, promote)
+    card = build_model_card(measured.report, verdict, about, promote)
     with whole_file(Path(measured.folder) / FILE) as temporary:
         temporary.write_text(card, "utf-8")

@@ -29,7 +29,7 @@ from biasgate.tasks.outcomes import WORDS, Occasion, get_outcome_words
 from biasgate.tasks.records import Summary
 from biasgate.tasks.records.record import Record
 from biasgate.tasks.records.trend import Trend
-from biasgate.tasks.reporting.results import Results, results_of
+from biasgate.tasks.reporting.results import Results, load_results
 from biasgate.tasks.reporting.verdict_story import VerdictStory
 
 # Services read these as markup, as a mention of people, or as a link.
@@ -46,7 +46,7 @@ When = Literal[Occasion, "change"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told(Record):
+class DecisionMessage(Record):
     """The decision on a candidate, as in a message."""
 
     candidate: str
@@ -64,7 +64,7 @@ class Message(Record):
     outcome: Occasion
     word: str | None = None
     run_id: str | None = None
-    decisions: list[Told] | None = None
+    decisions: list[DecisionMessage] | None = None
     n_unmet: int | None = None
     unmet: list[str] | None = None
     night: int | None = None
@@ -119,17 +119,17 @@ class Notification(Settings):
             Of any type, if it was not delivered; its text may contain the address.
         """
         if self.kind == "prefect_block":
-            send_notification(str(self.block), plain_text(message), _subject(message))
+            send_notification(str(self.block), format_message(message), _format_subject(message))
         elif self.kind == "apprise":
-            subject = harmless(_subject(message))
-            lines = [harmless(plain_text(message, with_report=False))]
-            lines += _where(message)
+            subject = remove_markup(_format_subject(message))
+            lines = [remove_markup(format_message(message, with_report=False))]
+            lines += _format_place(message)
             failed = message.outcome != "pass"
             send_by_apprise(self._secret(), subject, "\n".join(lines), failed=failed)
         elif self.kind == "heartbeat":
-            _post(self._address(), {})
+            _post_json(self._address(), {})
         else:
-            _post(self._address(), message.to_dict())
+            _post_json(self._address(), message.to_dict())
 
     def _secret(self) -> str:
         match = _VARIABLE.fullmatch(str(self.url))
@@ -151,7 +151,9 @@ def is_news(message: Message) -> bool:
     return bool(message.changed)
 
 
-def message_of(results: Results, trend: Trend | None = None, report: str | None = None) -> Message:
+def build_message(
+    results: Results, trend: Trend | None = None, report: str | None = None
+) -> Message:
     """Return the message of an evaluation: what people read first, checks that did not pass.
 
     Of a night also its number, what changed, and where the report is.
@@ -162,7 +164,7 @@ def message_of(results: Results, trend: Trend | None = None, report: str | None 
         raise ValueError(msg)
     unmet = [
         f"{story.candidate} on {story.evaluation_set}: {check.sentence}"
-        for story in map(VerdictStory.of_verdict, summary.verdicts)
+        for story in map(VerdictStory.from_verdict, summary.verdicts)
         for check in story.unmet
     ]
     word = get_outcome_words(summary)
@@ -173,7 +175,7 @@ def message_of(results: Results, trend: Trend | None = None, report: str | None 
         word=word.text,
         run_id=summary.run_id,
         decisions=[
-            Told(
+            DecisionMessage(
                 candidate=line.name,
                 outcome=decision.outcome,
                 promoted=decision.promoted,
@@ -190,12 +192,12 @@ def message_of(results: Results, trend: Trend | None = None, report: str | None 
     )
 
 
-def message_of_crash(evaluation: str, error: str) -> Message:
+def build_crash_message(evaluation: str, error: str) -> Message:
     """Return the message of a crash: only the type of the error, as its text may quote anything."""
     return Message(evaluation=evaluation, outcome="error", error=error)
 
 
-def plain_text(message: Message, *, with_report: bool = True) -> str:
+def format_message(message: Message, *, with_report: bool = True) -> str:
     """Return a message as lines of text."""
     lines = []
     news = message.changed or []
@@ -206,14 +208,16 @@ def plain_text(message: Message, *, with_report: bool = True) -> str:
         lines.append(f"{decision.candidate}: {decision.word}.")
         lines += [f"- {text}" for text in decision.told]
     lines += [] if message.error is None else [f"It ended with {message.error}."]
-    return "\n".join([_subject(message), *lines, *(_where(message) if with_report else [])])
+    return "\n".join(
+        [_format_subject(message), *lines, *(_format_place(message) if with_report else [])]
+    )
 
 
-def _where(message: Message) -> list[str]:
+def _format_place(message: Message) -> list[str]:
     return [] if message.report is None else [f"Report: {message.report}"]
 
 
-def _subject(message: Message) -> str:
+def _format_subject(message: Message) -> str:
     texts = {word.occasion: word.text for word in WORDS.values()}
     text = texts[message.outcome] if message.word is None else message.word
     small = text[:1].lower() + text[1:]
@@ -227,7 +231,7 @@ def notify(
     lost = []
     for number, one in enumerate(notifications, start=1):
         if one.is_for(message):
-            problem = _attempt(one.send, message, seconds)
+            problem = _send_within(one.send, message, seconds)
             if problem:
                 lost.append(f"notification {number} ({one.kind}) was not delivered: {problem}.")
     for sentence in lost:
@@ -235,7 +239,7 @@ def notify(
     return lost
 
 
-def _attempt(send: Callable[[Message], None], message: Message, seconds: float) -> str | None:
+def _send_within(send: Callable[[Message], None], message: Message, seconds: float) -> str | None:
     """Call `send` with a time limit; return what went wrong, without the error's text."""
     problem: list[str] = []
 
@@ -258,7 +262,7 @@ def _attempt(send: Callable[[Message], None], message: Message, seconds: float) 
     return problem[0] if problem else None
 
 
-def _post(address: SecretStr, content: Mapping[str, object]) -> None:
+def _post_json(address: SecretStr, content: Mapping[str, object]) -> None:
     """POST JSON. Not with httpx, which logs the address of every request."""
     request = urllib.request.Request(  # noqa: S310 - http and https alone
         address.get_secret_value(),
@@ -279,11 +283,11 @@ def notify_people(
     report: str | None = None,
 ) -> list[str]:
     """Send the notifications of an evaluation file; return the undelivered ones."""
-    results = results_of(summary, Path(output))
-    return notify(notifications, message_of(results, trend, report))
+    results = load_results(summary, Path(output))
+    return notify(notifications, build_message(results, trend, report))
 
 
-def harmless(text: str) -> str:
+def remove_markup(text: str) -> str:
     """Return a text in which names make no markup, mention or link in any service."""
     for sign, instead in _MARKUP.items():
         text = text.replace(sign, instead)

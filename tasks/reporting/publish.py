@@ -42,7 +42,7 @@ def make_folder(*parts: str) -> str:
 
 
 @task(name="name folder")
-def folder_of_this_run(output: str, store: str) -> str:
+def create_run_folder(output: str, store: str) -> str:
     """Create a new folder `output/<UTC date and time>` and return it.
 
     It is this run's own: one that starts in the same second gets `...-2`.
@@ -51,12 +51,12 @@ def folder_of_this_run(output: str, store: str) -> str:
     require_writable(Path(output).absolute(), "output")
     Path(output).mkdir(parents=True, exist_ok=True)
     name = datetime.now(UTC).strftime("%Y-%m-%dT%H%M%SZ")
-    folder = next(path for path in _names(Path(output) / name) if _is_new(path))
+    folder = next(path for path in _number_names(Path(output) / name) if _is_new(path))
     log_message(f"evaluating into {folder}")
     return str(folder)
 
 
-def _names(folder: Path) -> Iterator[Path]:
+def _number_names(folder: Path) -> Iterator[Path]:
     yield folder
     yield from (folder.with_name(f"{folder.name}-{number}") for number in itertools.count(2))
 
@@ -91,7 +91,7 @@ def check_output(output: str, evaluation: str, *, overwrite: bool) -> None:
 def require_own_output(output: Path, evaluation: str, *, overwrite: bool) -> None:
     """Refuse a folder with the results of another evaluation."""
     try:
-        former = _former(output)
+        former = _read_former(output)
     except InputError as error:
         if overwrite:
             return
@@ -108,7 +108,7 @@ def require_own_output(output: Path, evaluation: str, *, overwrite: bool) -> Non
     raise InputError(msg)
 
 
-def _former(output: Path) -> Summary | None:
+def _read_former(output: Path) -> Summary | None:
     """Return the summary in a folder of results, or None."""
     path = output / SUMMARY
     return read_record(path, Summary) if path.exists() else None
@@ -120,12 +120,12 @@ def _remove_former(output: Path, verdicts: Sequence[LoggedVerdict]) -> None:
     Nothing else in the folder is touched: it may have files of others.
     """
     try:
-        former = _former(output)
+        former = _read_former(output)
     except InputError:
         return
-    kept = {_place(output, verdict) for verdict in verdicts}
+    kept = {_locate_verdict(output, verdict) for verdict in verdicts}
     for verdict in former.verdicts if former is not None else []:
-        place = _place(output, verdict)
+        place = _locate_verdict(output, verdict)
         inside = place.resolve().parent.parent == output.resolve()
         if inside and place not in kept and (place / REPORT).is_file():
             shutil.rmtree(place)
@@ -133,7 +133,7 @@ def _remove_former(output: Path, verdicts: Sequence[LoggedVerdict]) -> None:
                 place.parent.rmdir()
 
 
-def _place(output: Path, verdict: LoggedVerdict) -> Path:
+def _locate_verdict(output: Path, verdict: LoggedVerdict) -> Path:
     return output / verdict.evaluation_set.name / verdict.candidate.name
 
 

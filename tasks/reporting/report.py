@@ -30,7 +30,7 @@ from biasgate.tasks.records import (
     Value,
     list_error_rates,
 )
-from biasgate.tasks.reporting.decisions import TERMS_FILE, terms_csv
+from biasgate.tasks.reporting.decisions import TERMS_FILE, format_terms_csv
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.scored_set import ScoredSet, ScoresRecord
 
@@ -94,20 +94,20 @@ def build_report(
     )
 
 
-def metric_table(report: Report) -> dict[str, list[Any]]:
+def build_metric_table(report: Report) -> dict[str, list[Any]]:
     """Return one row per subgroup: counts, metrics with intervals, error rates, gaps."""
     values: dict[str, dict[str | None, Any]] = {}
-    for row in _further_numbers(report):
+    for row in _list_further_numbers(report):
         column = f"{row['metric']}_{AT[row['threshold']]}" if "threshold" in row else row["metric"]
         values.setdefault(column, {})[row["group"]] = row["value"]
     further = {
         name: [of_group.get(group) for group in report.bias.subgroups]
         for name, of_group in values.items()
     }
-    return wide_table(report.bias) | further
+    return build_wide_table(report.bias) | further
 
 
-def wide_table(table: BiasTable) -> dict[str, list[Any]]:
+def build_wide_table(table: BiasTable) -> dict[str, list[Any]]:
     """Return one row per subgroup: counts and metrics with intervals."""
     groups = list(table.subgroups)
     columns: dict[str, list[Any]] = {"subgroup": groups}
@@ -121,7 +121,7 @@ def wide_table(table: BiasTable) -> dict[str, list[Any]]:
     return columns
 
 
-def _further_numbers(report: Report) -> Iterator[dict[str, Any]]:
+def _list_further_numbers(report: Report) -> Iterator[dict[str, Any]]:
     """Yield error rates, shares of comments without a score and of truncated ones.
 
     Each has `metric`, `group` and `value`.
@@ -129,22 +129,22 @@ def _further_numbers(report: Report) -> Iterator[dict[str, Any]]:
     for threshold, errors in report.thresholds.items():
         for group, of_group in [(None, errors.overall), *errors.subgroups.items()]:
             for rate, cell in list_error_rates(of_group).items():
-                yield {"metric": rate, "group": group, "threshold": threshold} | _ends(cell)
+                yield {"metric": rate, "group": group, "threshold": threshold} | _read_numbers(cell)
     for kind, marked in report.marked.items():
         for group, share in [(None, marked.overall), *marked.subgroups.items()]:
             yield {"metric": f"n_{kind}", "group": group, "value": share.n_marked}
             for name, number in (("rate", share.rate), ("gap", share.gap)):
                 if number is not None:
-                    yield {"metric": f"{kind}_{name}", "group": group} | _ends(number)
+                    yield {"metric": f"{kind}_{name}", "group": group} | _read_numbers(number)
 
 
-def _ends(cell: MetricValue | Value) -> dict[str, Any]:
+def _read_numbers(cell: MetricValue | Value) -> dict[str, Any]:
     return {name: getattr(cell, name, None) for name in ("value", "low", "high", "reason")}
 
 
-def metric_csv(report: Report) -> str:
+def format_metric_csv(report: Report) -> str:
     """Return every number as a row of CSV; an undefined number is an empty cell."""
-    rows = [*report.bias.rows(), *_further_numbers(report)]
+    rows = [*report.bias.rows(), *_list_further_numbers(report)]
     columns = [name for name in rows[0] if name != "against"]
     return format_csv(columns, [[row.get(name) for name in columns] for row in rows])
 
@@ -179,7 +179,7 @@ def write_report(
         frozen, choices, candidate, scores, explained, analysed, missing, truncated
     )
     write_json(evidence.folder / "report.json", report)
-    (evidence.folder / "bias_metrics.csv").write_text(metric_csv(report), "utf-8")
+    (evidence.folder / "bias_metrics.csv").write_text(format_metric_csv(report), "utf-8")
     if report.terms is not None:
-        (evidence.folder / TERMS_FILE).write_text(terms_csv(report.terms), "utf-8")
+        (evidence.folder / TERMS_FILE).write_text(format_terms_csv(report.terms), "utf-8")
     return report

@@ -15,7 +15,7 @@ from biasgate.tasks.common.untrusted import read_record
 from biasgate.tasks.evidence.file import FILE as EVIDENCE
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.records import Details, Report, Summary, Verdict
-from biasgate.tasks.reporting.candidates import CandidateStory, by_outcome
+from biasgate.tasks.reporting.candidates import CandidateStory, rank_outcome
 from biasgate.tasks.reporting.page.details import FILE as DETAILS
 from biasgate.tasks.reporting.story import Story
 
@@ -41,7 +41,7 @@ class Published:
     @cached_property
     def story(self) -> Story:
         """What is said about it."""
-        return Story.of(self.report, self.verdict, self.differences)
+        return Story.from_report(self.report, self.verdict, self.differences)
 
     @cached_property
     def differences(self) -> BiasTable | None:
@@ -78,13 +78,13 @@ class Results:
         stories = [published.story for published in self.each]
         if self.summary is None:
             [only] = stories
-            return [CandidateStory.of(only)]
-        return CandidateStory.each(self.summary.decisions, stories)
+            return [CandidateStory.from_story(only)]
+        return CandidateStory.from_decisions(self.summary.decisions, stories)
 
     @property
     def first(self) -> Published | None:
         """The candidate and the set whose picture stands for all: of the worst outcome."""
-        return min(self.each, key=lambda published: by_outcome(published.story), default=None)
+        return min(self.each, key=lambda published: rank_outcome(published.story), default=None)
 
     @property
     def store_path(self) -> str:
@@ -112,15 +112,15 @@ def read_results(folder: Path) -> Results:
     if (folder / SUMMARY).exists():
         path = folder / SUMMARY
         summary = read_record(path, Summary)
-        return results_of(summary, folder)
+        return load_results(summary, folder)
     if (folder / REPORT).exists() and (folder / VERDICT).exists():
         path = folder / VERDICT
         verdict = read_record(path, Verdict)
-        return Results(folder, None, [_published(folder, verdict)])
-    raise InputError(_no_results(folder))
+        return Results(folder, None, [_read_published(folder, verdict)])
+    raise InputError(_explain_missing(folder))
 
 
-def results_of(summary: Summary, folder: Path) -> Results:
+def load_results(summary: Summary, folder: Path) -> Results:
     """Read the reports that belong to a summary."""
     found = []
     for verdict in summary.verdicts:
@@ -129,11 +129,11 @@ def results_of(summary: Summary, folder: Path) -> Results:
         if place.resolve().parent.parent != folder.resolve():
             msg = f"{folder / SUMMARY} must name folders in {folder}; it names {place}."
             raise InputError(msg)
-        found.append(_published(place, verdict))
+        found.append(_read_published(place, verdict))
     return Results(folder, summary, found)
 
 
-def _published(folder: Path, verdict: Verdict) -> Published:
+def _read_published(folder: Path, verdict: Verdict) -> Published:
     path = folder / REPORT
     try:
         report = read_record(path, Report)
@@ -143,7 +143,7 @@ def _published(folder: Path, verdict: Verdict) -> Published:
     return Published(folder, report, verdict)
 
 
-def _no_results(folder: Path) -> str:
+def _explain_missing(folder: Path) -> str:
     if not folder.is_dir():
         return f"{folder} must be the folder of an evaluation; it does not exist."
     below = sorted(path.parent for path in folder.glob(f"*/{SUMMARY}"))

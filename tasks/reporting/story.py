@@ -38,12 +38,12 @@ from biasgate.tasks.records.numbers import (
     widen_number,
 )
 from biasgate.tasks.reporting.tables import (
-    between,
-    percent,
-    points,
-    short,
-    titled,
-    with_interval,
+    format_bounds,
+    format_estimate,
+    format_percent,
+    format_points,
+    format_score,
+    name_metric,
 )
 from biasgate.tasks.reporting.verdict_story import Change, Check, VerdictStory
 from biasgate.tasks.wording import (
@@ -104,8 +104,8 @@ class WorstNumber:
         if self.number.low is None and self.check is not None:
             return describe_check(self.check)
         is_gap = METRICS[self.metric].is_gap
-        shown = with_interval(self.number, signed=is_gap)
-        return f"{self.group}: {titled(self.metric)} {shown}"
+        shown = format_estimate(self.number, signed=is_gap)
+        return f"{self.group}: {name_metric(self.metric)} {shown}"
 
     @property
     def limit(self) -> str:
@@ -143,9 +143,9 @@ class ErrorHarm:
     def text(self) -> str:
         """The rate, and the interval of the gap."""
         text = _ERRORS[self.rate].format(
-            share=percent(self.value),
+            share=format_percent(self.value),
             group=self.group,
-            interval=between(points(self.gap.low), points(self.gap.high)),
+            interval=format_bounds(format_points(self.gap.low), format_points(self.gap.high)),
         )
         return f"{text}; also higher for {shorten_names(self.others)}" if self.others else text
 
@@ -172,10 +172,10 @@ class Errors:
     @property
     def text(self) -> str:
         """The rates of all comments; for each rate the identity whose gap is largest."""
-        overall = _OVERALL.format(*map(percent, self.overall[1:]))
+        overall = _OVERALL.format(*map(format_percent, self.overall[1:]))
         if self.closest is not None:
             threshold, *rates = self.closest
-            overall += _CLOSEST.format(short(threshold), *map(percent, rates))
+            overall += _CLOSEST.format(format_score(threshold), *map(format_percent, rates))
         return ". ".join([overall, *([harm.text for harm in self.harms] or [_NO_ERRORS])])
 
 
@@ -236,10 +236,10 @@ class Story(VerdictStory):
 
         Without `differences` from the champion nothing is said to be better.
         """
-        said = VerdictStory.of_verdict(verdict)
-        worst = _worst_check(report, said.unmet)
-        number = _worst_number(report, worst)
-        no_use = _warned(report, UPSIDE_DOWN, BY_CHANCE) or [
+        said = VerdictStory.from_verdict(verdict)
+        worst = _find_worst_check(report, said.unmet)
+        number = _select_worst_number(report, worst)
+        no_use = _find_warnings(report, UPSIDE_DOWN, BY_CHANCE) or [
             describe_check(result) for result in verdict.results if result.rule == USEFULNESS_RULE
         ]
         analyses = [
@@ -273,7 +273,7 @@ class Story(VerdictStory):
             look_first=" ".join(no_use or [report.look_first.sentence]),
             analyses=tuple(analyses),
             numbers=tuple(numbers.items()),
-            headline=_headline(said, worst, no_use),
+            headline=_write_headline(said, worst, no_use),
             worst=number,
             worst_check=worst,
             first=getattr(worst or number, "group", None),
@@ -281,18 +281,18 @@ class Story(VerdictStory):
             and (number.check is not None or number.group in report.harms),
             changes=changes,
             changed="" if verdict.changed is None else describe_changed_decisions(changes),
-            terms=worst_terms(report),
+            terms=describe_terms(report),
             worse_terms="" if report.terms is None else name_worse_terms(report.terms),
             not_judged=list_unjudged_metrics(
                 {result.metric for result in verdict.results if _is_ruled(result)},
                 has_threshold=GIVEN in report.thresholds,
             ),
-            gains=gains_of(differences),
+            gains=list_gains(differences),
             final_score=bias.overall.final_score,
             n_comments=bias.counts[None].n,
             n_identities=verdict.holds_for.of,
-            others=tuple(_others(report, said)),
-            errors=_errors(report),
+            others=tuple(_group_others(report, said)),
+            errors=_find_errors(report),
             n_without_interval=sum(map(bool, lacking.values())),
             unknown=tuple(name for name, n in lacking.items() if n == len(SUBGROUP_METRICS)),
         )
@@ -300,7 +300,7 @@ class Story(VerdictStory):
     @property
     def treated_worst(self) -> str:
         """The worst number and its limit, in one line; empty without."""
-        return "" if self.worst is None else with_limit(self.worst.text, self.worst.limit)
+        return "" if self.worst is None else add_limit(self.worst.text, self.worst.limit)
 
     @property
     def has_failed(self) -> bool:
@@ -314,7 +314,7 @@ class Story(VerdictStory):
         return champion is not None and champion.digest == self.verdict.candidate.digest
 
 
-def _others(report: Report, said: VerdictStory) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _group_others(report: Report, said: VerdictStory) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield why a verdict does not hold for an identity, with all it is so of."""
     why: dict[str | None, str] = dict.fromkeys(said.unsettled, _UNSETTLED)
     why |= dict.fromkeys((change.group for change in said.losses), _WORSE)
@@ -337,7 +337,7 @@ def _others(report: Report, said: VerdictStory) -> Iterator[tuple[str, tuple[str
             yield words, names
 
 
-def _errors(report: Report) -> Errors | None:
+def _find_errors(report: Report) -> Errors | None:
     """Return whose error rates are shown to be higher, the most times that of all first.
 
     None where no threshold is given, or nothing can be shown: no gap has an interval.
@@ -363,11 +363,11 @@ def _errors(report: Report) -> Errors | None:
         own = list_error_rates(at.subgroups[first])[rate].value
         assert own is not None  # noqa: S101 - its gap is defined
         harms.append(ErrorHarm(rate, first, own, every, gaps[first], tuple(others)))
-    closest = _overall_errors(report, EQUAL_ERRORS) if EQUAL_ERRORS in report.thresholds else None
-    return Errors(f"{at.threshold:g}", _overall_errors(report, GIVEN), closest, tuple(harms))
+    closest = _read_errors(report, EQUAL_ERRORS) if EQUAL_ERRORS in report.thresholds else None
+    return Errors(f"{at.threshold:g}", _read_errors(report, GIVEN), closest, tuple(harms))
 
 
-def _overall_errors(report: Report, kind: str) -> OverallErrors:
+def _read_errors(report: Report, kind: str) -> OverallErrors:
     at = report.thresholds[kind]
     flagged, missed = list_error_rates(at.overall).values()
     return OverallErrors(at.threshold, flagged.value, missed.value)
@@ -379,7 +379,7 @@ def _remarks(report: Report) -> Iterator[str]:
         yield report.calibration.sentence
 
 
-def worst_terms(report: Report, identity: str | None = None) -> str:
+def describe_terms(report: Report, identity: str | None = None) -> str:
     """Name the terms of an identity, or of all, that are shown to be worse than all comments.
 
     Empty without terms; if none is worse, only of an identity it says so.
@@ -395,12 +395,12 @@ def worst_terms(report: Report, identity: str | None = None) -> str:
     return found
 
 
-def with_limit(number: str, limit: str) -> str:
+def add_limit(number: str, limit: str) -> str:
     """Return a number and where it lies, if there is something to say of that."""
     return f"{number}, {limit}" if limit else number
 
 
-def gains_of(differences: BiasTable | None) -> tuple[Change, ...]:
+def list_gains(differences: BiasTable | None) -> tuple[Change, ...]:
     """Return what is shown to be better than the champion's, the largest change first.
 
     The difference must be shown after Holm's adjustment; that a gap is smaller, by bounds on its
@@ -424,13 +424,13 @@ def gains_of(differences: BiasTable | None) -> tuple[Change, ...]:
     return tuple(change for _, change in sorted(found, key=lambda pair: -pair[0]))
 
 
-def _warned(report: Report, *beginnings: str) -> list[str]:
+def _find_warnings(report: Report, *beginnings: str) -> list[str]:
     """Return the warnings that begin so, as sentences."""
     found = (text for text in report.warnings if text.startswith(beginnings))
     return [text[0].upper() + text[1:] for text in found]
 
 
-def _headline(said: VerdictStory, worst: RuleResult | None, no_use: Sequence[str]) -> str:
+def _write_headline(said: VerdictStory, worst: RuleResult | None, no_use: Sequence[str]) -> str:
     """Return the outcome in one sentence, by what it means for people."""
     if no_use:
         return no_use[0]
@@ -446,22 +446,22 @@ def _headline(said: VerdictStory, worst: RuleResult | None, no_use: Sequence[str
         return f"{text} (slice {worst.slice})." if worst.slice else f"{text}."
     if failed:
         return failed[0].sentence
-    return _unsettled(said)
+    return _explain_undecided(said)
 
 
-def _unsettled(said: VerdictStory) -> str:
+def _explain_undecided(said: VerdictStory) -> str:
     """Return why a verdict without a failed check is undecided, in one sentence."""
     lacking = [check for check in said.unmet if check.status == "insufficient"]
     missing = said.without_rival
     if missing and all(check in missing for check in lacking):
         return f"No {missing[0].result.kind} to compare with."
     if said.unsettled:
-        names = shorten_names([_in_slices(name, said.unmet) for name in said.unsettled])
+        names = shorten_names([_name_slices(name, said.unmet) for name in said.unsettled])
         return f"No check failed, but the evidence is insufficient for {names}."
     return lacking[0].sentence if lacking else "No check failed."
 
 
-def _in_slices(group: str, unmet: Sequence[Check]) -> str:
+def _name_slices(group: str, unmet: Sequence[Check]) -> str:
     """Return an identity with its slices, if it is undecided only in these."""
     of_group = [
         check.result.slice for check in unmet if check.result.group == group and not check.excuse
@@ -480,13 +480,13 @@ def _worse(groups: list[str], *, passed: bool) -> str:
     )
 
 
-def _worst_number(report: Report, worst: RuleResult | None) -> WorstNumber | None:
+def _select_worst_number(report: Report, worst: RuleResult | None) -> WorstNumber | None:
     """Return the number of the worst failed check, else the lowest AUC.
 
     A loss against a rival shows which identity got worse, not which is worst.
     """
     if worst is None or worst.kind in RIVALS:
-        lowest = _lowest_auc(report)
+        lowest = _find_lowest_auc(report)
         if lowest is None:
             return None
         return WorstNumber(*lowest, widen_number(report.bias, *lowest))
@@ -504,7 +504,7 @@ def _is_ruled(result: RuleResult) -> bool:
     return result.action == "block" and result.rule not in {HARM, USEFULNESS_RULE}
 
 
-def _worst_check(report: Report, unmet: Sequence[Check]) -> RuleResult | None:
+def _find_worst_check(report: Report, unmet: Sequence[Check]) -> RuleResult | None:
     """Return the failed check of an identity that is furthest beyond its limit; None if none is.
 
     A floor or ceiling comes before a loss against a rival, which has a place of its own; then the
@@ -519,10 +519,10 @@ def _worst_check(report: Report, unmet: Sequence[Check]) -> RuleResult | None:
         return losses[0]
     found = limits or of_groups
     first = [one for one in found if one.group == report.look_first.subgroup]
-    return max(first or found, key=beyond, default=None)
+    return max(first or found, key=compute_excess, default=None)
 
 
-def beyond(result: RuleResult) -> float:
+def compute_excess(result: RuleResult) -> float:
     """Return the distance of a check's deciding bound from its limit; infinite without a bound."""
     if result.bound is None:
         return math.inf
@@ -533,7 +533,7 @@ def beyond(result: RuleResult) -> float:
     return -distance if result.kind == "floor" else distance
 
 
-def _lowest_auc(report: Report) -> tuple[str, str] | None:
+def _find_lowest_auc(report: Report) -> tuple[str, str] | None:
     """Return the identity and the metric of the lowest AUC with enough rows; None if none has."""
     known = {
         (name, metric): value
@@ -545,6 +545,8 @@ def _lowest_auc(report: Report) -> tuple[str, str] | None:
     return min(known, key=lambda cell: known[cell], default=None)
 
 
-def worst_number(report: Report, verdict: Verdict) -> WorstNumber | None:
+def find_worst_number(report: Report, verdict: Verdict) -> WorstNumber | None:
     """Return the number that is named first, without the rest of a story."""
-    return _worst_number(report, _worst_check(report, VerdictStory.of_verdict(verdict).unmet))
+    return _select_worst_number(
+        report, _find_worst_check(report, VerdictStory.from_verdict(verdict).unmet)
+    )

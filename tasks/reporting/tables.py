@@ -13,7 +13,7 @@ from bias_metrics.report import sort_worst_first
 from biasgate.tasks.common.markdown import format_table_row
 from biasgate.tasks.remembering.rows import Lines
 
-NOTHING = "\N{EN DASH}"
+UNDEFINED = "\N{EN DASH}"
 # Most identities in a table or a picture, and most panels: if there are more, the worst.
 ROWS, PANELS = 60, 30
 Kind = Literal["name", "number", "words"]
@@ -45,14 +45,14 @@ class Table:
             yield format_table_row(escape[kind](text) for kind, text in cells)
 
 
-def numeric(*titles: str) -> dict[str, Kind]:
+def number_columns(*titles: str) -> dict[str, Kind]:
     """Return columns of numbers."""
     return dict.fromkeys(titles, "number")
 
 
-def numbers_by_night(lines: Lines, metric: str | None = None) -> Table:
+def build_night_table(lines: Lines, metric: str | None = None) -> Table:
     """Return the numbers of a model on a set beside those of the nights before."""
-    titles = numeric("Earlier nights", "Lowest", "Highest", "Tonight", "95% interval")
+    titles = number_columns("Earlier nights", "Lowest", "Highest", "Tonight", "95% interval")
     columns: dict[str, Kind] = {"Metric": "words", "Identity": "name", **titles}
     rows = [
         (
@@ -65,76 +65,76 @@ def numbers_by_night(lines: Lines, metric: str | None = None) -> Table:
     return Table("Numbers by night", columns, rows)
 
 
-def titled(metric: str) -> str:
+def name_metric(metric: str) -> str:
     """Return the name of a metric in a sentence."""
     if metric not in METRICS:  # a share of comments without a score, or truncated
         return metric.replace("_", " ")
     return METRICS[metric].title
 
 
-def plus_minus(text: str) -> str:
+def format_minus(text: str) -> str:
     """Return a number with a minus sign that is as wide as a plus."""
     return text.replace("-", "\N{MINUS SIGN}")
 
 
-def number(value: float, *, signed: bool = False) -> str:
+def format_number(value: float, *, signed: bool = False) -> str:
     """Return a number with three decimals."""
-    return plus_minus(f"{value:+.3f}" if signed else f"{value:.3f}")
+    return format_minus(f"{value:+.3f}" if signed else f"{value:.3f}")
 
 
-def short(value: float) -> str:
+def format_score(value: float) -> str:
     """Return a score with three digits."""
-    return plus_minus(f"{value:.3g}")
+    return format_minus(f"{value:.3g}")
 
 
-def interval(low: float | None, high: float | None, *, signed: bool = False) -> str:
+def format_interval(low: float | None, high: float | None, *, signed: bool = False) -> str:
     """Return an interval; nothing if there is none."""
     if low is None or high is None:
         return ""
-    return between(number(low, signed=signed), number(high, signed=signed))
+    return format_bounds(format_number(low, signed=signed), format_number(high, signed=signed))
 
 
-def between(low: str, high: str) -> str:
+def format_bounds(low: str, high: str) -> str:
     """Return an interval of two numbers."""
     return f"[{low}, {high}]"
 
 
-def with_interval(cell: MetricValue, *, signed: bool = False) -> str:
+def format_estimate(cell: MetricValue, *, signed: bool = False) -> str:
     """Return a number with its interval, if there is one."""
     if cell.value is None:
         return "undefined"
-    ends = interval(cell.low, cell.high, signed=signed)
-    return f"{number(cell.value, signed=signed)} {ends}".strip()
+    ends = format_interval(cell.low, cell.high, signed=signed)
+    return f"{format_number(cell.value, signed=signed)} {ends}".strip()
 
 
-def percent(share: float | None) -> str:
+def format_percent(share: float | None) -> str:
     """Return a share in percent with one decimal."""
-    return NOTHING if share is None else f"{thousandths(share) / 10:.1f}%"
+    return UNDEFINED if share is None else f"{round_thousandths(share) / 10:.1f}%"
 
 
-def points(gap: float | None) -> str:
+def format_points(gap: float | None) -> str:
     """Return a difference of shares in percentage points, signed."""
-    return NOTHING if gap is None else plus_minus(f"{thousandths(gap) / 10:+.1f}")
+    return UNDEFINED if gap is None else format_minus(f"{round_thousandths(gap) / 10:+.1f}")
 
 
-def thousandths(share: float) -> int:
+def round_thousandths(share: float) -> int:
     """Return a share as the page's data hold it."""
     return round(1000 * share)
 
 
-def count(n: float) -> str:
+def format_size(n: float) -> str:
     """Return a number of rows, or their weight."""
     return f"{n:,.0f}"
 
 
-def left_out(n_shown: int, n: int) -> str:
+def describe_left_out(n_shown: int, n: int) -> str:
     """Return a note if only the worst identities are shown."""
     if n_shown == n:
         return ""
     return f"These are the worst {n_shown:,} of {n:,} identities; all are in bias_metrics.csv."
 
 
-def shown_rows(
+def select_rows(
     subgroups: Mapping[str, Mapping[str, MetricValue]],
     most: int | None = None,
     first: str | None = None,
@@ -146,4 +146,4 @@ def shown_rows(
     every = sort_worst_first(subgroups)
     every.sort(key=lambda name: name != first)
     shown = every[: most or ROWS]
-    return shown, left_out(len(shown), len(subgroups))
+    return shown, describe_left_out(len(shown), len(subgroups))

@@ -31,22 +31,22 @@ from biasgate.tasks.remembering.moved import find_moves
 from biasgate.tasks.remembering.rows import compare_nights
 from biasgate.tasks.reporting.candidates import CandidateStory
 from biasgate.tasks.reporting.comparing import Compared
-from biasgate.tasks.reporting.decisions import decision_tables, term_table
-from biasgate.tasks.reporting.leaderboard import Leaderboard, leaderboard
+from biasgate.tasks.reporting.decisions import build_decision_tables, build_term_table
+from biasgate.tasks.reporting.leaderboard import Leaderboard, build_leaderboard
 from biasgate.tasks.reporting.page.grids import (
     DIFFERS,
     LIMITS,
     MARKS,
-    difference,
-    metric_grid,
+    build_difference,
+    build_grid,
 )
 from biasgate.tasks.reporting.results import SUMMARY, Published, Results
-from biasgate.tasks.reporting.story import TERMS, Story, gains_of, worst_terms
-from biasgate.tasks.reporting.tables import numbers_by_night, percent, short
+from biasgate.tasks.reporting.story import TERMS, Story, describe_terms, list_gains
+from biasgate.tasks.reporting.tables import build_night_table, format_percent, format_score
 from biasgate.tasks.reporting.terminal_table import (
     COLOURS,
     ROWS,
-    half_width,
+    format_half_width,
     print_leaderboard,
     print_rows,
     print_table,
@@ -86,11 +86,11 @@ def print_results(
     if identity is not None:
         _print_identity(out, results, identity)
         if as_written:
-            _print_what_checks(out, results)
+            _print_verify_hint(out, results)
         return
     _print_board(out, results, store, everything=everything)
     if as_written:
-        _print_what_checks(out, results)
+        _print_verify_hint(out, results)
     for published in results.each if everything else ():
         out.print("")
         print_details(out, published)
@@ -98,13 +98,13 @@ def print_results(
 
 def _print_board(out: Console, results: Results, store: Path | None, *, everything: bool) -> None:
     """Print the leaderboard, its notices, and the next commands."""
-    board = leaderboard(results.lines)
+    board = build_leaderboard(results.lines)
     print_text(out, Text(escape_invisible(board.headline), "bold"), indent=0, in_pipe=True)
     if board.rows:
         out.print("")
         print_leaderboard(out, board)
         out.print("")
-    places = _place_lines(out, _places(results, board, store, everything=everything))
+    places = _format_places(out, _list_places(results, board, store, everything=everything))
     if everything or results.summary is None:
         for line in board.lines:
             _print_candidate(out, line)
@@ -124,7 +124,7 @@ def _print_candidate(out: Console, line: CandidateStory) -> None:
 
 def _print_notices(out: Console, results: Results, board: Leaderboard, most: int) -> None:
     """Print what limits the outcomes, then other facts that fit in; at most `most` lines."""
-    notices = [*_news(results.summary), *board.notices]
+    notices = [*_list_news(results.summary), *board.notices]
     texts = [wrap_text(out, Text(escape_invisible(text))) for text in notices]
     ends = list(accumulate(map(len, texts)))
     n_shown = len(texts)
@@ -149,7 +149,7 @@ def _print_notices(out: Console, results: Results, board: Leaderboard, most: int
                 out.print(part, soft_wrap=True)
 
 
-def _news(summary: Summary | None) -> Iterator[str]:
+def _list_news(summary: Summary | None) -> Iterator[str]:
     """Yield sets that were used too often, then identities that moved, then other reused sets."""
     if summary is None:
         return
@@ -159,15 +159,15 @@ def _news(summary: Summary | None) -> Iterator[str]:
     yield from (use.sentence for use in reused)
 
 
-def _place_lines(out: Console, places: Mapping[str, str]) -> list[Text]:
+def _format_places(out: Console, places: Mapping[str, str]) -> list[Text]:
     """Return lines of commands and addresses, each whole after its label; the last two may join."""
-    lines = [_place_line(label, place) for label, place in places.items()]
+    lines = [_format_place(label, place) for label, place in places.items()]
     if [*places][-2:] == ["Report", "MLflow"] and sum(map(len, lines[-2:])) + 3 <= out.width:
         lines[-2:] = [Text("   ").join(lines[-2:])]
     return lines
 
 
-def _place_line(label: str, place: str) -> Text:
+def _format_place(label: str, place: str) -> Text:
     return Text.assemble((label, "bold"), f": {escape_invisible(place)}")
 
 
@@ -185,14 +185,14 @@ def _print_identity(out: Console, results: Results, identity: str) -> None:
         if identity not in published.report.bias.subgroups:
             continue
         kinds = (*LIMITS, *RIVALS)
-        grid = metric_grid(
+        grid = build_grid(
             published.report, published.verdict, kinds, differences=published.differences
         )
         row = next((row for row in grid.rows if row.name == identity), None)
         about = escape_invisible(f"{identity}, {published.story.about}")
         print_text(out, Text(about, "bold"))
         report = published.report
-        if worst := worst_terms(report, identity):
+        if worst := describe_terms(report, identity):
             print_text(out, Text(f"  {TERMS}: {escape_invisible(worst)}."), in_pipe=True)
         if row is not None:
             out.print(f"  {row.n} comments, {row.n_positive} toxic")
@@ -202,10 +202,10 @@ def _print_identity(out: Console, results: Results, identity: str) -> None:
                 value = f"{cell.text} {cell.interval}" if cell.text else f"undefined: {cell.lack}"
                 text = f"  {column.title:13} {cell.mark or ' '} {value}{beside}{change}"
                 print_text(out, Text(escape_invisible(text), COLOURS.get(cell.status, "")))
-        for line in _rates(report, identity):
+        for line in _describe_rates(report, identity):
             print_text(out, Text(f"  {escape_invisible(line)}"))
         if report.terms and any(one.subgroup == identity for one in report.terms.terms):
-            print_text_table(out, term_table(report.terms, identity))
+            print_text_table(out, build_term_table(report.terms, identity))
         told = [describe_harm(report.bias, report.harms, identity)]
         told += [
             check.sentence for check in published.story.unmet if check.result.group == identity
@@ -214,13 +214,13 @@ def _print_identity(out: Console, results: Results, identity: str) -> None:
             print_text(out, Text(escape_invisible(text)), in_pipe=True)
 
 
-def _rates(report: Report, identity: str) -> Iterator[str]:
+def _describe_rates(report: Report, identity: str) -> Iterator[str]:
     """Yield shares of an identity's comments, and its error rates at the given threshold."""
     for kind, comments in report.marked.items():
         share, of_all = comments.subgroups[identity], comments.overall.rate
         yield (
             f"{share.n_marked:,} of {share.n:,} comments {MARKED[kind]} "
-            f"({percent(share.rate.value)}), {percent(of_all.value)} of all"
+            f"({format_percent(share.rate.value)}), {format_percent(of_all.value)} of all"
         )
     at = report.thresholds.get(GIVEN)
     if at is None or identity not in at.subgroups:
@@ -229,8 +229,8 @@ def _rates(report: Report, identity: str) -> Iterator[str]:
     titles = ("harmless comments flagged", "toxic comments missed")
     for title, rate, every in zip(titles, own.values(), overall.values(), strict=True):
         yield (
-            f"At threshold {short(at.threshold)}: {percent(rate.value)} of {title}, "
-            f"{percent(every.value)} of all"
+            f"At threshold {format_score(at.threshold)}: {format_percent(rate.value)} of {title}, "
+            f"{format_percent(every.value)} of all"
         )
 
 
@@ -243,7 +243,7 @@ def _print_lines(
         print_text(out, Text(" " * indent) + text, indent=0, in_pipe=True)
 
 
-def _print_what_checks(out: Console, results: Results) -> None:
+def _print_verify_hint(out: Console, results: Results) -> None:
     folder = results.folder
     whole = folder.resolve().parent.parent
     named = {name for one in results.each for name in one.verdict.required_sets}
@@ -251,10 +251,10 @@ def _print_what_checks(out: Console, results: Results) -> None:
         # It is verified with the other sets that its verdict requires.
         folder = Path(os.path.relpath(whole)) if (whole / SUMMARY).exists() else folder
     check = format_command("verify", format_path(folder))
-    out.print(_place_line("Not verified. To verify", check), soft_wrap=True)
+    out.print(_format_place("Not verified. To verify", check), soft_wrap=True)
 
 
-def _places(
+def _list_places(
     results: Results, board: Leaderboard, store: Path | None, *, everything: bool
 ) -> dict[str, str]:
     """Return the next command, the page and the tracking server, each by its label."""
@@ -276,12 +276,12 @@ def print_details(out: Console, published: Published) -> None:
     """Print the table of a candidate on a set, what it means, and the checks that did not pass."""
     story = published.story
     print_table(out, published.report, published.verdict)
-    for table in decision_tables(published.report, published.verdict):
+    for table in build_decision_tables(published.report, published.verdict):
         print_text_table(out, table)
         out.print("")
     _print_lines(out, [*story.exceptions, *story.basis], 0)
     _print_lines(out, story.warnings, 0, Text("warning", "yellow") + Text(": "))
-    _print_lines(out, list(explained(published.report, story)), 0)
+    _print_lines(out, list(explain_report(published.report, story)), 0)
     end = ":" if story.unmet else "."
     _print_lines(out, [f"Policy {story.policy}, {story.counted}{end}"], 0)
     for check in story.unmet[:_CHECKS]:
@@ -294,7 +294,7 @@ def print_details(out: Console, published: Published) -> None:
 # ---- What the numbers mean
 
 
-def explained(report: Report, story: Story) -> Iterator[str]:
+def explain_report(report: Report, story: Story) -> Iterator[str]:
     """Yield which identity to look at first, errors at thresholds, and what analyses found."""
     if story.look_first != story.headline:
         yield story.look_first
@@ -305,36 +305,36 @@ def explained(report: Report, story: Story) -> Iterator[str]:
         name = "threshold of equal errors" if kind == "equal_errors" else "threshold"
         yield (
             f"At the {name} {errors.threshold:.4g}: {flagged} of harmless comments flagged, "
-            f"{missed} of toxic comments missed. FPED {_number(errors.fped)}; "
-            f"FNED {_number(errors.fned)}."
+            f"{missed} of toxic comments missed. FPED {_format_value(errors.fped)}; "
+            f"FNED {_format_value(errors.fned)}."
         )
     yield from (*story.remarks, *story.analyses)
 
 
-def _number(found: Value) -> str:
+def _format_value(found: Value) -> str:
     return f"undefined ({found.reason})" if found.value is None else f"{found.value:.3f}"
 
 
 # ---- Two candidates, compared
 
 
-def print_compared(compared: Sequence[Compared]) -> None:
+def print_comparisons(compared: Sequence[Compared]) -> None:
     """Print what got worse, which identities differ, then all differences."""
     out = make_console()
     for at, one in enumerate(compared):
         if at:
             out.print("")
-        _print_compared(out, one)
+        _print_comparison(out, one)
 
 
-def _print_compared(out: Console, compared: Compared) -> None:
+def _print_comparison(out: Console, compared: Compared) -> None:
     title = escape_invisible(f"{compared.first} minus {compared.second}")
     print_text(out, Text(title, "bold"))
     lines = (
         [
             describe_losses(compared.worsened, compared.second),
-            _shown_better(compared),
-            _different(compared),
+            _describe_gains(compared),
+            _describe_differences(compared),
         ]
         if compared.paired
         else []
@@ -350,7 +350,7 @@ def _print_compared(out: Console, compared: Compared) -> None:
     _print_lines(out, lines)
     found = compared.comparison
     auc, final = (
-        half_width(difference(cell, "plain", found.confidence).number, signed=True)
+        format_half_width(build_difference(cell, "plain", found.confidence).number, signed=True)
         for cell in (found.overall.auc, found.overall.final_score)
     )
     title = (
@@ -372,9 +372,9 @@ def _print_compared(out: Console, compared: Compared) -> None:
     print_text(out, Text(" ".join(legend), "dim"), indent=0, in_pipe=True)
 
 
-def _shown_better(compared: Compared) -> str:
+def _describe_gains(compared: Compared) -> str:
     """Say who is shown to be better, the largest gain first."""
-    gains = gains_of(compared.comparison)
+    gains = list_gains(compared.comparison)
     if not gains:
         return (
             f"No identity is significantly better than under {escape_invisible(compared.second)}."
@@ -384,7 +384,7 @@ def _shown_better(compared: Compared) -> str:
     return f"Significantly better than {escape_invisible(compared.second)}: {gains[0].text}{also}."
 
 
-def _different(compared: Compared) -> str:
+def _describe_differences(compared: Compared) -> str:
     n = len(compared.comparison.subgroups)
     if not compared.different:
         return f"No significant difference for the {n:,} identities."
@@ -415,10 +415,10 @@ def print_trend(
         )
     if not everything and metric is None:
         again = format_command("trend", last.evaluation, "--all", *format_store_option(store))
-        out.print(_place_line("Every number", again), soft_wrap=True)
+        out.print(_format_place("Every number", again), soft_wrap=True)
         return
     for lines in compare_nights(nights):
         models = "; ".join(filter(None, (lines.model, lines.before)))
         title = f"{lines.candidate} ({models}) on {lines.evaluation_set}"
         out.print("")
-        print_text_table(out, replace(numbers_by_night(lines, metric), caption=title))
+        print_text_table(out, replace(build_night_table(lines, metric), caption=title))

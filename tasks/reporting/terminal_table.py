@@ -25,10 +25,10 @@ from biasgate.tasks.reporting.page.grids import (
     MARKS,
     GridCell,
     GridRow,
-    metric_grid,
+    build_grid,
 )
 from biasgate.tasks.reporting.tables import Table as TextTable
-from biasgate.tasks.reporting.tables import with_interval
+from biasgate.tasks.reporting.tables import format_estimate
 
 COLOURS = {
     "pass": "green",
@@ -46,13 +46,13 @@ _LISTED = 56  # width of five numbers without
 
 def print_table(out: Console, report: Report, verdict: Verdict) -> None:
     """Print the metrics of every identity, as a table or, if that does not fit, as a list."""
-    grid = metric_grid(report, verdict, (*LIMITS, *RIVALS), ROWS)
+    grid = build_grid(report, verdict, (*LIMITS, *RIVALS), ROWS)
     cells = report.bias.overall
     mean = GridRow(
         f"power mean (p = {report.bias.power:g})",
         tuple(GridCell(cells[metric]) for metric in SUBGROUP_METRICS if metric in cells),
     )
-    intervals = print_rows(out, title_of(report), grid.rows, mean)
+    intervals = print_rows(out, format_title(report), grid.rows, mean)
     left_out = len(report.bias.subgroups) - len(grid.rows)
     if left_out:
         out.print(f"... and {left_out:,} more identities in bias_metrics.csv")
@@ -73,7 +73,7 @@ def print_table(out: Console, report: Report, verdict: Verdict) -> None:
     print_text(out, Text(escape_invisible(" ".join(legend)), "dim"), indent=0, in_pipe=True)
 
 
-def half_width(cell: MetricValue, *, signed: bool = False, interval: bool = True) -> str:
+def format_half_width(cell: MetricValue, *, signed: bool = False, interval: bool = True) -> str:
     """Return a value with half the width of its interval."""
     if cell.value is None:
         return "undefined"
@@ -85,34 +85,39 @@ def half_width(cell: MetricValue, *, signed: bool = False, interval: bool = True
 
 def print_leaderboard(out: Console, board: Leaderboard) -> None:
     """Print a line for each row; two, or more if names are long, if it would not fit."""
-    for score, level in ((with_interval, 0), (half_width, 1), (half_width, 2), (_value, 2)):
-        lines = (_board_line(board, row, level, score) for row in board.rows)
-        table = [_board_headings(board, score), *lines]
+    for score, level in (
+        (format_estimate, 0),
+        (format_half_width, 1),
+        (format_half_width, 2),
+        (_format_value, 2),
+    ):
+        lines = (_list_cells(board, row, level, score) for row in board.rows)
+        table = [_list_headings(board, score), *lines]
         widths = [max(text.cell_len for text in column) for column in zip(*table, strict=True)]
         if sum(widths) + 2 * (len(widths) - 1) <= out.width:
             for line in table:
-                out.print(_padded(line, widths), soft_wrap=True)
+                out.print(_pad_line(line, widths), soft_wrap=True)
             return
     n_first = 3 + board.has_sets
-    firsts = [_board_headings(board), *(_board_line(board, row, 1) for row in board.rows)]
+    firsts = [_list_headings(board), *(_list_cells(board, row, 1) for row in board.rows)]
     firsts = [line[:n_first] for line in firsts]
     widths = [max(text.cell_len for text in column) for column in zip(*firsts, strict=True)]
     if sum(widths) + 2 * (len(widths) - 1) > out.width:
         n_first, widths = 1, [0]
     for at, first in enumerate(firsts):
-        print_text(out, _padded(first[:n_first], widths), in_pipe=True)
-        full, brief = (_second_line(board, at, level, n_first) for level in (1, 2))
+        print_text(out, _pad_line(first[:n_first], widths), in_pipe=True)
+        full, brief = (_format_second_line(board, at, level, n_first) for level in (1, 2))
         rest = full if full.cell_len <= out.width - 2 else brief
         print_text(out, Text("  ") + rest, indent=0, in_pipe=True)
 
 
-def _second_line(board: Leaderboard, at: int, level: int, n_first: int) -> Text:
+def _format_second_line(board: Leaderboard, at: int, level: int, n_first: int) -> Text:
     """Return what follows the first cells of a row; at 0 that of the headings."""
-    cells = _board_line(board, board.rows[at - 1], level) if at else _board_headings(board)
+    cells = _list_cells(board, board.rows[at - 1], level) if at else _list_headings(board)
     return Text("; ").join(cell for cell in cells[n_first:] if cell.plain not in {"", "-"})
 
 
-def _padded(line: Sequence[Text], widths: Sequence[int]) -> Text:
+def _pad_line(line: Sequence[Text], widths: Sequence[int]) -> Text:
     padded = (
         text + " " * (width - text.cell_len) for text, width in zip(line, widths, strict=True)
     )
@@ -121,10 +126,10 @@ def _padded(line: Sequence[Text], widths: Sequence[int]) -> Text:
     return found
 
 
-def _board_headings(
-    board: Leaderboard, score: Callable[[MetricValue], str] = half_width
+def _list_headings(
+    board: Leaderboard, score: Callable[[MetricValue], str] = format_half_width
 ) -> list[Text]:
-    level = "" if score is _value else " (95% CI)"
+    level = "" if score is _format_value else " (95% CI)"
     titles = {
         "candidate": True,
         "set": board.has_sets,
@@ -137,15 +142,15 @@ def _board_headings(
     return [Text(title, "bold") for title, is_shown in titles.items() if is_shown]
 
 
-def _value(cell: MetricValue) -> str:
-    return half_width(cell, interval=False)
+def _format_value(cell: MetricValue) -> str:
+    return format_half_width(cell, interval=False)
 
 
-def _board_line(
+def _list_cells(
     board: Leaderboard,
     row: LeaderboardRow,
     level: int,
-    score: Callable[[MetricValue], str] = half_width,
+    score: Callable[[MetricValue], str] = format_half_width,
 ) -> list[Text]:
     """Return the cells of a row; level 0 has most words."""
     worst, change, decisions = (cell.at(level) for cell in (row.worst, row.change, row.decisions))
@@ -161,17 +166,17 @@ def _board_line(
     return cells
 
 
-def title_of(report: Report) -> str:
+def format_title(report: Report) -> str:
     """Return the candidate, the set, the rows that count and the overall numbers."""
     overall = report.bias.overall
     names = escape_invisible(f"{report.candidate.name} on {report.evaluation_set.name}")
     return (
-        f"{names}: {_rows_in_words(report)}, AUC {half_width(overall.auc)}, "
-        f"{name_final_score(report.bias)} {half_width(overall.final_score)}"
+        f"{names}: {_describe_rows(report)}, AUC {format_half_width(overall.auc)}, "
+        f"{name_final_score(report.bias)} {format_half_width(overall.final_score)}"
     )
 
 
-def _rows_in_words(report: Report) -> str:
+def _describe_rows(report: Report) -> str:
     """Return the number of measured rows, and why others are left out."""
     choices, everyone = report.evaluation_set.choices, report.bias.counts[None]
     n, positive = f"{everyone.n:,} rows", f"{everyone.n_positive:,} positive"
@@ -200,7 +205,7 @@ def print_rows(
 ) -> bool:
     """Print rows in the form that fits the width; return whether with intervals."""
     every = [*rows, *([] if last is None else [last])]
-    table = _table(title, every, last)
+    table = _build_table(title, every, last)
     if Measurement.get(out, out.options.update(max_width=10_000), table).maximum <= out.width:
         out.print(table)
         return True
@@ -212,26 +217,29 @@ def print_rows(
     return out.width >= _NARROW
 
 
-def _table(title: str, rows: Sequence[GridRow], last: GridRow | None) -> Table:
+def _build_table(title: str, rows: Sequence[GridRow], last: GridRow | None) -> Table:
     table = Table(title=escape(title), title_justify="left", title_style="bold")
     table.add_column("identity", no_wrap=True)
     counts = ("n", "positive") if any(row.n for row in rows) else ()
-    for heading in (*counts, *_headings()):
+    for heading in (*counts, *_name_metrics()):
         table.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
         if row is last:
             table.add_section()
         numbers = (row.n, row.n_positive) if counts else ()
-        table.add_row(Text(escape_invisible(row.name)), *numbers, *map(_text, row.cells))
+        table.add_row(Text(escape_invisible(row.name)), *numbers, *map(_format_cell, row.cells))
     return table
 
 
 def _print_folded(out: Console, rows: Sequence[GridRow], *, intervals: bool) -> None:
     """Print each identity's full name, with its numbers on the line below."""
-    headings = [Text(heading, "bold") for heading in _headings()]
+    headings = [Text(heading, "bold") for heading in _name_metrics()]
     if not intervals:
         headings = [Text(one.plain.replace("itive", ".").replace("ative", ".")) for one in headings]
-    lines = [headings, *([_text(cell, interval=intervals) for cell in row.cells] for row in rows)]
+    lines = [
+        headings,
+        *([_format_cell(cell, interval=intervals) for cell in row.cells] for row in rows),
+    ]
     widths = [
         max(text.cell_len for text in column) for column in zip_longest(*lines, fillvalue=Text())
     ]
@@ -247,11 +255,11 @@ def _print_folded(out: Console, rows: Sequence[GridRow], *, intervals: bool) -> 
 
 def _print_listed(out: Console, rows: Sequence[GridRow]) -> None:
     """Print each identity's full name, with each of its numbers on a line of its own."""
-    width = max(map(len, _headings()))
+    width = max(map(len, _name_metrics()))
     for row in rows:
         _print_name(out, row)
-        for heading, cell in zip(_headings(), row.cells, strict=False):
-            out.print(Text(f"  {heading:{width}}  ") + _text(cell))
+        for heading, cell in zip(_name_metrics(), row.cells, strict=False):
+            out.print(Text(f"  {heading:{width}}  ") + _format_cell(cell))
 
 
 def _print_name(out: Console, row: GridRow) -> None:
@@ -259,13 +267,13 @@ def _print_name(out: Console, row: GridRow) -> None:
     print_text(out, Text.assemble(escape_invisible(row.name), (counts, "dim")), in_pipe=True)
 
 
-def _headings() -> list[str]:
+def _name_metrics() -> list[str]:
     return [name.replace("_", " ") for name in SUBGROUP_METRICS]
 
 
-def _text(cell: GridCell, *, interval: bool = True) -> Text:
+def _format_cell(cell: GridCell, *, interval: bool = True) -> Text:
     defined = cell.number.value is not None
-    text = half_width(cell.number, signed=cell.signed, interval=interval) if defined else "-"
+    text = format_half_width(cell.number, signed=cell.signed, interval=interval) if defined else "-"
     if cell.mark:
         return Text(f"{text} {cell.mark}", COLOURS.get(cell.status, ""))
     return Text(f"{text} {DIFFERS[0]}", "bold") if cell.differs else Text(text)

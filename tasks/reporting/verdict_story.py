@@ -29,7 +29,7 @@ from biasgate.tasks.check_messages import (
 )
 from biasgate.tasks.outcomes import Word
 from biasgate.tasks.records import Verdict
-from biasgate.tasks.reporting.tables import number, titled
+from biasgate.tasks.reporting.tables import format_number, name_metric
 from biasgate.tasks.wording import (
     describe_losses,
     get_verdict_words,
@@ -94,8 +94,10 @@ class Change:
     def text(self) -> str:
         """The identity, the metric, both values and the bound."""
         metric = METRICS[self.metric]
-        values = (number(one, signed=metric.is_gap) for one in (self.champion, self.candidate))
-        text = f"{self.group} {titled(self.metric)} {' → '.join(values)}"
+        values = (
+            format_number(one, signed=metric.is_gap) for one in (self.champion, self.candidate)
+        )
+        text = f"{self.group} {name_metric(self.metric)} {' → '.join(values)}"
         return f"{text}, worse by {self.bound}" if self.bound else text
 
 
@@ -135,7 +137,7 @@ class VerdictStory:
     @classmethod
     def of_verdict(cls, verdict: Verdict) -> VerdictStory:
         """Say what a verdict says."""
-        checks = tuple(map(Check.of, verdict.results))
+        checks = tuple(map(Check.from_result, verdict.results))
         kinds = WORST_FIRST[: WORST_FIRST.index("pass")]
         champion, objective = verdict.champion, verdict.objective
         value = "undefined" if objective.value is None else f"{objective.value:.4f}"
@@ -146,7 +148,7 @@ class VerdictStory:
             word=get_verdict_words(verdict),
             exceptions=tuple(list_exception_lines([verdict])),
             policy=verdict.policy.name,
-            counted=_counted(checks),
+            counted=_summarize_checks(checks),
             bounds=describe_bounds(verdict.bounds),
             basis=tuple(_counts(verdict)),
             checks=checks,
@@ -168,7 +170,7 @@ class VerdictStory:
     @property
     def failing(self) -> tuple[str, ...]:
         """The identities of which a check failed, the worst first."""
-        return _groups(check for check in self.unmet if check.has_failed)
+        return _list_groups(check for check in self.unmet if check.has_failed)
 
     @property
     def without_rival(self) -> tuple[Check, ...]:
@@ -200,7 +202,7 @@ class VerdictStory:
     @property
     def unsettled(self) -> tuple[str, ...]:
         """The others of which a check lacks evidence."""
-        lacking = _groups(check for check in self.unmet if check.status == "insufficient")
+        lacking = _list_groups(check for check in self.unmet if check.status == "insufficient")
         return tuple(name for name in lacking if name not in self.failing)
 
     @property
@@ -223,7 +225,7 @@ class VerdictStory:
         return tuple(check for check in self.checks if check.status in {"pass", "skipped"})
 
 
-def _counted(checks: Sequence[Check]) -> str:
+def _summarize_checks(checks: Sequence[Check]) -> str:
     found = Counter(check.status for check in checks)
     n_skipped = found.pop("skipped", 0)
     known = [f"{found[status]:,} {text}" for status, text in _COUNTED.items() if status in found]
@@ -243,6 +245,6 @@ def _counts(verdict: Verdict) -> Iterator[str]:
     )
 
 
-def _groups(checks: Iterable[Check]) -> tuple[str, ...]:
+def _list_groups(checks: Iterable[Check]) -> tuple[str, ...]:
     names = (check.result.group for check in checks)
     return tuple(dict.fromkeys(name for name in names if name is not None))

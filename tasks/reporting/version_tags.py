@@ -11,7 +11,7 @@ from biasgate.tasks.measuring.identities import Measured
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.records import LoggedVerdict
 from biasgate.tasks.reporting.model_card import FILE as MODEL_CARD
-from biasgate.tasks.reporting.model_card import shortened
+from biasgate.tasks.reporting.model_card import shorten_card
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.signing.statement import compute_verdict_digest
 from biasgate.tasks.store import Workplace
@@ -21,7 +21,7 @@ _LONGEST = 4_000  # characters of a tag of a version, of the 5,000 that MLflow t
 FILES_DIGEST = "biasgate.files_digest"
 
 
-def tags_of(verdicts: Sequence[LoggedVerdict]) -> dict[str, str]:
+def build_tags(verdicts: Sequence[LoggedVerdict]) -> dict[str, str]:
     """Return the tags for a model version with these verdicts, one group per set.
 
     `biasgate.required_sets` names the sets on which a pass is required; `biasgate.files_digest`
@@ -80,4 +80,4 @@ def describe_version(
     version = gateway.resolve(candidate.uri) if candidate.uri else None
     if version is not None and takes_verdict(version, registered_model, policy):
         cards = [(Path(one.folder) / MODEL_CARD).read_text("utf-8") for one in measured]
-        gateway.describe_version(version, shortened("\n\n".join(cards)))
+        gateway.describe_version(version, shorten_card("\n\n".join(cards)))

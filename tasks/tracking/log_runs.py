@@ -35,10 +35,10 @@ from biasgate.tasks.records import (
     get_champion_uri,
 )
 from biasgate.tasks.reporting.candidates import CandidateStory
-from biasgate.tasks.reporting.markdown import candidates_markdown, results_markdown
+from biasgate.tasks.reporting.markdown import format_candidates, format_results
 from biasgate.tasks.reporting.page.writing import FILE as PAGE
-from biasgate.tasks.reporting.report import metric_table
-from biasgate.tasks.reporting.results import Published, results_of
+from biasgate.tasks.reporting.report import build_metric_table
+from biasgate.tasks.reporting.results import Published, load_results
 from biasgate.tasks.reporting.story import Story
 from biasgate.tasks.scoring.scored_set import ScoredSet, ScoresRecord
 from biasgate.tasks.store import Workplace
@@ -220,7 +220,7 @@ def log_candidate_run(measured: Measured, verdict: Verdict, parent: EvaluationRu
             | {NOTE: note},
         )
         gateway.log_folder(run_id, Path(measured.folder))
-        gateway.log_table(run_id, metric_table(report), TABLE)
+        gateway.log_table(run_id, build_metric_table(report), TABLE)
         _log_pictures(gateway, run_id, Path(measured.folder))
         gateway.end_run(run_id)
     return LoggedVerdict.from_verdict(verdict, run_id)
@@ -272,8 +272,8 @@ def close_evaluation_run(run: EvaluationRun, summary: Summary, page: str) -> Non
     """
     gateway, run_id = run.workplace.gateway, run.run_id
     experiment_id = gateway.get_experiment_id(run_id)
-    results = results_of(summary, Path(page).parent)
-    text = results_markdown(results)
+    results = load_results(summary, Path(page).parent)
+    text = format_results(results)
     note = write_evaluation_note(summary, text, experiment_id, make_flow_run_link())
     gateway.log(run_id, tags={"biasgate.outcome": summary.outcome, NOTE: note})
     gateway.log_file(run_id, Path(page))
@@ -337,7 +337,7 @@ def write_candidate_note(story: Story, experiment_id: str, run_id: str) -> str:
         "Tables of candidates": format_tables_address(experiment_id, LATEST),
     }
     explained = [f"- {escape_markdown(text)}" for text in (story.look_first, *story.analyses)]
-    parts = [_format_links(links), "", *candidates_markdown([CandidateStory.of(story)]), *explained]
+    parts = [_format_links(links), "", *format_candidates([CandidateStory.from_story(story)]), *explained]
     return shorten_note("\n".join(parts))
 
 

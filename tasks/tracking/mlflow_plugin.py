@@ -54,7 +54,7 @@ class BiasEvaluator(ModelEvaluator):
         from bias_metrics import evaluate_bias  # noqa: PLC0415
         from bias_metrics.parts import reaches_cut, widen_floats  # noqa: PLC0415
         from biasgate.tasks.mlflow_server.runs import Gateway  # noqa: PLC0415
-        from biasgate.tasks.reporting.report import wide_table  # noqa: PLC0415
+        from biasgate.tasks.reporting.report import build_wide_table  # noqa: PLC0415
         from biasgate.tasks.tracking.log_runs import collect_counts, collect_metrics  # noqa: PLC0415
 
         config: dict[str, Any] = dict(evaluator_config or {})
@@ -82,7 +82,7 @@ class BiasEvaluator(ModelEvaluator):
         metrics = collect_metrics(bias) | collect_counts(bias)
         gateway = Gateway(mlflow.get_tracking_uri(), registry=mlflow.get_registry_uri())
         gateway.log(run_id, metrics=metrics)
-        table = wide_table(bias)
+        table = build_wide_table(bias)
         gateway.log_table(run_id, table, TABLE)
         uri = f"{gateway.client.get_run(run_id).info.artifact_uri}/{TABLE}"
         artifact = JsonEvaluationArtifact(uri=uri, content=table)

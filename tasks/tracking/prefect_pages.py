@@ -19,9 +19,9 @@ from biasgate.tasks.common.prefect_artifacts import (
 from biasgate.tasks.common.prefect_task import log_message, task
 from biasgate.tasks.outcomes import get_outcome_words
 from biasgate.tasks.records import LoggedVerdict, Report, Summary
-from biasgate.tasks.reporting.markdown import results_markdown
-from biasgate.tasks.reporting.page.grids import MARKS, GridCell, metric_grid
-from biasgate.tasks.reporting.results import Results, results_of
+from biasgate.tasks.reporting.markdown import format_results
+from biasgate.tasks.reporting.page.grids import MARKS, GridCell, build_grid
+from biasgate.tasks.reporting.results import Results, load_results
 from biasgate.tasks.tracking.addresses import format_artifact_address, format_run_address
 from biasgate.tasks.tracking.resume import EvaluationRun
 
@@ -76,7 +76,7 @@ def write_summary_page(results: Results, pages: MlflowPages, summary: Summary) -
         escape_markdown(summary.evaluation),
         escape_markdown(get_outcome_words(summary).text),
     )
-    return "\n\n".join([f"## {name}: {word}", results_markdown(results), " ".join(links)])
+    return "\n\n".join([f"## {name}: {word}", format_results(results), " ".join(links)])
 
 
 def make_identity_table(summary: Summary, output: str) -> tuple[list[dict[str, str]], str]:
@@ -105,7 +105,7 @@ def _list_rows(verdict: LoggedVerdict, output: str, *, has_sets: bool) -> Iterat
     name, set_name = verdict.candidate.name, verdict.evaluation_set.name
     path = Path(output) / set_name / name / "report.json"
     report = Report.read(path.read_bytes())
-    grid = metric_grid(report, verdict)
+    grid = build_grid(report, verdict)
     keys = {"candidate": escape_markdown(name)} | (
         {"set": escape_markdown(set_name)} if has_sets else {}
     )
@@ -144,7 +144,7 @@ def show_results(summary: Summary, output: str, run: EvaluationRun) -> None:
     An error of Prefect's server is reported and not raised. A retry adds newer versions.
     """
     evaluation, pages = summary.evaluation, MlflowPages(run)
-    page = write_summary_page(results_of(summary, Path(output)), pages, summary)
+    page = write_summary_page(load_results(summary, Path(output)), pages, summary)
     rows, note = make_identity_table(summary, output)
     name = escape_markdown(evaluation)
     try:
@@ -165,5 +165,5 @@ def show_summary(summary: Summary, output: str) -> None:
     name = summary.evaluation
     key = make_artifact_key("biasgate", "nightly", name)
     publish_markdown(
-        key, results_markdown(results_of(summary, Path(output))), escape_markdown(name)
+        key, format_results(load_results(summary, Path(output))), escape_markdown(name)
     )

@@ -64,7 +64,7 @@ def collect_headline_tags(story: Story, report: Report) -> dict[str, str]:
         for metric in SUBGROUP_METRICS
         if (group := report.bias.worst(metric).subgroup) is not None
     }
-    facts = dict(CandidateStory.of(story).facts)
+    facts = dict(CandidateStory.from_story(story).facts)
     summary = {
         VERDICT: story.verdict.outcome,
         WORD: story.word.text,

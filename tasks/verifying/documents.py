@@ -20,7 +20,7 @@ from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.records import LoggedVerdict, Report, Verdict
-from biasgate.tasks.reporting.version_tags import tags_of
+from biasgate.tasks.reporting.version_tags import build_tags
 
 WRITING = "biasgate.writing"
 """Tag with the run ids of the new verdicts while a version's tags are written.
@@ -114,7 +114,7 @@ def write_verdict_tags(
     """Write the tags of a version's verdicts. A retry is safe."""
     runs = [verdict.run_id for verdict in verdicts]
     gateway.tag_version(version, {WRITING: json.dumps(runs)})
-    gateway.tag_version(version, tags_of(verdicts))
+    gateway.tag_version(version, build_tags(verdicts))
     gateway.client.delete_model_version_tag(version.name, version.version, WRITING)
 
 
@@ -124,6 +124,6 @@ def complete_tags(version: ModelVersion, gateway: Gateway) -> ModelVersion:
         return version
     try:
         verdicts = [read_logged_verdict(run, gateway) for run in json.loads(version.tags[WRITING])]
-        return replace(version, tags={**version.tags, **tags_of(verdicts)})
+        return replace(version, tags={**version.tags, **build_tags(verdicts)})
     except (InputError, OSError, ValueError, KeyError, TypeError, AttributeError):
         return version  # verification of its unchanged tags fails

@@ -32,7 +32,7 @@ from biasgate.tasks.records import (
     Rival,
     Verdict,
 )
-from biasgate.tasks.reporting.version_tags import tags_of
+from biasgate.tasks.reporting.version_tags import build_tags
 from biasgate.tasks.signing.envelope import Envelope
 from biasgate.tasks.signing.keys import TrustedKeys
 from biasgate.tasks.signing.manifest import join_differences
@@ -124,7 +124,7 @@ def compare_tags(
     yield Finding("tags", holds=judged_on == name, sentence=text)
     yield from compare_digests(documents, name, evidence_digest)
     logged = LoggedVerdict.from_verdict(verdict, run_id)
-    expected = tags_of([logged])
+    expected = build_tags([logged])
     tagged = {key: version.tags.get(key) for key in expected}
     expected.pop("biasgate.required_sets")
     differences = [key for key, value in expected.items() if tagged[key] != value]

@@ -20,9 +20,9 @@ from biasgate.tasks.common.markdown import escape_markdown
 from biasgate.tasks.common.progress import format_duration
 from biasgate.tasks.records import Summary
 from biasgate.tasks.remembering import reading
-from biasgate.tasks.reporting.model_card import shortened
-from biasgate.tasks.reporting.page.page import evaluation_page
-from biasgate.tasks.reporting.page.writing import read_judged, render
+from biasgate.tasks.reporting.model_card import shorten_card
+from biasgate.tasks.reporting.page.page import build_evaluation_page
+from biasgate.tasks.reporting.page.writing import read_judged, render_page
 from biasgate.tasks.scoring.scored_set import ScoredSet
 
 CANDIDATES = ["words", "shifted"]
@@ -211,7 +211,7 @@ def test_the_page_can_be_made_again_from_what_was_published(first):
         ("comments", verdict.candidate.name): read_judged(first.output, verdict)
         for verdict in summary.verdicts
     }
-    again = render(evaluation_page(summary, judged, output=str(first.output)))
+    again = render_page(build_evaluation_page(summary, judged, output=str(first.output)))
     assert again == (first.output / "report.html").read_bytes()
 
 
@@ -270,7 +270,7 @@ def _logs_sent_to_prefect(at_least):
 def test_the_model_card_is_the_description_of_the_version(world, first):
     card = (first.output / "comments" / "words" / "model_card.md").read_text("utf-8")
     found = world.gateway.client.get_model_version("toxicity", "1").description
-    assert found == shortened(card)
+    assert found == shorten_card(card)
     assert "# Model card: words" in found
     digest = first.read("comments/words/report.json")["evaluation_set"]["digest"]
     assert digest in card

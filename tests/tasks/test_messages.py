@@ -27,7 +27,7 @@ from biasgate.tasks.check_messages import (
 from biasgate.tasks.outcomes import COPY, EXCEPT, WORDS
 from biasgate.tasks.records import RATE_OF_GAP
 from biasgate.tasks.reporting.candidates import CandidateStory
-from biasgate.tasks.reporting.leaderboard import leaderboard
+from biasgate.tasks.reporting.leaderboard import build_leaderboard
 from biasgate.tasks.reporting.story import ErrorHarm, Errors, OverallErrors, Story
 from biasgate.tasks.wording import describe_changed_decisions, describe_losses
 
@@ -370,11 +370,11 @@ def stories():
     outcomes = {"blocked": "fail", "worse": "fail", "passed": "pass"}
     for name, results in kinds.items():
         verdict = verdict_of(*results, outcome=outcomes.get(name, "insufficient"))
-        line = CandidateStory.of(Story.of(report, verdict))
+        line = CandidateStory.from_story(Story.from_report(report, verdict))
         for label, text in line.facts:
             yield f"story: {name}: {label}", text
         yield f"story: {name}: headline", line.headline
-        [row] = leaderboard([line]).rows
+        [row] = build_leaderboard([line]).rows
         for column in ("outcome", "worst", "change", "decisions"):
             cell = getattr(row, column)
             yield f"row: {name}: {column}", cell if isinstance(cell, str) else " | ".join(cell[:2])

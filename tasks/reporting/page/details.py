@@ -64,14 +64,16 @@ def measure_details(report: Report, verdict: Verdict, evidence: EvidenceFile) ->
         schema_version=SCHEMA_VERSION,
         report_digest=json_digest(report),
         versions={"python": platform.python_version()} | {one: version(one) for one in _VERSIONS},
-        scores=_scores(rows, evidence.background, shown),
-        curves=_curves(report, rows, evidence.background, shown) if report.thresholds else None,
+        scores=_count_scores(rows, evidence.background, shown),
+        curves=_measure_curves(report, rows, evidence.background, shown)
+        if report.thresholds
+        else None,
         champion=evidence.measure_set(CONFIDENCE).table.select_rival("champion"),
-        champion_rates=_champion_rates(verdict, rows, shown),
+        champion_rates=_measure_champion(verdict, rows, shown),
     )
 
 
-def _champion_rates(
+def _measure_champion(
     verdict: Verdict, rows: EvidenceRows, shown: Sequence[str]
 ) -> dict[str, dict[str, float | None]] | None:
     """Return the champion's error rates by identity at its own threshold, if it has one.
@@ -109,14 +111,14 @@ def read_details(folder: Path, report: Report, verdict: Verdict) -> Details:
     return measure_details(report, verdict, EvidenceFile(folder / EVIDENCE))
 
 
-def _scores(rows: EvidenceRows, among: str, shown: list[str]) -> Scores:
+def _count_scores(rows: EvidenceRows, among: str, shown: list[str]) -> Scores:
     labels, scores, weights = rows.labels, rows.y_score, rows.weights
     background = rows.find_shared_background(among)
-    edges, scale = bins_of(float(scores.min()), float(scores.max()))
+    edges, scale = choose_bins(float(scores.min()), float(scores.max()))
     bins = np.minimum(np.searchsorted(edges, scores, side="right") - 1, _BINS - 1)
 
     def counted(of: Bools) -> list[float]:
-        return _counts(bins, np.flatnonzero(of), weights)
+        return _count_bins(bins, np.flatnonzero(of), weights)
 
     classes = ~labels, labels
     shared = [None if background is None else counted(background & of) for of in classes]
@@ -129,9 +131,11 @@ def _scores(rows: EvidenceRows, among: str, shown: list[str]) -> Scores:
             found.append(
                 ClassScores(
                     n=own.size,
-                    counts=_counts(bins, own, weights),
+                    counts=_count_bins(bins, own, weights),
                     background=counted(of & ~inside) if others is None else others,
-                    quartiles=_quartiles(scores[own], None if weights is None else weights[own]),
+                    quartiles=_compute_quartiles(
+                        scores[own], None if weights is None else weights[own]
+                    ),
                 )
             )
         negative, positive = found
@@ -145,7 +149,7 @@ def _scores(rows: EvidenceRows, among: str, shown: list[str]) -> Scores:
     )
 
 
-def bins_of(low: float, high: float) -> tuple[Floats, Literal["logit", "linear"]]:
+def choose_bins(low: float, high: float) -> tuple[Floats, Literal["logit", "linear"]]:
     """Return the edges of bins, and their scale; of probabilities equally wide in log-odds.
 
     Most comments score near 0, and would all be in the first of equally wide bins.
@@ -164,23 +168,25 @@ def bins_of(low: float, high: float) -> tuple[Floats, Literal["logit", "linear"]
     return edges, "logit"
 
 
-def _counts(bins: Places, rows: Places, weights: Floats | None) -> list[float]:
+def _count_bins(bins: Places, rows: Places, weights: Floats | None) -> list[float]:
     counts = np.bincount(bins[rows], None if weights is None else weights[rows], _BINS)
-    return [*counts.tolist()] if weights is None else _rounded(counts)
+    return [*counts.tolist()] if weights is None else _round_values(counts)
 
 
-def _quartiles(scores: Floats, weight: Floats | None) -> list[float] | None:
+def _compute_quartiles(scores: Floats, weight: Floats | None) -> list[float] | None:
     if not scores.size or (weight is not None and not weight.sum()):
         return None
     of = np.quantile(scores, (0.25, 0.5, 0.75), method="inverted_cdf", weights=weight)
-    return _rounded(of)
+    return _round_values(of)
 
 
-def _curves(report: Report, known: EvidenceRows, among: Background, shown: list[str]) -> Curves:
+def _measure_curves(
+    report: Report, known: EvidenceRows, among: Background, shown: list[str]
+) -> Curves:
     """Count the errors at many thresholds; at those of the report, its numbers."""
     labels, scores = known.labels, known.y_score
     chosen = {kind: at.threshold for kind, at in report.thresholds.items()}
-    thresholds = _grid(labels, scores, chosen)
+    thresholds = _choose_thresholds(labels, scores, chosen)
     # Identities that are not shown are outside the common background too.
     rows = LabelledRows(labels, known.members, clusters=known.clusters, background=among)
     decided = [reaches_cut(scores, threshold) for threshold in thresholds]
@@ -190,13 +196,15 @@ def _curves(report: Report, known: EvidenceRows, among: Background, shown: list[
         for name, gap in Events.from_rate(
             list_threshold_metrics()[metric], rows, decided
         ).list_gaps(shown):
-            rates = [_ends(gap.own.measure(CONFIDENCE, at)) for at in at_each]
+            rates = [_round_interval(gap.own.measure(CONFIDENCE, at)) for at in at_each]
             subgroups[name][rate] = [value for value, _, _ in rates]
             subgroups[name][f"{rate}_ends"] = [[low, high] for _, low, high in rates]
-            subgroups[name][metric] = [_ends(gap.measure(CONFIDENCE, at)) for at in at_each]
-    flagged_toxic = _flagged(decided, labels)
+            subgroups[name][metric] = [
+                _round_interval(gap.measure(CONFIDENCE, at)) for at in at_each
+            ]
+    flagged_toxic = _compute_shares(decided, labels)
     overall = Rates(
-        false_positive_rate=_flagged(decided, ~labels),
+        false_positive_rate=_compute_shares(decided, ~labels),
         false_negative_rate=[
             None if one is None else round(1 - one, _DIGITS) for one in flagged_toxic
         ],
@@ -205,11 +213,11 @@ def _curves(report: Report, known: EvidenceRows, among: Background, shown: list[
     named = {kind: thresholds.index(one) for kind, one in chosen.items()}
     for kind, position in named.items():
         gaps = report.bias.select_threshold(kind)
-        _replace_by_reported(report.thresholds[kind], gaps, position, overall, groups)
+        _insert_reported(report.thresholds[kind], gaps, position, overall, groups)
     return Curves(thresholds=thresholds, named=named, overall=overall, subgroups=groups)
 
 
-def _grid(labels: Bools, scores: Floats, chosen: Mapping[str, float]) -> list[float]:
+def _choose_thresholds(labels: Bools, scores: Floats, chosen: Mapping[str, float]) -> list[float]:
     """Return quantiles of both classes, rounded to be read, and the chosen thresholds."""
     places = np.linspace(0, 1, _QUANTILES + 2)[1:-1]
     of_classes = [np.quantile(scores[one], places) for one in (labels, ~labels)]
@@ -218,18 +226,18 @@ def _grid(labels: Bools, scores: Floats, chosen: Mapping[str, float]) -> list[fl
     return sorted({*map(float, kept), *chosen.values()})
 
 
-def _ends(found: MetricValue) -> list[float | None]:
+def _round_interval(found: MetricValue) -> list[float | None]:
     ends = found.value, found.low, found.high
     return [None if end is None else round(end, _DIGITS) for end in ends]
 
 
-def _flagged(decided: list[Bools], rows: Bools) -> list[float | None]:
+def _compute_shares(decided: list[Bools], rows: Bools) -> list[float | None]:
     n = int(rows.sum())
     events = [int(np.count_nonzero(flags & rows)) for flags in decided]
     return [round(one / n, _DIGITS) if n else None for one in events]
 
 
-def _replace_by_reported(
+def _insert_reported(
     at: AtThreshold,
     gaps: Mapping[str, Mapping[str, MetricValue]],
     position: int,
@@ -247,6 +255,6 @@ def _replace_by_reported(
             getattr(of_group, metric)[position] = [cell.value, cell.low, cell.high]
 
 
-def _rounded(values: npt.ArrayLike) -> list[float]:
+def _round_values(values: npt.ArrayLike) -> list[float]:
     found = np.asarray(values, dtype=np.float64).tolist()
     return [float(f"{one:.{_DIGITS}g}") for one in found]

@@ -15,7 +15,7 @@ import numpy as np
 from markupsafe import Markup
 
 from biasgate.tasks.records import ClassScores, GroupScores
-from biasgate.tasks.reporting.tables import plus_minus
+from biasgate.tasks.reporting.tables import format_minus
 
 WIDTH, HEIGHT = 200, 60
 # A diamond fails a check, a square lacks evidence.
@@ -42,7 +42,7 @@ class Axis:
     @property
     def ends(self) -> str:
         """The two ends, in words for a heading."""
-        low, high = (plus_minus(f"{one:g}") for one in (self.low, self.high))
+        low, high = (format_minus(f"{one:g}") for one in (self.low, self.high))
         return f"drawn from {low} to {high}"
 
     @classmethod
@@ -59,7 +59,7 @@ class Axis:
         return cls(-end, end)
 
 
-def drawn(
+def draw_interval(
     axis: Axis,
     ends: tuple[float, float | None, float | None],
     *,
@@ -103,15 +103,15 @@ def draw_histogram(
 ) -> Histogram:
     """Draw the shares of rows by bin on a square root scale; all bins are drawn equally wide."""
     classes = scores.negative, scores.positive
-    shares = [_densities(rows) for one in classes for rows in (one.counts, one.background)]
+    shares = [_scale_counts(rows) for one in classes for rows in (one.counts, one.background)]
     most = max((share for one in shares for share in one), default=0.0) or 1.0
     harmless, harmless_background, toxic, toxic_background = shares
     return Histogram(
-        harmless=_steps(harmless, most, closed=True),
-        toxic=_steps(toxic, most, closed=True),
-        harmless_background=_steps(harmless_background, most),
-        toxic_background=_steps(toxic_background, most),
-        threshold="" if threshold is None else f"M{_place(threshold, edges)} 0V{HEIGHT}",
+        harmless=_draw_steps(harmless, most, closed=True),
+        toxic=_draw_steps(toxic, most, closed=True),
+        harmless_background=_draw_steps(harmless_background, most),
+        toxic_background=_draw_steps(toxic_background, most),
+        threshold="" if threshold is None else f"M{_locate_score(threshold, edges)} 0V{HEIGHT}",
     )
 
 
@@ -126,7 +126,7 @@ def draw_line(values: Sequence[float]) -> str:
     return f"M{'L'.join(points)}"
 
 
-def _place(value: float, edges: Sequence[float]) -> str:
+def _locate_score(value: float, edges: Sequence[float]) -> str:
     """Return where a score lies among bins that are drawn equally wide."""
     places = np.linspace(0, WIDTH, len(edges))
     return f"{np.interp(value, edges, places):.4g}"
@@ -138,12 +138,12 @@ def is_empty(scores: GroupScores) -> bool:
     return not any(one.n for one in classes)
 
 
-def _densities(counts: Sequence[float]) -> list[float]:
+def _scale_counts(counts: Sequence[float]) -> list[float]:
     total = math.fsum(counts)
     return [math.sqrt(count / total) for count in counts] if total else []
 
 
-def _steps(heights: Sequence[float], most: float, *, closed: bool = False) -> str:
+def _draw_steps(heights: Sequence[float], most: float, *, closed: bool = False) -> str:
     if not heights:
         return ""
     width = WIDTH / len(heights)

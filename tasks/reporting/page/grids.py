@@ -11,9 +11,9 @@ from markupsafe import Markup
 from bias_metrics import BiasTable, Difference, MetricValue
 from bias_metrics.metrics import AUCS, METRICS, SUBGROUP_METRICS
 from biasgate.tasks.records import Report, Verdict
-from biasgate.tasks.reporting.page.drawing import Axis, Shape, drawn
-from biasgate.tasks.reporting.story import beyond, gains_of, worst_number
-from biasgate.tasks.reporting.tables import count, interval, number, shown_rows
+from biasgate.tasks.reporting.page.drawing import Axis, Shape, draw_interval
+from biasgate.tasks.reporting.story import compute_excess, find_worst_number, list_gains
+from biasgate.tasks.reporting.tables import format_interval, format_number, format_size, select_rows
 from biasgate.tasks.reporting.verdict_story import Check
 
 LIMITS = ("floor", "ceiling")
@@ -62,12 +62,12 @@ class GridCell:
     def text(self) -> str:
         """The number; empty if it is undefined."""
         value = self.number.value
-        return "" if value is None else number(value, signed=self.signed)
+        return "" if value is None else format_number(value, signed=self.signed)
 
     @property
     def interval(self) -> str:
         """Its interval, or why there is none."""
-        ends = interval(self.number.low, self.number.high, signed=self.signed)
+        ends = format_interval(self.number.low, self.number.high, signed=self.signed)
         return ends or f"no interval: {self.number.reason or ''}"
 
     @property
@@ -88,7 +88,7 @@ class GridCell:
     @property
     def rival(self) -> str:
         """The champion's number; empty if there is none."""
-        return "" if self.champion is None else number(self.champion, signed=self.signed)
+        return "" if self.champion is None else format_number(self.champion, signed=self.signed)
 
     def drawn(self, axis: Axis) -> Markup:
         """Draw it beside the champion's."""
@@ -100,7 +100,7 @@ class GridCell:
         elif self.status in {"insufficient", "small"} or cell.low is None:
             shape = "square"
         ends = cell.value, cell.low, cell.high
-        return drawn(axis, ends, limits=self.limits, rival=self.champion, shape=shape)
+        return draw_interval(axis, ends, limits=self.limits, rival=self.champion, shape=shape)
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ class Grid:
     left_out: str = ""
 
 
-def metric_grid(
+def build_grid(
     report: Report,
     verdict: Verdict,
     kinds: Sequence[str] = LIMITS,
@@ -166,15 +166,15 @@ def metric_grid(
     are drawn together have the same `axes`, by metric.
     """
     outcomes, subgroups = Outcomes(verdict, kinds), report.bias.subgroups
-    known = axes or axes_of([(report, verdict)])
-    worst = worst_number(report, verdict)
+    known = axes or choose_axes([(report, verdict)])
+    worst = find_worst_number(report, verdict)
     first = worst.group if worst is not None and worst.is_pictured else None
-    names, note = shown_rows(subgroups, most, first)
-    failed = _failed(verdict)
-    lowest = {name: _lowest(subgroups[name]) for name in names}
+    names, note = select_rows(subgroups, most, first)
+    failed = _find_failed(verdict)
+    lowest = {name: _find_lowest(subgroups[name]) for name in names}
     names.sort(key=lambda x: (x != first, x not in failed, -failed.get(x, 0.0), lowest[x]))
     changes = {(cell.group, cell.metric): "worse" for cell in verdict.worsened if not cell.without}
-    changes |= {(gain.group, gain.metric): "better" for gain in gains_of(differences)}
+    changes |= {(gain.group, gain.metric): "better" for gain in list_gains(differences)}
 
     def cell(name: str, metric: str) -> GridCell:
         beside = differences.subgroups[name][metric] if differences is not None else None
@@ -191,8 +191,8 @@ def metric_grid(
         GridRow(
             name,
             tuple(cell(name, metric) for metric in SUBGROUP_METRICS),
-            count(report.bias.counts[name].n),
-            count(report.bias.counts[name].n_positive),
+            format_size(report.bias.counts[name].n),
+            format_size(report.bias.counts[name].n_positive),
             any(group == name and change == "worse" for (group, _), change in changes.items()),
         )
         for name in names
@@ -204,23 +204,23 @@ def metric_grid(
     return Grid("Metrics by identity", columns, rows, note)
 
 
-def _failed(verdict: Verdict) -> dict[str, float]:
+def _find_failed(verdict: Verdict) -> dict[str, float]:
     """Return the identities with a failed floor or ceiling, each with how far it is beyond it."""
     found: dict[str, float] = {}
     for result in verdict.results:
         is_failed = result.outcome == "fail" and result.action == "block"
         if is_failed and result.group is not None and result.kind in LIMITS:
-            found[result.group] = max(beyond(result), found.get(result.group, 0.0))
+            found[result.group] = max(compute_excess(result), found.get(result.group, 0.0))
     return found
 
 
-def _lowest(cells: Mapping[str, MetricValue]) -> float:
+def _find_lowest(cells: Mapping[str, MetricValue]) -> float:
     """Return the lowest AUC of an identity; one without any comes last."""
     values = [cells[metric].value for metric in AUCS]
     return min((value for value in values if value is not None), default=2.0)
 
 
-def difference(cell: Difference, status: str, confidence: float) -> GridCell:
+def build_difference(cell: Difference, status: str, confidence: float) -> GridCell:
     """Return a difference of a comparison; at what confidence its p-value shows it."""
     found = MetricValue(cell.value, cell.reason, low=cell.low, high=cell.high)
     status, shown = "plain" if cell.value is None else status, cell.is_significant(confidence)
@@ -236,7 +236,7 @@ class Outcomes:
         for result in verdict.results:
             if result.kind in kinds and result.group is not None and result.slice is None:
                 of = result.metric, result.group
-                self._statuses.setdefault(of, set()).add(_status(Check.of(result)))
+                self._statuses.setdefault(of, set()).add(_name_status(Check.from_result(result)))
                 if result.kind in LIMITS:
                     self._limits.setdefault(of, []).append(result.limit)
 
@@ -257,13 +257,13 @@ class Outcomes:
         return (*distinct, *(-limit for limit in distinct)) if is_gap else tuple(distinct)
 
 
-def _status(check: Check) -> str:
+def _name_status(check: Check) -> str:
     if check.status == "skipped":
         return "small" if check.result.judged_in else "plain"
     return check.status
 
 
-def axes_of(judged: Sequence[tuple[Report, Verdict]]) -> dict[str, Axis]:
+def choose_axes(judged: Sequence[tuple[Report, Verdict]]) -> dict[str, Axis]:
     """Return one axis for all AUCs and one for all gaps, so that all cells can be compared."""
     values: dict[bool, list[float | None]] = {True: [], False: []}
     for report, verdict in judged:

@@ -18,19 +18,19 @@ from biasgate.tasks.records import Details, Report, SetUse, Summary, Verdict
 from biasgate.tasks.records.trend import Trend
 from biasgate.tasks.remembering.moved import Moved, find_moves
 from biasgate.tasks.remembering.rows import Lines, compare_nights
-from biasgate.tasks.reporting.candidates import CandidateStory, by_outcome
-from biasgate.tasks.reporting.leaderboard import Leaderboard, leaderboard
+from biasgate.tasks.reporting.candidates import CandidateStory, rank_outcome
+from biasgate.tasks.reporting.leaderboard import Leaderboard, build_leaderboard
 from biasgate.tasks.reporting.page.drawing import draw_line
-from biasgate.tasks.reporting.page.grids import axes_of
-from biasgate.tasks.reporting.page.parts import CHECKS, Part, describe
+from biasgate.tasks.reporting.page.grids import choose_axes
+from biasgate.tasks.reporting.page.parts import CHECKS, Part, build_part
 from biasgate.tasks.reporting.story import GAINED, TERMS, TO_PASS, UNKNOWN
 from biasgate.tasks.reporting.tables import (
     PANELS,
     Table,
-    count,
-    numbers_by_night,
-    numeric,
-    shown_rows,
+    build_night_table,
+    format_size,
+    number_columns,
+    select_rows,
 )
 
 # Most rows of all pictures together with which scores and thresholds are on the page, too.
@@ -101,7 +101,7 @@ class Page:
     @cached_property
     def board(self) -> Leaderboard:
         """One row per candidate and set, as on the terminal."""
-        return leaderboard(self.lines)
+        return build_leaderboard(self.lines)
 
     @property
     def is_whole(self) -> bool:
@@ -116,7 +116,7 @@ class Page:
     @property
     def first(self) -> Part | None:
         """The part whose picture is open: that of the worst outcome, the last in the order."""
-        return min(self.parts[::-1], key=lambda part: by_outcome(part.story), default=None)
+        return min(self.parts[::-1], key=lambda part: rank_outcome(part.story), default=None)
 
     @property
     def order(self) -> list[int]:
@@ -191,14 +191,14 @@ class Page:
 Judged = tuple[Report, Verdict, Details]
 
 
-def candidate_page(
+def build_candidate_page(
     report: Report, verdict: Verdict, details: Details, output: str = ".", store: str = ""
 ) -> Page:
     """Return the page of one candidate on one set, whose results are in `output`."""
     judged = {(verdict.evaluation_set.name, verdict.candidate.name): (report, verdict, details)}
-    page = _page(report.candidate.name, judged, {})
+    page = _build_page(report.candidate.name, judged, {})
     [part] = page.parts
-    line = replace(CandidateStory.of(part.story), name=report.candidate.name)
+    line = replace(CandidateStory.from_story(part.story), name=report.candidate.name)
     output = shorten_path(output)
     is_part = bool({*verdict.required_sets} - {verdict.evaluation_set.name})
     return replace(
@@ -212,7 +212,7 @@ def candidate_page(
     )
 
 
-def evaluation_page(
+def build_evaluation_page(
     summary: Summary,
     judged: Mapping[tuple[str, str], Judged],
     trend: Trend | None = None,
@@ -220,9 +220,9 @@ def evaluation_page(
 ) -> Page:
     """Return the page of an evaluation; with `trend` that of a night."""
     uses = {set_use.name: set_use for set_use in summary.sets}
-    page = _page(summary.evaluation, judged, uses)
-    lines = CandidateStory.each(summary.decisions, [part.story for part in page.parts])
-    names = [line.name for line in leaderboard(lines).lines]
+    page = _build_page(summary.evaluation, judged, uses)
+    lines = CandidateStory.from_decisions(summary.decisions, [part.story for part in page.parts])
+    names = [line.name for line in build_leaderboard(lines).lines]
     return replace(
         page,
         word=get_outcome_words(summary),
@@ -247,11 +247,13 @@ def _repeat_command(summary: Summary, output: str, *, is_night: bool) -> Iterato
             yield from ("--candidate", name)
 
 
-def _page(title: str, judged: Mapping[tuple[str, str], Judged], uses: Mapping[str, SetUse]) -> Page:
-    axes = axes_of([one[:2] for one in judged.values()])
+def _build_page(
+    title: str, judged: Mapping[tuple[str, str], Judged], uses: Mapping[str, SetUse]
+) -> Page:
+    axes = choose_axes([one[:2] for one in judged.values()])
     most = max(CHECKS // len(judged), 1)
     parts = tuple(
-        replace(describe(f"p{at}", *one, axes), most_checks=most)
+        replace(build_part(f"p{at}", *one, axes), most_checks=most)
         for at, one in enumerate(judged.values())
     )
     reports = {of_set: report for (of_set, _), (report, _, _) in reversed([*judged.items()])}
@@ -288,7 +290,7 @@ def describe_trend(trend: Trend) -> TrendView:
             f"with earlier nights ({one.reason})."
             for one in trend.not_compared
         ),
-        tuple((lines, numbers_by_night(lines)) for lines in compare_nights(nights)),
+        tuple((lines, build_night_table(lines)) for lines in compare_nights(nights)),
         tuple((one, draw_line(one.values)) for one in find_moves(nights)[:PANELS]),
     )
 
@@ -333,12 +335,12 @@ def describe_set(report: Report, use: SetUse | None = None) -> SetView:
     evaluation_set, bias = report.evaluation_set, report.bias
     choices, subgroups = evaluation_set.choices, bias.subgroups
     source = choices.source
-    shown, left_out = shown_rows(subgroups)
+    shown, left_out = select_rows(subgroups)
     counted = {"all comments": bias.counts[None]} | {name: bias.counts[name] for name in shown}
     numbers = [(name, of.n, of.n_positive, of.n_negative) for name, of in counted.items()]
     return SetView(
         name=evaluation_set.name,
-        n=count(bias.counts[None].n),
+        n=format_size(bias.counts[None].n),
         toxic=f"{bias.counts[None].n_positive / bias.counts[None].n:.0%}",
         digest=evaluation_set.digest,
         licence=_LICENCES.get(str(source.get("source")), _NO_LICENCE),
@@ -347,8 +349,8 @@ def describe_set(report: Report, use: SetUse | None = None) -> SetView:
         files=tuple((str(name), str(one)) for name, one in source.get("files", {}).items()),
         counts=Table(
             "Measured comments that mention each identity",
-            {"Identity": "name", **numeric("Comments", "Toxic", "Harmless")},
-            [(name, *map(count, found)) for name, *found in numbers],
+            {"Identity": "name", **number_columns("Comments", "Toxic", "Harmless")},
+            [(name, *map(format_size, found)) for name, *found in numbers],
         ),
         left_out=left_out,
         use="" if use is None else use.sentence,

@@ -24,30 +24,30 @@ from biasgate.tasks.records import (
     Report,
     Verdict,
 )
-from biasgate.tasks.reporting.decisions import changed_table, term_table
-from biasgate.tasks.reporting.harm import HarmPanel, harm_panels
+from biasgate.tasks.reporting.decisions import build_change_table, build_term_table
+from biasgate.tasks.reporting.harm import HarmPanel, build_harm_panels
 from biasgate.tasks.reporting.page.drawing import (
     Axis,
     Histogram,
     draw_histogram,
-    drawn,
+    draw_interval,
     is_empty,
 )
-from biasgate.tasks.reporting.page.grids import LIMITS, Grid, metric_grid
+from biasgate.tasks.reporting.page.grids import LIMITS, Grid, build_grid
 from biasgate.tasks.reporting.story import Story
 from biasgate.tasks.reporting.tables import (
     Kind,
     Table,
-    between,
-    count,
-    numeric,
-    percent,
-    plus_minus,
-    points,
-    short,
-    shown_rows,
-    thousandths,
-    with_interval,
+    format_bounds,
+    format_estimate,
+    format_minus,
+    format_percent,
+    format_points,
+    format_score,
+    format_size,
+    number_columns,
+    round_thousandths,
+    select_rows,
 )
 from biasgate.tasks.reporting.verdict_story import Check
 
@@ -98,30 +98,30 @@ class Part:
         return self.story.met[: self.most_checks]
 
 
-def describe(
+def build_part(
     anchor: str, report: Report, verdict: Verdict, details: Details, axes: Mapping[str, Axis]
 ) -> Part:
     """Return what a page says of one candidate on one set, drawn on the axes of the page."""
     scores = details.scores
-    story = Story.of(report, verdict, details.champion)
-    grid = metric_grid(report, verdict, (*LIMITS, *RIVALS), differences=details.champion, axes=axes)
+    story = Story.from_report(report, verdict, details.champion)
+    grid = build_grid(report, verdict, (*LIMITS, *RIVALS), differences=details.champion, axes=axes)
     return Part(
         anchor=anchor,
         story=story,
-        keys=tuple((name, with_interval(cell)) for name, cell in story.numbers),
+        keys=tuple((name, format_estimate(cell)) for name, cell in story.numbers),
         lacks=tuple(
             (name, cell.reason or "no reason given")
             for name, cell in story.numbers
             if cell.value is None
         ),
-        harm=harm_panels(report, verdict, details),
+        harm=build_harm_panels(report, verdict, details),
         grid=grid,
-        panels=tuple(describe_scores(name, one, details) for name, one in scores.subgroups.items()),
-        everyone=describe_scores("all comments", scores.overall, details),
-        scores_from=short(scores.edges[0]),
-        scores_to=short(scores.edges[-1]),
+        panels=tuple(build_panel(name, one, details) for name, one in scores.subgroups.items()),
+        everyone=build_panel("all comments", scores.overall, details),
+        scores_from=format_score(scores.edges[0]),
+        scores_to=format_score(scores.edges[-1]),
         scores_scale=scores.scale,
-        explorer=explore(details.curves) if details.curves is not None else None,
+        explorer=build_explorer(details.curves) if details.curves is not None else None,
         harms=tuple(
             describe_harm(report.bias, report.harms, row.name)
             for row in grid.rows
@@ -132,45 +132,45 @@ def describe(
             for kind, one in (report.analyses or {}).items()
         ),
         remarks=(*story.warnings, *story.remarks),
-        digests=tuple(_digests(report, verdict)),
-        slices=_slices(report),
-        terms=None if report.terms is None else term_table(report.terms),
-        changed=None if verdict.changed is None else changed_table(verdict.changed),
+        digests=tuple(_list_digests(report, verdict)),
+        slices=_build_slices(report),
+        terms=None if report.terms is None else build_term_table(report.terms),
+        changed=None if verdict.changed is None else build_change_table(verdict.changed),
     )
 
 
-def _slices(report: Report) -> Table | None:
+def _build_slices(report: Report) -> Table | None:
     """Return each identity's numbers within each slice, side by side; None without the analysis."""
     found = (report.analyses or {}).get("slices")
     if found is None:
         return None
-    shown, _ = shown_rows(report.bias.subgroups)
+    shown, _ = select_rows(report.bias.subgroups)
     rows = [
         (
             name,
             of_slice,
-            count(one["subgroups"][name]["n"]),
-            *(_cell(one["subgroups"][name][metric], metric) for metric in SUBGROUP_METRICS),
+            format_size(one["subgroups"][name]["n"]),
+            *(_format_cell(one["subgroups"][name][metric], metric) for metric in SUBGROUP_METRICS),
         )
         for name in shown
         for of_slice, one in found.result["slices"].items()
     ]
     titles = ["Comments", *(METRICS[metric].title for metric in SUBGROUP_METRICS)]
-    columns: dict[str, Kind] = {"Identity": "name", "Slice": "name", **numeric(*titles)}
+    columns: dict[str, Kind] = {"Identity": "name", "Slice": "name", **number_columns(*titles)}
     caption = "Each identity within each slice, compared with the other comments of the slice"
     if len(rows) > CHECKS:
         caption += f": the first {CHECKS} of {len(rows)} rows; all are in analyses/slices.csv"
     return Table(caption, columns, rows[:CHECKS])
 
 
-def _cell(found: Mapping[str, Any], metric: str) -> str:
+def _format_cell(found: Mapping[str, Any], metric: str) -> str:
     cell = MetricValue(
         found["value"], found.get("reason"), low=found.get("low"), high=found.get("high")
     )
-    return with_interval(cell, signed=METRICS[metric].is_gap)
+    return format_estimate(cell, signed=METRICS[metric].is_gap)
 
 
-def _digests(report: Report, verdict: Verdict) -> Iterator[tuple[str, str]]:
+def _list_digests(report: Report, verdict: Verdict) -> Iterator[tuple[str, str]]:
     yield "evaluation set", report.evaluation_set.digest
     yield "candidate (everything that decides its scores)", report.candidate.digest
     yield "policy", verdict.policy.digest
@@ -193,19 +193,19 @@ class Panel:
     toxic: tuple[str, ...]
 
 
-def describe_scores(name: str, scores: GroupScores, details: Details) -> Panel:
+def build_panel(name: str, scores: GroupScores, details: Details) -> Panel:
     """Return the panel of one identity, or of all comments."""
     harmless, toxic = (
-        (count(one.n), *map(short, one.quartiles or ()))
+        (format_size(one.n), *map(format_score, one.quartiles or ()))
         for one in (scores.negative, scores.positive)
     )
     n = scores.negative.n + scores.positive.n
     drawing = None
     if not is_empty(scores):
         curves = details.curves
-        threshold = None if curves is None else curves.thresholds[position_of(curves)]
+        threshold = None if curves is None else curves.thresholds[find_start(curves)]
         drawing = draw_histogram(scores, details.scores.edges, threshold)
-    return Panel(name, count(n), drawing, harmless, toxic)
+    return Panel(name, format_size(n), drawing, harmless, toxic)
 
 
 @dataclass(frozen=True)
@@ -252,36 +252,38 @@ class Explorer:
         return self.thresholds[self.position]
 
 
-def explore(curves: Curves) -> Explorer:
+def build_explorer(curves: Curves) -> Explorer:
     """Return the table at the given threshold, else at that of equal errors."""
-    named, position = curves.named, position_of(curves)
+    named, position = curves.named, find_start(curves)
     subgroups = curves.subgroups
-    axis = _axis(list(subgroups.values()), position)
+    axis = _choose_axis(list(subgroups.values()), position)
     overall = curves.overall
-    texts = tuple(plus_minus(f"{threshold:.4g}") for threshold in curves.thresholds)
+    texts = tuple(format_minus(f"{threshold:.4g}") for threshold in curves.thresholds)
     return Explorer(
         thresholds=texts,
         position=position,
         named=tuple((at, THRESHOLDS[kind]) for kind, at in named.items()),
         overall=(
-            percent(_of(overall, RATES[0])[position]),
-            percent(_of(overall, RATES[1])[position]),
+            format_percent(_read_rates(overall, RATES[0])[position]),
+            format_percent(_read_rates(overall, RATES[1])[position]),
         ),
         rows=tuple(
-            ExplorerRow(name, (_gap(one, 0, position, axis), _gap(one, 1, position, axis)))
+            ExplorerRow(
+                name, (_build_gap(one, 0, position, axis), _build_gap(one, 1, position, axis))
+            )
             for name, one in subgroups.items()
         ),
-        ends=plus_minus(f"{100 * axis.low:+g} to {100 * axis.high:+g} points"),
+        ends=format_minus(f"{100 * axis.low:+g} to {100 * axis.high:+g} points"),
         data={
             "thresholds": texts,
-            "end": thousandths(axis.high),
-            "overall": [_thousandths(_of(overall, rate)) for rate in RATES],
+            "end": round_thousandths(axis.high),
+            "overall": [_round_all(_read_rates(overall, rate)) for rate in RATES],
             "rows": [
                 [
                     [
-                        _thousandths(_of(subgroup, rate)),
-                        *_columns(_of(subgroup, f"{rate}_ends")),
-                        *_columns(_of(subgroup, gap)),
+                        _round_all(_read_rates(subgroup, rate)),
+                        *_split_columns(_read_rates(subgroup, f"{rate}_ends")),
+                        *_split_columns(_read_rates(subgroup, gap)),
                     ]
                     for rate, gap in zip(RATES, GAPS, strict=True)
                 ]
@@ -291,37 +293,52 @@ def explore(curves: Curves) -> Explorer:
     )
 
 
-def position_of(curves: Curves) -> int:
+def find_start(curves: Curves) -> int:
     """Return which threshold a page starts with: the given one, else that of equal errors."""
     return curves.named.get(GIVEN, curves.named[EQUAL_ERRORS])
 
 
-def _axis(subgroups: Sequence[GroupRates], position: int) -> Axis:
+def _choose_axis(subgroups: Sequence[GroupRates], position: int) -> Axis:
     """Return the axis of the gaps at one threshold; what is beyond is drawn at its end."""
-    ends = [end for subgroup in subgroups for gap in GAPS for end in _of(subgroup, gap)[position]]
+    ends = [
+        end
+        for subgroup in subgroups
+        for gap in GAPS
+        for end in _read_rates(subgroup, gap)[position]
+    ]
     return Axis.around_zero(ends, 0.02)
 
 
-def _of(rates: Rates | GroupRates, name: str) -> Any:
+def _read_rates(rates: Rates | GroupRates, name: str) -> Any:
     return getattr(rates, name)
 
 
-def _gap(rates: GroupRates, side: int, position: int, axis: Axis) -> Gap:
-    value, low, high = _of(rates, GAPS[side])[position]
-    strip = None if value is None else drawn(axis, (value, low, high))
-    shown = "" if low is None or high is None else between(points(low), points(high))
-    rate, ends = (_of(rates, name)[position] for name in (RATES[side], f"{RATES[side]}_ends"))
-    return Gap(percent(rate), _between(*ends), points(value), shown, strip)
+def _build_gap(rates: GroupRates, side: int, position: int, axis: Axis) -> Gap:
+    value, low, high = _read_rates(rates, GAPS[side])[position]
+    strip = None if value is None else draw_interval(axis, (value, low, high))
+    shown = (
+        ""
+        if low is None or high is None
+        else format_bounds(format_points(low), format_points(high))
+    )
+    rate, ends = (
+        _read_rates(rates, name)[position] for name in (RATES[side], f"{RATES[side]}_ends")
+    )
+    return Gap(format_percent(rate), _format_ends(*ends), format_points(value), shown, strip)
 
 
-def _between(low: float | None, high: float | None) -> str:
-    return "" if low is None or high is None else between(percent(low), percent(high))
+def _format_ends(low: float | None, high: float | None) -> str:
+    return (
+        ""
+        if low is None or high is None
+        else format_bounds(format_percent(low), format_percent(high))
+    )
 
 
-def _columns(gaps: Sequence[Sequence[float | None]]) -> list[list[int | None]]:
+def _split_columns(gaps: Sequence[Sequence[float | None]]) -> list[list[int | None]]:
     """Return values and ends at all thresholds by column."""
-    return [_thousandths(column) for column in zip(*gaps, strict=True)]
+    return [_round_all(column) for column in zip(*gaps, strict=True)]
 
 
-def _thousandths(found: Sequence[float | None]) -> list[int | None]:
-    return [None if one is None else thousandths(one) for one in found]
+def _round_all(found: Sequence[float | None]) -> list[int | None]:
+    return [None if one is None else round_thousandths(one) for one in found]

@@ -19,10 +19,15 @@ from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.measuring.identities import Measured
 from biasgate.tasks.records import Report, Summary, Verdict
 from biasgate.tasks.remembering.reading import read_trend
-from biasgate.tasks.reporting.decisions import CHANGED_FILE, changed_csv
-from biasgate.tasks.reporting.figures import draw_judged
+from biasgate.tasks.reporting.decisions import CHANGED_FILE, format_changes_csv
+from biasgate.tasks.reporting.figures import draw_verdict
 from biasgate.tasks.reporting.page.details import measure_details, read_details, write_details
-from biasgate.tasks.reporting.page.page import Judged, Page, candidate_page, evaluation_page
+from biasgate.tasks.reporting.page.page import (
+    Judged,
+    Page,
+    build_candidate_page,
+    build_evaluation_page,
+)
 
 FILE = "report.html"
 
@@ -30,7 +35,7 @@ FILE = "report.html"
 def write_page(page: Page, path: Path) -> None:
     """Write a page atomically."""
     with whole_file(path) as temporary:
-        temporary.write_bytes(render(page))
+        temporary.write_bytes(render_page(page))
 
 
 def read_judged(output: Path, verdict: Verdict) -> Judged:
@@ -52,10 +57,10 @@ def write_candidate_page(
     details = measure_details(report, verdict, evidence)
     write_details(details, folder)
     if verdict.changed is not None:
-        (folder / CHANGED_FILE).write_text(changed_csv(verdict.changed), "utf-8")
+        (folder / CHANGED_FILE).write_text(format_changes_csv(verdict.changed), "utf-8")
     place = f"{output}/{measured.source.name}/{measured.candidate.name}"
-    write_page(candidate_page(report, verdict, details, place, store), folder / FILE)
-    draw_judged(report, verdict, details, folder)
+    write_page(build_candidate_page(report, verdict, details, place, store), folder / FILE)
+    draw_verdict(report, verdict, details, folder)
 
 
 @task(name="write evaluation page")
@@ -67,12 +72,12 @@ def write_evaluation_page(summary: Summary, output: str) -> str:
     """
     path = Path(output) / FILE
     trend = read_trend(Path(output))
-    write_page(evaluation_page(summary, _judged(summary, output), trend, output), path)
+    write_page(build_evaluation_page(summary, _read_all(summary, output), trend, output), path)
     log_message(f"wrote {path}, which any browser opens", aside=True)
     return str(path)
 
 
-def _judged(summary: Summary, output: str) -> dict[tuple[str, str], Judged]:
+def _read_all(summary: Summary, output: str) -> dict[tuple[str, str], Judged]:
     return {
         (verdict.evaluation_set.name, verdict.candidate.name): read_judged(Path(output), verdict)
         for verdict in summary.verdicts
@@ -82,19 +87,19 @@ def _judged(summary: Summary, output: str) -> dict[tuple[str, str], Judged]:
 _TEMPLATES = Path(__file__).parent / "templates"
 
 
-def render(page: Page) -> bytes:
+def render_page(page: Page) -> bytes:
     """Return a page as HTML in UTF-8."""
-    style, script = _read("page.css"), _read("page.js")
+    style, script = _read_template("page.css"), _read_template("page.js")
     policy = (
-        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
+        f"default-src 'none'; script-src '{_hash_text(script)}'; style-src '{_hash_text(style)}'; "
         "base-uri 'none'; form-action 'none'"
     )
     html = (
-        _environment()
+        _make_environment()
         .get_template("page.html")
         .render(
             page=page,
-            told=lambda sentence: _told(sentence, page.names),
+            told=lambda sentence: _format_sentence(sentence, page.names),
             style=Markup(style),  # noqa: S704 - our own file
             script=Markup(script),  # noqa: S704 - our own file
             policy=policy,
@@ -103,23 +108,23 @@ def render(page: Page) -> bytes:
     return html.encode("utf-8")
 
 
-def _told(sentence: str, names: frozenset[str]) -> Markup:
+def _format_sentence(sentence: str, names: frozenset[str]) -> Markup:
     """Return a sentence as HTML in which words in backticks are code.
 
     Each name of another script, or with backticks of its own, is isolated from what is around it.
     """
     others = [name for name in names if not name.isascii() or "`" in name]
     if not any(name in sentence for name in others):
-        return _coded(sentence)
+        return _mark_code(sentence)
     longest_first = sorted(others, key=len, reverse=True)
     parts = re.split(f"({'|'.join(map(re.escape, longest_first))})", sentence)
     return Markup().join(
-        Markup("<bdi>{}</bdi>").format(escape_invisible(one)) if number % 2 else _coded(one)
+        Markup("<bdi>{}</bdi>").format(escape_invisible(one)) if number % 2 else _mark_code(one)
         for number, one in enumerate(parts)
     )
 
 
-def _coded(text: str) -> Markup:
+def _mark_code(text: str) -> Markup:
     """Return a text in which words in backticks are code."""
     parts = re.split("`([^`]+)`", escape_invisible(text))
     return Markup().join(
@@ -128,37 +133,37 @@ def _coded(text: str) -> Markup:
     )
 
 
-def _shown(value: Any) -> Any:
+def _escape_value(value: Any) -> Any:
     """Escape characters that would reorder the line; everything else is left to autoescaping."""
     if isinstance(value, str) and not isinstance(value, Markup):
         return escape_invisible(value, keep="\n")
     return value
 
 
-def _named(name: str) -> Markup:
+def _format_name(name: str) -> Markup:
     """Return a name isolated from what is around it, with places where its line may break."""
     text = str(escape(escape_invisible(name))).replace("_", "_<wbr>")
     return Markup(f"<bdi>{text}</bdi>")  # noqa: S704 - escaped above
 
 
 @cache
-def _environment() -> Environment:
+def _make_environment() -> Environment:
     found = Environment(
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=_shown,
+        finalize=_escape_value,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters["named"] = _named
+    found.filters["named"] = _format_name
     return found
 
 
-def _read(name: str) -> str:
+def _read_template(name: str) -> str:
     return (_TEMPLATES / name).read_text("utf-8")
 
 
-def _digest(text: str) -> str:
+def _hash_text(text: str) -> str:
     digest = hashlib.sha256(text.encode()).digest()
     return f"sha256-{base64.b64encode(digest).decode()}"

@@ -10,9 +10,9 @@ from bias_metrics.metrics import METRICS
 from bias_metrics.thresholds import CountedShare
 from biasgate.tasks.records.verdict import Verdict
 from biasgate.tasks.reporting.candidates import CandidateStory
-from biasgate.tasks.reporting.leaderboard import leaderboard
+from biasgate.tasks.reporting.leaderboard import build_leaderboard
 from biasgate.tasks.reporting.story import Story
-from biasgate.tasks.reporting.tables import plus_minus
+from biasgate.tasks.reporting.tables import format_minus
 from biasgate.tasks.tracking.worst_numbers import collect_headline_metrics
 from biasgate.tasks.wording import describe_changed_decisions
 
@@ -46,7 +46,7 @@ def test_a_verdict_counts_the_changed_decisions_of_each_identity(tmp_path):
 def test_the_first_screen_names_whose_decisions_change_most(tmp_path):
     _, report, verdict, _ = judged(tmp_path)
     share = verdict.changed["gay"]["newly_flagged"]
-    facts = dict(CandidateStory.of(Story.of(report, verdict)).facts)
+    facts = dict(CandidateStory.from_story(Story.from_report(report, verdict)).facts)
     assert facts["Changed decisions"] == describe_changed_decisions(verdict.changed)
     flagged, *_ = facts["Changed decisions"].split("; ")
     assert flagged.startswith(f"{share.count:,} of {share.n:,} harmless ")
@@ -99,10 +99,10 @@ def test_the_worst_of_several_that_exceed_a_margin_is_the_furthest_beyond_it(tmp
         failed[order.index(muslim_result)] = replace(
             failed[order.index(muslim_result)], bound=first.bound - 0.01
         )
-        story = Story.of(report, replace(verdict, outcome="fail", results=[*results, *failed]))
+        story = Story.from_report(report, replace(verdict, outcome="fail", results=[*results, *failed]))
         assert story.first == "gay"
-        line = CandidateStory.of(story)
-        [row] = leaderboard([line]).rows
+        line = CandidateStory.from_story(story)
+        [row] = build_leaderboard([line]).rows
         assert row.worst.text == f"gay: Newly flagged {first.value:.1%}, margin 0.1%"
         assert "first: Newly flagged of gay " in line.to_pass
 
@@ -111,9 +111,9 @@ def test_a_loss_that_blocks_is_the_worst_number_of_its_row(tmp_path):
     columns = rows(NAMES, champion=True, shift=0.5, n=4000)
     harm = {"tolerance": 0.02}
     report, verdict, _ = judge(tmp_path, columns, rules=[FLOOR], threshold=0.9, shown_harm=harm)
-    story = Story.of(report, verdict)
+    story = Story.from_report(report, verdict)
     loss = story.losses[0]
-    [row] = leaderboard([CandidateStory.of(story)]).rows
+    [row] = build_leaderboard([CandidateStory.from_story(story)]).rows
     title = METRICS[loss.metric].title.removesuffix(" AUC")
     assert row.worst.text.startswith(f"{loss.group}: {title} ")
     assert row.worst.text.endswith(f", champion {_shown(loss, loss.champion)}")
@@ -123,4 +123,4 @@ def test_a_loss_that_blocks_is_the_worst_number_of_its_row(tmp_path):
 
 def _shown(loss, value):
     sign = "+" if METRICS[loss.metric].is_gap else ""
-    return plus_minus(f"{value:{sign}.3f}")
+    return format_minus(f"{value:{sign}.3f}")

@@ -8,7 +8,7 @@ from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.policy_explained import explain_policy
 from biasgate.tasks.records import Verdict
 from biasgate.tasks.reporting.candidates import CandidateStory
-from biasgate.tasks.reporting.leaderboard import leaderboard
+from biasgate.tasks.reporting.leaderboard import build_leaderboard
 from biasgate.tasks.reporting.story import Story
 
 NAMES = ("gay", "muslim")
@@ -27,7 +27,7 @@ def judged(folder, *rules, threshold=0.9, champion=False, scores=lambda given: g
 
 
 def facts(report, verdict):
-    return dict(CandidateStory.of(Story.of(report, verdict)).facts)
+    return dict(CandidateStory.from_story(Story.from_report(report, verdict)).facts)
 
 
 def shuffled(scores):
@@ -55,11 +55,11 @@ def test_no_gap_of_a_useless_model_makes_it_pass(tmp_path, options, metric, told
     assert {result.outcome for result in verdict.results[1:]} == {"pass"}
     assert verdict.outcome == "insufficient"
     assert verdict.holds_for.identities == []
-    assert told in Story.of(report, verdict).headline
+    assert told in Story.from_report(report, verdict).headline
     assert " that " in facts(report, verdict)["To pass"]
     read = Verdict.from_dict(verdict.to_dict())  # shares of 0 are kept, too
     assert read.results == verdict.results
-    [row] = leaderboard([CandidateStory.of(Story.of(report, read))]).rows
+    [row] = build_leaderboard([CandidateStory.from_story(Story.from_report(report, read))]).rows
     assert row.worst.text.startswith(f"all comments: {in_short}")
 
 

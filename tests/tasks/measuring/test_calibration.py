@@ -13,7 +13,7 @@ from bias_metrics.families import widen_selected
 from biasgate.tasks.evidence.rows import EvidenceRows
 from biasgate.tasks.measuring import explaining
 from biasgate.tasks.measuring.explaining import describe_calibration, measure_calibration
-from biasgate.tasks.reporting.figures import reliability_panels
+from biasgate.tasks.reporting.figures import draw_reliability
 from biasgate.tasks.tracking.log_runs import collect_metrics
 
 N = 400
@@ -98,7 +98,7 @@ def report_of(calibrated):
 def test_scores_that_are_no_probabilities_are_told_and_not_drawn():
     found = measure_calibration(evidence(SCORE * 3))
     assert found[0].sentence.startswith("Calibration is not measured: scores are not probab")
-    assert reliability_panels(report_of(found)) is None
+    assert draw_reliability(report_of(found)) is None
     assert not any(key.startswith("calibration") for key in collect_metrics(report_of(found).bias))
 
 
@@ -110,10 +110,10 @@ def test_runs_have_the_gap_of_each_identity():
 
 
 def test_the_figure_shows_the_identities_or_else_all_comments(monkeypatch):
-    figure = reliability_panels(report_of(measure_calibration(evidence())))
+    figure = draw_reliability(report_of(measure_calibration(evidence())))
     titles = [axes.get_title().split("\n")[0] for axes in figure.axes if axes.axison]
     assert titles == ["gay", "deaf"]
     monkeypatch.setattr(explaining, "MOST", 1)
-    figure = reliability_panels(report_of(measure_calibration(evidence())))
+    figure = draw_reliability(report_of(measure_calibration(evidence())))
     titles = [axes.get_title().split("\n")[0] for axes in figure.axes if axes.axison]
     assert titles == ["all comments"]

@@ -18,7 +18,7 @@ from bias_metrics.metrics import SUBGROUP_METRICS
 from biasgate.tasks.common.plain import convert_to_plain
 from biasgate.tasks.measuring.explaining import describe_harm, explain_numbers, look_first
 from biasgate.tasks.reporting.story import Story
-from biasgate.tasks.reporting.terminal import explained
+from biasgate.tasks.reporting.terminal import explain_report
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 
 AUCS = ("subgroup_auc", "bpsn_auc", "bnsp_auc")
@@ -67,7 +67,7 @@ def test_the_spread_of_identities_is_that_of_the_library_unless_there_are_very_m
     assert found.spread == {metric: bias.difference(metric) for metric in SUBGROUP_METRICS}
     report = report_of(bias, spread=convert_to_plain(found.spread))
     assert report.spread == found.spread
-    shown = dict(Story.of(report, verdict_of()).numbers)
+    shown = dict(Story.from_report(report, verdict_of()).numbers)
     assert shown["Highest minus lowest BPSN AUC"] == found.spread["bpsn_auc"].value
     many = {f"g{one}": groups["gay"] for one in range(65)}
     bias = evaluate_bias(y_true, y_score, many)
@@ -157,8 +157,8 @@ def test_what_is_printed_names_the_identity_its_harm_and_the_errors(written):
     bias = evaluate_bias(*rows())
     parts = dict(vars(explain_numbers(written(*rows()), bias, threshold=0.5)))
     report = report_of(parts.pop("bias"), **parts)
-    story = Story.of(report, verdict_of())
-    look, at = list(explained(report, story))[::2]
+    story = Story.from_report(report, verdict_of())
+    look, at = list(explain_report(report, story))[::2]
     lowest = widen_selected(bias.subgroups["gay"].bpsn_auc, 7 * len(bias.subgroups))
     ends = f"{lowest.low:.3f}, {lowest.high:.3f}"
     assert f"[{ends}]" in story.worst.text  # one number has one interval

@@ -20,8 +20,8 @@ from biasgate.tasks.common.console import make_console
 from biasgate.tasks.evidence.answers import refuse_other_numbers
 from biasgate.tasks.measuring import identities
 from biasgate.tasks.measuring.identities import MAX_TASKS, divide_identities, measure_identities
-from biasgate.tasks.reporting.figures import metric_heatmap, shown_identities
-from biasgate.tasks.reporting.model_card import About, model_card
+from biasgate.tasks.reporting.figures import draw_heatmap, select_identities
+from biasgate.tasks.reporting.model_card import About, build_model_card
 from biasgate.tasks.reporting.results import Published
 from biasgate.tasks.reporting.terminal import print_details
 from biasgate.tasks.tracking.log_runs import collect_metrics, select_logged_metrics
@@ -96,17 +96,17 @@ def test_identities_without_an_interval_or_an_auc_come_last():
 
 
 def test_a_picture_shows_the_worst_and_says_so(report):
-    shown, left_out = shown_identities(report.bias.subgroups, 60)
+    shown, left_out = select_identities(report.bias.subgroups, 60)
     assert (len(shown), shown[0]) == (60, "bad")
     assert left_out == ": the worst 60 of 100 identities"
-    figure = metric_heatmap(report)
+    figure = draw_heatmap(report)
     assert figure.get_suptitle() == "c on s: the worst 60 of 100 identities"
     assert len(figure.axes[0].get_yticks()) == 60
 
 
 def test_a_card_lists_the_worst_and_counts_the_others(report):
     failed = [result("fail", group=None)] * 70
-    card = model_card(report, partial(VERDICT | {"results": failed}), About())
+    card = build_model_card(report, partial(VERDICT | {"results": failed}), About())
     assert card.count("\n| ") == 61  # and the heading
     assert "These are the worst 60 of 100 identities; all are in bias_metrics.csv." in card
     assert "- and 10 more in `verdict.json`" in card

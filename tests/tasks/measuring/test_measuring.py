@@ -28,7 +28,7 @@ from biasgate.tasks.measuring.identities import (
     summarise_rows,
 )
 from biasgate.tasks.records import Bound
-from biasgate.tasks.reporting.report import build_report, metric_csv, metric_table
+from biasgate.tasks.reporting.report import build_metric_table, build_report, format_metric_csv
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.scored import score_rows
 
@@ -254,7 +254,7 @@ def reported(frame, measure):
 
 
 def test_the_metric_table_has_one_row_per_identity_and_empty_cells_where_undefined(reported):
-    table = metric_table(reported)
+    table = build_metric_table(reported)
     assert table["subgroup"] == ["gay", "muslim"]
     assert table["bpsn_auc"] == [reported.bias["bpsn_auc", "gay"].value, None]
     for name, errors in reported.thresholds.items():
@@ -271,7 +271,7 @@ def test_the_metric_table_has_one_row_per_identity_and_empty_cells_where_undefin
 
 
 def test_the_csv_file_has_a_row_for_each_number_and_its_reason_where_undefined(reported):
-    rows = list(csv.DictReader(io.StringIO(metric_csv(reported))))
+    rows = list(csv.DictReader(io.StringIO(format_metric_csv(reported))))
     assert list(rows[0]) == [
         *("metric", "group", "threshold", "at", "value", "std_error", "low", "high"),
         *("confidence", "n_positive", "n_negative", "n_clusters", "reason"),

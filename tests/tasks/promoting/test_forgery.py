@@ -42,7 +42,7 @@ from biasgate.tasks.promoting.decisions import record_blocked
 from biasgate.tasks.promoting.rivals import pin_rivals
 from biasgate.tasks.promoting.succession import JudgedCandidate
 from biasgate.tasks.promoting.verify import NotVerifiedError, require_champion, verify_model
-from biasgate.tasks.reporting.version_tags import tags_of
+from biasgate.tasks.reporting.version_tags import build_tags
 from biasgate.tasks.signing.envelope import Envelope
 from biasgate.tasks.signing.statement import FILE as ATTESTATION
 from biasgate.tasks.signing.statement import (
@@ -309,7 +309,7 @@ def of_two_sets(gateway, store, tmp_path):
             )
         )
     assert verdicts[0].outcome == "pass" != verdicts[1].outcome
-    gateway.tag_version(version, tags_of(verdicts))
+    gateway.tag_version(version, build_tags(verdicts))
     return gateway.resolve(version.uri)
 
 
@@ -433,7 +433,7 @@ def test_an_earlier_verdict_that_is_put_back_after_the_version_was_blocked_does_
     )
     assert failed.outcome == "fail"
     record_blocked([JudgedCandidate("c", [failed], version)], MODEL, gateway)
-    gateway.tag_version(version, tags_of([lenient]))
+    gateway.tag_version(version, build_tags([lenient]))
     again = gateway.resolve(version.uri)
     [finding] = [finding for finding in verify_version(again, gateway) if not finding.holds]
     assert finding.sentence == (

@@ -45,7 +45,7 @@ from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.promoting.champion import record_move
 from biasgate.tasks.promoting.verify import NotVerifiedError, require_champion, verify_model
 from biasgate.tasks.records import LoggedVerdict, Report, Verdict
-from biasgate.tasks.reporting.version_tags import tags_of
+from biasgate.tasks.reporting.version_tags import build_tags
 from biasgate.tasks.signing.keys import PrivateKey
 from biasgate.tasks.signing.statement import attest_verdict, compute_verdict_digest
 from biasgate.tasks.verifying.documents import Documents
@@ -185,7 +185,7 @@ def replace_verdict(world, forged, forger=None):
     write_json(world.file(VERDICT), forged)
     attest_verdict(forged, world.file("."), forger)
     world.gateway.tag_version(
-        version, tags_of([LoggedVerdict.from_verdict(forged, version.run_id)])
+        version, build_tags([LoggedVerdict.from_verdict(forged, version.run_id)])
     )
     last = Ledger(world.gateway, MODEL).chain.last_move
     rests_on = replace(last.content.verdicts[0], digest=compute_verdict_digest(forged))

@@ -17,9 +17,14 @@ from biasgate.tasks.common.printable import escape_invisible
 from biasgate.tasks.records import Report
 from biasgate.tasks.reporting import terminal
 from biasgate.tasks.reporting.candidates import CandidateStory
-from biasgate.tasks.reporting.decisions import changed_csv, changed_table, term_table, terms_csv
-from biasgate.tasks.reporting.page.page import candidate_page, evaluation_page
-from biasgate.tasks.reporting.page.writing import render
+from biasgate.tasks.reporting.decisions import (
+    build_change_table,
+    build_term_table,
+    format_changes_csv,
+    format_terms_csv,
+)
+from biasgate.tasks.reporting.page.page import build_candidate_page, build_evaluation_page
+from biasgate.tasks.reporting.page.writing import render_page
 from biasgate.tasks.reporting.results import Published, Results
 from biasgate.tasks.reporting.story import Story
 
@@ -72,9 +77,9 @@ def changed_by_hand(columns, name):
 
 
 def test_the_page_has_the_changed_decisions_of_every_identity_as_counted_by_hand(columns, judged):
-    of_all = evaluation_page(summary_of([judged]), by_place([judged]))
-    for page in (candidate_page(*judged), of_all):
-        shown = {name: cells for name, *cells in table_of(read_page(render(page)), CHANGED)}
+    of_all = build_evaluation_page(summary_of([judged]), by_place([judged]))
+    for page in (build_candidate_page(*judged), of_all):
+        shown = {name: cells for name, *cells in table_of(read_page(render_page(page)), CHANGED)}
         assert set(shown) == set(GROUPS)
         for name in GROUPS:
             flagged, n_harmless, missed, n_toxic = changed_by_hand(columns, name)
@@ -90,7 +95,7 @@ def test_the_page_has_the_changed_decisions_of_every_identity_as_counted_by_hand
 
 def test_the_csv_of_changed_decisions_has_the_same_numbers(columns, judged):
     changed = judged[1].changed
-    for row in read(changed_csv(changed)):
+    for row in read(format_changes_csv(changed)):
         flagged, n_harmless, missed, n_toxic = changed_by_hand(columns, row["subgroup"])
         assert (int(row["n_newly_flagged"]), int(row["n_negative"])) == (flagged, n_harmless)
         assert (int(row["n_newly_missed"]), int(row["n_positive"])) == (missed, n_toxic)
@@ -102,7 +107,7 @@ def test_the_csv_of_changed_decisions_has_the_same_numbers(columns, judged):
 
 def test_without_a_champion_or_terms_a_page_has_no_such_table(tmp_path):
     judged = judge(tmp_path, rows(GROUPS))
-    text = read_page(render(candidate_page(*judged))).text
+    text = read_page(render_page(build_candidate_page(*judged))).text
     assert BY_TERM not in text
     assert CHANGED not in text
     assert "Worst terms" not in text
@@ -115,13 +120,13 @@ def test_the_first_screen_names_the_terms_that_are_shown_and_where_all_are(judge
     one = next(one for one in report.terms.terms if one.term == "word4").rates
     [flagged, _] = one.values()
     overall = report.terms.overall["false_positive_rate"]
-    facts = dict(CandidateStory.of(Story.of(report, verdict)).facts)
+    facts = dict(CandidateStory.from_story(Story.from_report(report, verdict)).facts)
     assert facts["Worst terms"] == (
         f'100 of 100 harmless comments with "word4" (gay) are flagged (100.0% '
         f"[{100 * flagged.low:.1f}, 100.0]; {100 * overall.value:.1f}% of all), "
         'also "word5", "word6", "word7" and 1 more; all terms are in terms.csv'
     )
-    page = read_page(render(candidate_page(report, verdict, details)))
+    page = read_page(render_page(build_candidate_page(report, verdict, details)))
     assert 'with "word4" (gay) are flagged' in page.one("section", id="verdict").text
     first, *others = table_of(page, BY_TERM)
     assert first[0] == "all comments"
@@ -135,36 +140,36 @@ def test_without_a_threshold_the_first_screen_says_at_which_terms_are_counted(ju
     report, verdict, _ = with_terms(judged, ["oak", "elm", "ash"], worst=["elm"])
     equal = report.thresholds["equal_errors"]
     report = replace(report, thresholds={"equal_errors": equal})
-    facts = dict(CandidateStory.of(Story.of(report, verdict)).facts)
+    facts = dict(CandidateStory.from_story(Story.from_report(report, verdict)).facts)
     assert '"elm" (gay) are flagged at equal errors (100.0% [' in facts["Worst terms"]
 
 
 def test_a_candidates_own_page_has_every_section_however_many_identities(tmp_path):
     many = judge(tmp_path, rows([f"group{at}" for at in range(50)], champion=True))
-    page = read_page(render(candidate_page(*many)))
+    page = read_page(render_page(build_candidate_page(*many)))
     assert len(table_of(page, CHANGED)) == 50
     assert {"scores", "thresholds"} <= {one.attributes.get("id") for one in page.find("section")}
-    of_all = read_page(render(evaluation_page(summary_of([many]), by_place([many]))))
+    of_all = read_page(render_page(build_evaluation_page(summary_of([many]), by_place([many]))))
     assert CHANGED not in of_all.text
     assert "s/c/report.html" in of_all.text
 
 
 def test_a_fair_model_has_the_table_and_no_line(judged):
     report, verdict, _ = with_terms(judged, ["oak", "elm"])
-    assert "Worst terms" not in dict(CandidateStory.of(Story.of(report, verdict)).facts)
-    assert {row["shown_worse"] for row in read(terms_csv(report.terms))} == {""}
+    assert "Worst terms" not in dict(CandidateStory.from_story(Story.from_report(report, verdict)).facts)
+    assert {row["shown_worse"] for row in read(format_terms_csv(report.terms))} == {""}
 
 
 def test_long_tables_have_the_worst_and_say_where_all_are(judged):
     names = [f"word{at}" for at in range(80)]
     report, verdict, _ = with_terms(judged, names, worst=["word70"])
-    table = term_table(report.terms)
+    table = build_term_table(report.terms)
     assert len(table.rows) == 60
     assert table.rows[1][1] == "word70"
     assert table.caption.endswith(": the worst 59 of 80 terms; all are in terms.csv")
-    assert len(read(terms_csv(report.terms))) == 81
+    assert len(read(format_terms_csv(report.terms))) == 81
     many = {f"group{at}": verdict.changed["gay"] for at in range(61)}
-    table = changed_table(many)
+    table = build_change_table(many)
     assert len(table.rows) == 60
     assert table.caption.endswith("61 identities; all are in changed_decisions.csv")
 
@@ -177,7 +182,7 @@ def hostile(judged):
 
 
 def test_hostile_terms_are_no_formulas_in_the_csv_and_can_be_read_back(hostile):
-    found = read(terms_csv(hostile[0].terms))
+    found = read(format_terms_csv(hostile[0].terms))
     assert [row["term"].removeprefix("'") for row in found[1 : len(NAMES) + 1]] == NAMES
     assert not [row for row in found if row["term"].startswith(("=", "+", "-1+", "@"))]
     worse = {row["term"].removeprefix("'") for row in found if row["shown_worse"]}
@@ -185,9 +190,9 @@ def test_hostile_terms_are_no_formulas_in_the_csv_and_can_be_read_back(hostile):
 
 
 def test_hostile_terms_are_text_on_the_page(hostile):
-    of_all = evaluation_page(summary_of([hostile]), by_place([hostile]))
-    for page in (candidate_page(*hostile), of_all):
-        html = render(page).decode()
+    of_all = build_evaluation_page(summary_of([hostile]), by_place([hostile]))
+    for page in (build_candidate_page(*hostile), of_all):
+        html = render_page(page).decode()
         read_back = read_page(html)
         assert {escape_invisible(one) for one in NAMES} <= {
             one.text for one in read_back.find("bdi")

@@ -14,8 +14,8 @@ from biasgate.tasks.analysing.analyse import write_rows
 from biasgate.tasks.common.csv_files import escape_cell
 from biasgate.tasks.common.markdown import escape_markdown
 from biasgate.tasks.reporting.candidates import CandidateStory
-from biasgate.tasks.reporting.markdown import candidates_markdown
-from biasgate.tasks.reporting.report import metric_csv, write_submission
+from biasgate.tasks.reporting.markdown import format_candidates
+from biasgate.tasks.reporting.report import format_metric_csv, write_submission
 from biasgate.tasks.reporting.story import Story
 
 FORMULAS = ["=cmd()", "=1+1", "+cmd|'/C calc'!A0", "-1+cmd|'/C calc'!A0", "@SUM(A1)", "\t=1", " =1"]
@@ -41,7 +41,7 @@ def test_a_cell_without_its_first_quote_is_the_exact_text(text):
 
 def test_identities_in_the_table_of_metrics_are_no_formulas():
     report = report_with({"=cmd()": {"bpsn_auc": number(0.5)}, "gay": {"bpsn_auc": number(-0.5)}})
-    rows = csv.DictReader(io.StringIO(metric_csv(report)))
+    rows = csv.DictReader(io.StringIO(format_metric_csv(report)))
     of_groups = [(row["group"], row["value"]) for row in rows if row["metric"] == "bpsn_auc"]
     assert of_groups == [("", ""), ("'=cmd()", "0.5"), ("gay", "-0.5")]
 
@@ -84,7 +84,7 @@ def test_every_file_of_csv_is_written_by_the_one_writer():
 
 def test_names_in_a_verdict_make_no_html_link_or_picture():
     named = result("fail", group="<script>alert(1)</script> ![a](http://host)")
-    story = Story.of(report_with({}), verdict_of(named))
-    shown = "\n".join(candidates_markdown([CandidateStory.of(story)]))
+    story = Story.from_report(report_with({}), verdict_of(named))
+    shown = "\n".join(format_candidates([CandidateStory.from_story(story)]))
     assert r"\<script>alert(1)\</script> !\[a](http\://host) is 0.5" in shown
     assert escape_markdown("a `b` \\<c") == r"a \`b\` \\\<c"

@@ -10,7 +10,7 @@ from support.published import publish
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.reporting import ci
-from biasgate.tasks.reporting.ci import inert, markdown_for_github
+from biasgate.tasks.reporting.ci import escape_github, format_github_comment
 from biasgate.tasks.reporting.results import read_results
 from biasgate.tasks.reporting.story import Story
 
@@ -71,7 +71,7 @@ def hostile(tmp_path_factory):
     found = read_results(folder)
     decision = replace(found.summary.decisions[0], sentence=" ".join(HOSTILE))
     summary = replace(found.summary, decisions=[decision], evaluation=HOSTILE[0])
-    return rendered(markdown_for_github(replace(found, summary=summary), "https://example.org/1"))
+    return rendered(format_github_comment(replace(found, summary=summary), "https://example.org/1"))
 
 
 def test_names_of_others_make_no_html_link_or_picture(hostile):
@@ -102,10 +102,10 @@ def test_names_are_read_as_they_were_written(hostile):
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_an_inert_text_is_one_paragraph_of_plain_words(text):
-    page = rendered(f"x {inert(text)}")
+    page = rendered(f"x {escape_github(text)}")
     assert page.tags == ["p"]
-    assert "http://" not in inert(text)
-    assert "www." not in inert(text)
+    assert "http://" not in escape_github(text)
+    assert "www." not in escape_github(text)
 
 
 @pytest.fixture(scope="module")
@@ -117,11 +117,11 @@ def results(tmp_path_factory):
 
 def test_it_says_first_what_was_decided_who_is_treated_worst_and_how_much(results):
     found, [(report, verdict, _), _] = results
-    text = markdown_for_github(found)
+    text = format_github_comment(found)
     lines = text.splitlines()
     assert lines[:2] == ["<!-- biasgate: models -->", "### biasgate: Blocked"]
     page = rendered(text)
-    story = Story.of(report, verdict)
+    story = Story.from_report(report, verdict)
     assert f"{story.headline}\nWorst identity: {story.treated_worst}." in page.words
     assert "biased" in page.words
     assert "Not a registered version: nothing to promote." in page.words
@@ -130,7 +130,7 @@ def test_it_says_first_what_was_decided_who_is_treated_worst_and_how_much(result
 def test_it_is_never_longer_than_github_allows(results, monkeypatch):
     found, _ = results
     monkeypatch.setattr(ci, "_MOST", 900)
-    text = markdown_for_github(found)
+    text = format_github_comment(found)
     assert "<details>" not in text
     assert text.endswith("More checks that did not pass are in `summary.json`.\n")
 
@@ -138,9 +138,9 @@ def test_it_is_never_longer_than_github_allows(results, monkeypatch):
 @pytest.mark.parametrize("link", ["javascript:alert(1)", "file:///etc", "https:", "x) [y](z"])
 def test_only_a_web_address_is_a_link(results, link):
     with pytest.raises(InputError, match="must be an address that starts with http"):
-        markdown_for_github(results[0], link)
+        format_github_comment(results[0], link)
 
 
 def test_an_address_cannot_end_its_link(results):
-    text = markdown_for_github(results[0], "https://example.org/a)[b](c")
+    text = format_github_comment(results[0], "https://example.org/a)[b](c")
     assert rendered(text).links == ["https://example.org/a%29%5Bb%5D%28c"]

@@ -6,7 +6,7 @@ from support.judged import judge, rows
 
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.records import list_error_rates
-from biasgate.tasks.reporting.harm import harm_panels
+from biasgate.tasks.reporting.harm import build_harm_panels
 
 NAMES = ["gay", "muslim", "deaf"]
 RATES = ("false_positive_rate", "false_negative_rate")
@@ -21,7 +21,7 @@ def judged(tmp_path_factory):
 def test_the_rates_are_the_reports_with_the_highest_first(judged):
     (report, verdict, details), _ = judged
     at = report.thresholds["given"]
-    for panel, rate in zip(harm_panels(report, verdict, details), RATES, strict=True):
+    for panel, rate in zip(build_harm_panels(report, verdict, details), RATES, strict=True):
         values = {row.name: row.value for row in panel.rows}
         known = {
             name: list_error_rates(at.subgroups[name])[rate].value for name in ("gay", "muslim")
@@ -38,7 +38,7 @@ def test_the_champions_rates_are_counted_at_its_own_threshold(judged):
     (report, verdict, details), columns = judged
     harmless, toxic = ~columns["label"], columns["label"]
     flagged = columns["score/champion"] >= verdict.champion.threshold
-    flagged_panel, missed_panel = harm_panels(report, verdict, details)
+    flagged_panel, missed_panel = build_harm_panels(report, verdict, details)
     for row in flagged_panel.rows:
         mentions = columns[f"identity/{row.name}"]
         assert row.n == np.count_nonzero(harmless & mentions)
@@ -54,7 +54,7 @@ def test_the_champions_rates_are_those_of_the_comments_that_it_scored(tmp_path):
     lacks = columns["identity/deaf"] | (np.arange(900) % 7 == 0)
     columns["score/champion"][lacks] = np.nan
     found = judge(tmp_path, columns)
-    flagged_panel, missed_panel = harm_panels(*found)
+    flagged_panel, missed_panel = build_harm_panels(*found)
     for panel, own in ((flagged_panel, ~columns["label"]), (missed_panel, columns["label"])):
         champion = {row.name: row.champion for row in panel.rows}
         assert champion["deaf"] is None
@@ -67,7 +67,7 @@ def test_the_champions_rates_are_those_of_the_comments_that_it_scored(tmp_path):
 
 def test_changed_decisions_are_counts_of_the_verdict(judged):
     found, columns = judged
-    [row] = [row for row in harm_panels(*found)[0].rows if row.name == "gay"]
+    [row] = [row for row in build_harm_panels(*found)[0].rows if row.name == "gay"]
     harmless = ~columns["label"] & columns["identity/gay"]
     candidate, champion = (
         columns[f"score/{one}"][harmless] >= 0.9 for one in ("candidate", "champion")
@@ -80,7 +80,7 @@ def test_changed_decisions_are_counts_of_the_verdict(judged):
 def test_without_a_threshold_it_shows_the_two_aucs(tmp_path, champion):
     columns = rows(NAMES[:2], champion=champion)
     report, verdict, details = judge(tmp_path, columns, threshold=None)
-    panels = harm_panels(report, verdict, details)
+    panels = build_harm_panels(report, verdict, details)
     assert [panel.title for panel in panels] == ["BPSN AUC", "BNSP AUC"]
     for panel, metric in zip(panels, ("bpsn_auc", "bnsp_auc"), strict=True):
         assert {row.name: row.value for row in panel.rows} == {
@@ -95,7 +95,7 @@ def test_without_a_threshold_it_shows_the_two_aucs(tmp_path, champion):
 
 def test_the_axis_of_rates_begins_at_0_and_spans_every_interval(judged):
     found, _ = judged
-    for panel in harm_panels(*found):
+    for panel in build_harm_panels(*found):
         ends = [row.high for row in panel.rows] + [row.champion for row in panel.rows]
         assert panel.axis.low == 0
         assert panel.axis.high >= max(ends)

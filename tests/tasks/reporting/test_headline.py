@@ -25,10 +25,10 @@ from biasgate.cli import app
 from biasgate.tasks.check_messages import describe_check
 from biasgate.tasks.outcomes import WORDS
 from biasgate.tasks.records import HoldsFor
-from biasgate.tasks.reporting.candidates import CandidateStory, _lacking
-from biasgate.tasks.reporting.leaderboard import leaderboard
-from biasgate.tasks.reporting.page.grids import LIMITS, metric_grid
-from biasgate.tasks.reporting.story import Story, WorstNumber, _headline
+from biasgate.tasks.reporting.candidates import CandidateStory, _list_lacks
+from biasgate.tasks.reporting.leaderboard import build_leaderboard
+from biasgate.tasks.reporting.page.grids import LIMITS, build_grid
+from biasgate.tasks.reporting.story import Story, WorstNumber, _write_headline
 from biasgate.tasks.reporting.verdict_story import Change, VerdictStory
 from biasgate.tasks.wording import summarize_outcome
 
@@ -79,7 +79,7 @@ def passed_on(of_set, *names, required=True, outcome="pass", **parts):
 
 def told_of(*verdicts, outcome="pass"):
     """Return what is said of a candidate with these verdicts."""
-    stories = tuple(map(VerdictStory.of_verdict, verdicts))
+    stories = tuple(map(VerdictStory.from_verdict, verdicts))
     return CandidateStory("c", WORDS[outcome], "X.", stories)
 
 
@@ -115,7 +115,7 @@ def story_of(names, *checks, **parts):
     """Return what is said of identities, the first of which passes."""
     known = {"holds_for": HoldsFor(identities=list(names[:1]), of=len(names))}
     found = verdict_of(check("Fine", "pass", group=names[0]), *checks, **known | parts)
-    return CandidateStory.of(Story.of(report_with({name: {} for name in names}), found))
+    return CandidateStory.from_story(Story.from_report(report_with({name: {} for name in names}), found))
 
 
 def test_every_identity_is_counted_once():
@@ -242,13 +242,13 @@ def lacking(**parts):
     ],
 )
 def test_what_a_pass_takes_is_no_more_than_is_known(results, said):
-    assert "; ".join(_lacking(results)) == said
+    assert "; ".join(_list_lacks(results)) == said
 
 
 def test_a_warning_is_told_before_numbers_that_the_first_screen_may_leave_out():
     [one] = story_of("ab", outcome="pass").stories
     warned = replace(one, warnings=("Look.",), not_judged=("fpr_gap",))
-    labels = [label for label, _ in CandidateStory.of(warned).facts]
+    labels = [label for label, _ in CandidateStory.from_story(warned).facts]
     assert labels.index("Warning") + 1 == labels.index("No limit in the policy")
 
 
@@ -281,13 +281,13 @@ def test_allow_first_is_not_advised_where_every_rule_needs_a_champion(outcome):
     scored = check("All", "pass", rule="max_missing", kind="ceiling", group=None)
     warned = check("Warned", "fail", action="warn", group="a")
     found = verdict_of(*checks, scored, warned, outcome="insufficient")
-    story = CandidateStory.of(Story.of(report_with({"a": {}, "b": {}}), found))
+    story = CandidateStory.from_story(Story.from_report(report_with({"a": {}, "b": {}}), found))
     assert story.headline == "No champion to compare with."
     needed = dict(story.facts)["To pass"]
     assert needed.startswith("a champion for 2 checks (no other rule blocks, so `allow_first` has")
     assert "`biasgate promote NAME VERSION --reset --reason TEXT`" in needed
     passed = verdict_of(*checks, check("Fine", "pass", group="a"), outcome="pass")
-    assert not VerdictStory.of_verdict(passed).needs_champion
+    assert not VerdictStory.from_verdict(passed).needs_champion
 
 
 def test_with_a_champion_its_checks_may_lack_comments():
@@ -334,7 +334,7 @@ def test_a_failed_limit_of_marked_comments_is_told_as_it_is_written(metric, rule
     )
     needed = f"{metric.replace('_', ' ')} of b must be significantly below 0.3"
     assert dict(story.facts)["To pass"] == needed
-    [row] = leaderboard([story]).rows
+    [row] = build_leaderboard([story]).rows
     words = "without a score" if rule == "max_missing" else "truncated"
     is_gap = metric.endswith("gap")
     brief = f"comments {words} +40.0 points" if is_gap else f"40.0% of comments {words}"
@@ -343,13 +343,13 @@ def test_a_failed_limit_of_marked_comments_is_told_as_it_is_written(metric, rule
 
 def test_a_pass_with_a_shown_loss_is_told_and_coloured_as_one_with_exceptions():
     lost = passed_on("news", "gay", champion=rival_of(), worsened=[loss("gay")])
-    story = VerdictStory.of_verdict(lost)
-    assert _headline(story, None, []) == (
+    story = VerdictStory.from_verdict(lost)
+    assert _write_headline(story, None, []) == (
         "Passed with exceptions: worse than the champion for gay, which the policy permits."
     )
     assert (told_of(lost).badge, told_of(passed_on("news", "gay")).badge) == ("except", "pass")
     blocked = replace(lost, outcome="fail")
-    assert _headline(VerdictStory.of_verdict(blocked), None, []) == (
+    assert _write_headline(VerdictStory.from_verdict(blocked), None, []) == (
         "Worse than the champion for gay."
     )
     assert told_of(blocked, outcome="fail").badge == "fail"
@@ -440,7 +440,7 @@ def test_a_loss_against_the_champion_says_who_got_worse_not_who_is_treated_worst
     cells = {"subgroup_auc": MetricValue(0.7, low=0.6, high=0.8)}
     report = report_with({"a": cells, "b": {}}, counts={"a": RowCounts(100, 100)})
     loss_of_b = check("X", "fail", rule=HARM, kind="champion", metric="bpsn_auc", group="b")
-    story = Story.of(report, verdict_of(loss_of_b))
+    story = Story.from_report(report, verdict_of(loss_of_b))
     assert story.treated_worst == (
         "a: Subgroup AUC 0.700 [0.557, 0.843], the lowest AUC with at least 20 comments in each "
         "class"
@@ -451,7 +451,7 @@ def test_a_loss_against_the_champion_says_who_got_worse_not_who_is_treated_worst
 
 def test_who_is_treated_worst_in_a_slice_is_what_the_check_says():
     worst = result("fail", group="gay", value=0.68, slice="language.ar")
-    story = Story.of(report_with({"gay": {}}), verdict_of(worst))
+    story = Story.from_report(report_with({"gay": {}}), verdict_of(worst))
     assert story.treated_worst == describe_check(worst)
 
 
@@ -464,9 +464,9 @@ def test_every_list_begins_with_the_identity_that_is_called_treated_worst(tmp_pa
     report, verdict, _ = judge(tmp_path, columns, rules=rules)
     failed = [one.group for one in verdict.results if one.outcome == "fail"]
     assert failed[0] == "a"  # the first in the order of the set
-    found = CandidateStory.of(Story.of(report, verdict))
+    found = CandidateStory.from_story(Story.from_report(report, verdict))
     facts = dict(found.facts)
     assert facts["Worst identity"].startswith("c: ")
     assert "first: BPSN AUC of c " in facts["To pass"]
     assert found.next_command("out")[-1] == "c"
-    assert metric_grid(report, verdict, LIMITS).rows[0].name == "c"
+    assert build_grid(report, verdict, LIMITS).rows[0].name == "c"

@@ -11,7 +11,7 @@ from support.made import decision_of, result, verdict_of
 
 from bias_metrics.gate.decision import find_worst_outcome
 from biasgate.tasks.check_messages import describe_check
-from biasgate.tasks.reporting.ci import junit_xml, write_junit
+from biasgate.tasks.reporting.ci import format_junit, write_junit
 
 NOT_COUNTED = "its outcome does not count: "
 OUTCOMES = ("pass", "fail", "insufficient", "error")
@@ -28,7 +28,7 @@ def summary_of(*results, required=True, report_only=False, decided=None):
 
 
 def read(summary):
-    return ET.fromstring(junit_xml(summary))  # noqa: S314 - our own
+    return ET.fromstring(format_junit(summary))  # noqa: S314 - our own
 
 
 def children(summary):
@@ -118,7 +118,7 @@ def test_characters_that_xml_cannot_hold_are_replaced(tmp_path):
 
 
 def test_readers_for_junit_files_agree_with_the_summary():
-    xml = junitparser.JUnitXml.fromstring(junit_xml(summary_of(result("pass"), result("fail"))))
+    xml = junitparser.JUnitXml.fromstring(format_junit(summary_of(result("pass"), result("fail"))))
     [suite, decisions] = xml
     assert (suite.tests, suite.failures, suite.errors) == (2, 1, 0)
     [passed, failed] = suite

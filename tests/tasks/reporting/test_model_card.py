@@ -9,7 +9,7 @@ from support.made import bias_of, number, result, rival_of, verdict_of
 from bias_metrics.gate.objective import Objective
 from biasgate.tasks.records import PolicyRecord
 from biasgate.tasks.records.verdict import HoldsFor
-from biasgate.tasks.reporting.model_card import MISSING, About, model_card, shortened
+from biasgate.tasks.reporting.model_card import MISSING, About, build_model_card, shorten_card
 
 CELLS = {
     "bpsn_auc": number(0.75, 0.7, 0.8),
@@ -49,7 +49,7 @@ VERDICT = verdict_of(
 
 
 def sections(about=None):
-    parts = model_card(REPORT, VERDICT, about or About()).split("\n## ")
+    parts = build_model_card(REPORT, VERDICT, about or About()).split("\n## ")
     return {one.partition("\n")[0]: one.partition("\n\n")[2].strip() for one in parts}
 
 
@@ -94,14 +94,16 @@ def test_what_was_skipped_and_for_whom_it_holds_stand_with_every_outcome(
 ):
     results = result(outcome, group="a|b<script>"), result("skipped", group=None)
     holds_for = HoldsFor(identities=names, of=1)
-    card = model_card(REPORT, verdict_of(*results, outcome=outcome, holds_for=holds_for), About())
+    card = build_model_card(
+        REPORT, verdict_of(*results, outcome=outcome, holds_for=holds_for), About()
+    )
     told = card.partition("\n## ")[0]
     assert f"1 check: 1 {word}; 1 skipped. " in told
     assert f"\nIdentities: {held}" in told
 
 
 def test_the_verdict_says_what_replaces_a_champion_and_how_the_objective_compares():
-    found = " ".join(model_card(REPORT, VERDICT, About(), "better").split())
+    found = " ".join(build_model_card(REPORT, VERDICT, About(), "better").split())
     assert "Promotion rule: `promote: better`." in found
     assert (
         "Objective, compared with the champion's: final_score is higher by 0.0100 (one-sided 95%"
@@ -110,7 +112,7 @@ def test_the_verdict_says_what_replaces_a_champion_and_how_the_objective_compare
     first = replace(VERDICT, champion=None)
     for value, word in ((0.91, "0.9100"), (None, "undefined")):
         alone = Objective(metric="final_score", confidence=0.95, value=value)
-        card = model_card(REPORT, replace(first, objective=alone), About())
+        card = build_model_card(REPORT, replace(first, objective=alone), About())
         assert f"Objective: final_score is {word}; there was no champion to compare with." in card
 
 
@@ -139,8 +141,8 @@ def test_data_are_told_by_digest_and_choices_but_not_by_path():
 @pytest.mark.parametrize("key", list(About.model_fields))
 def test_what_the_owner_does_not_say_is_marked_as_missing(key):
     missing = MISSING.format(key)
-    assert missing in model_card(REPORT, VERDICT, About())
-    card = model_card(REPORT, VERDICT, About(**{key: "Said by the owner."}))
+    assert missing in build_model_card(REPORT, VERDICT, About())
+    card = build_model_card(REPORT, VERDICT, About(**{key: "Said by the owner."}))
     assert missing not in card
     assert "Said by the owner." in card
 
@@ -151,9 +153,9 @@ def test_warnings_of_the_report_are_caveats():
 
 def test_a_card_that_is_too_long_is_cut_at_a_line_and_says_so():
     card = "\n".join(["0123456789"] * 600)
-    cut = shortened(card)
+    cut = shorten_card(card)
     assert len(cut) <= 5000
     assert cut.endswith(
         "0123456789\n\n_Cut here; the whole card is `model_card.md` among the run's artifacts._"
     )
-    assert shortened("short") == "short"
+    assert shorten_card("short") == "short"

@@ -10,14 +10,14 @@ from support.made import decision_of, summary_of
 from support.receiver import PATIENCE_S, receiving
 
 from biasgate.tasks.records.trend import Night, Trend
-from biasgate.tasks.reporting.markdown import results_markdown
+from biasgate.tasks.reporting.markdown import format_results
 from biasgate.tasks.reporting.notifications import (
     Notification,
-    harmless,
-    message_of,
-    message_of_crash,
+    build_crash_message,
+    build_message,
+    format_message,
     notify,
-    plain_text,
+    remove_markup,
     send_by_apprise,
 )
 from biasgate.tasks.reporting.results import Results
@@ -38,11 +38,11 @@ def trend(*news):
 
 
 def message(summary):
-    return message_of(Results(Path(), summary, []))
+    return build_message(Results(Path(), summary, []))
 
 
 def told(*news):
-    return message_of(Results(Path(), SUMMARY, []), trend(*news), REPORT)
+    return build_message(Results(Path(), SUMMARY, []), trend(*news), REPORT)
 
 
 def kind(name, *when):
@@ -50,7 +50,7 @@ def kind(name, *when):
 
 
 def test_the_message_of_a_night_has_verdicts_changes_and_a_link():
-    assert plain_text(told(NEWS)).splitlines() == [
+    assert format_message(told(NEWS)).splitlines() == [
         "biasgate production: passed",
         "Night 12:",
         f"- {NEWS}",
@@ -58,14 +58,14 @@ def test_the_message_of_a_night_has_verdicts_changes_and_a_link():
         "- models:/toxicity/7 is champion now.",
         f"Report: {REPORT}",
     ]
-    assert "Night 12: nothing changed." in plain_text(told())
+    assert "Night 12: nothing changed." in format_message(told())
 
 
 def test_show_and_the_summary_in_prefect_name_who_moved(capsys):
     results = Results(Path(), replace(SUMMARY, moved=[NEWS]), [])
     print_results(results)
     assert NEWS in capsys.readouterr().out
-    assert results_markdown(results).endswith(f"- {NEWS}")
+    assert format_results(results).endswith(f"- {NEWS}")
 
 
 def test_apprise_delivers_it_to_a_service(monkeypatch, caplog):
@@ -98,7 +98,7 @@ def test_a_heartbeat_follows_every_verdict_and_no_crash(monkeypatch):
         monkeypatch.setenv("HOOK", address)
         notify([kind("heartbeat")], told(), PATIENCE_S)
         notify([kind("heartbeat")], message(replace(SUMMARY, outcome="fail")), PATIENCE_S)
-        notify([kind("heartbeat")], message_of_crash("production", "OSError"), PATIENCE_S)
+        notify([kind("heartbeat")], build_crash_message("production", "OSError"), PATIENCE_S)
     assert arrived == [{}, {}]
 
 
@@ -121,7 +121,7 @@ def test_a_message_that_is_not_delivered_is_an_error():
 
 def test_names_make_no_mention_markup_or_link():
     name = "<!channel> @everyone [x](http://evil) `www.evil.org` *b* \u202e|"
-    shown = harmless(name)
+    shown = remove_markup(name)
     assert not set("<>@[]`*|\u202e") & set(shown)
     assert "://" not in shown
     assert "www." not in shown

@@ -16,8 +16,8 @@ from biasgate.tasks.evaluation_file import EvaluationFile
 from biasgate.tasks.reporting import notifications as notifying
 from biasgate.tasks.reporting.notifications import (
     Notification,
-    message_of,
-    message_of_crash,
+    build_crash_message,
+    build_message,
     notify,
 )
 from biasgate.tasks.reporting.results import Results
@@ -30,7 +30,7 @@ VERDICT = verdict_of(
 )
 DECISION = decision_of("words", "fail", "champion <stays> & waits.", word="Blocked", exceptions=[])
 SUMMARY = summary_of([VERDICT], [DECISION], run_id="r1")
-MESSAGE = message_of(Results(Path(), SUMMARY, []))
+MESSAGE = build_message(Results(Path(), SUMMARY, []))
 WEBHOOK = Notification(kind="webhook", url="${HOOK}")
 
 
@@ -61,7 +61,7 @@ def test_a_webhook_gets_outcome_decisions_and_unmet_demands(monkeypatch):
 
 def test_of_many_unmet_demands_the_first_are_told_and_the_rest_counted():
     many = [result("fail", group=f"n{at}") for at in range(25)]
-    message = message_of(
+    message = build_message(
         Results(Path(), replace(SUMMARY, verdicts=[replace(VERDICT, results=many)]), [])
     )
     assert len(message.unmet) == 20
@@ -74,7 +74,7 @@ def test_only_who_wants_to_know_is_told(monkeypatch, outcome, when):
     sent = []
     monkeypatch.setattr(Notification, "send", lambda _self, message: sent.append(message))
     wanted = Notification(kind="webhook", url="${HOOK}", when=[when])
-    message = replace(message_of_crash("small", "OSError"), outcome=outcome)
+    message = replace(build_crash_message("small", "OSError"), outcome=outcome)
     notify([wanted], message)
     assert sent == ([message] if outcome == when else [])
 
@@ -135,7 +135,7 @@ def test_a_prefect_block_is_used_by_name(monkeypatch):
     used = []
     monkeypatch.setattr(notifying, "send_notification", lambda *given: used.append(given))
     block = Notification(kind="prefect_block", block="slack-webhook/alerts")
-    assert notify([block], message_of_crash("small", "OSError"), PATIENCE_S) == []
+    assert notify([block], build_crash_message("small", "OSError"), PATIENCE_S) == []
     subject = "biasgate small: error"
     assert used == [("slack-webhook/alerts", f"{subject}\nIt ended with OSError.", subject)]
 

@@ -23,7 +23,7 @@ def _one_second(monkeypatch):
 @pytest.mark.usefixtures("_one_second")
 def test_nights_that_start_in_the_same_second_have_folders_of_their_own(tmp_path):
     places = str(tmp_path / "nights"), str(tmp_path / "store")
-    found = [publish.folder_of_this_run.fn(*places) for _ in range(3)]
+    found = [publish.create_run_folder.fn(*places) for _ in range(3)]
     names = ["2026-01-02T030405Z", "2026-01-02T030405Z-2", "2026-01-02T030405Z-3"]
     assert [Path(one).name for one in found] == names
     assert all(Path(one).is_dir() for one in found)
@@ -56,7 +56,7 @@ def test_a_night_that_must_end_at_once_leaves_no_empty_folder(tmp_path):
 def test_an_output_that_cannot_be_written_is_refused(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match=r"output .* must be a folder that can be written to"):
-        publish.folder_of_this_run.fn(str(tmp_path / "file"), str(tmp_path / "store"))
+        publish.create_run_folder.fn(str(tmp_path / "file"), str(tmp_path / "store"))
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_an_output_that_cannot_be_written_is_refused(tmp_path):
 def test_results_in_a_store_or_a_store_in_results_is_refused(tmp_path, monkeypatch, output, store):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "link").symlink_to("a")
-    for check in (publish.folder_of_this_run, publish.check_places):
+    for check in (publish.create_run_folder, publish.check_places):
         for places in ((output, store), (store, output)):
             with pytest.raises(InputError, match="must be separate folders, neither inside the"):
                 check.fn(*places)

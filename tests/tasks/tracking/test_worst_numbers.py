@@ -20,7 +20,7 @@ from support.made import (
 from bias_metrics.metrics import AUCS
 from biasgate.tasks.mlflow_server.runs import make_source_tags
 from biasgate.tasks.records import HoldsFor
-from biasgate.tasks.reporting.figures import floor_of, interval_panels
+from biasgate.tasks.reporting.figures import draw_intervals, find_floor
 from biasgate.tasks.reporting.story import Story
 from biasgate.tasks.tracking.log_runs import find_best_run
 from biasgate.tasks.tracking.view import make_saved_views
@@ -46,7 +46,7 @@ def verdict(*outcomes, **others):
 
 
 def tags_of(judged_verdict):
-    return collect_headline_tags(Story.of(REPORT, judged_verdict), REPORT)
+    return collect_headline_tags(Story.from_report(REPORT, judged_verdict), REPORT)
 
 
 def test_the_worst_values_and_their_bounds_are_metrics_unless_undefined():
@@ -129,9 +129,9 @@ def test_the_floor_of_a_picture_is_the_one_that_all_identities_have():
         of_all = result(group=None, limit=0.1)
         return verdict_of(*(result(limit=value) for value in limits), of_all)
 
-    assert floor_of(checked(0.7, 0.7), "bpsn_auc") == 0.7
-    assert floor_of(checked(0.7, 0.8), "bpsn_auc") is None
-    assert floor_of(checked(0.7), "bnsp_auc") is None
+    assert find_floor(checked(0.7, 0.7), "bpsn_auc") == 0.7
+    assert find_floor(checked(0.7, 0.8), "bpsn_auc") is None
+    assert find_floor(checked(0.7), "bnsp_auc") is None
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_the_floor_of_a_picture_is_the_one_that_all_identities_have():
 def test_intervals_are_drawn_of_the_metrics_that_the_policy_checks(rules, drawn):
     report = report_with({"gay": dict.fromkeys(AUCS, number(0.9, 0.8, 0.95))})
     results = [result(metric=metric, group=group, limit=0.7) for metric, group in rules]
-    figure = interval_panels(report, verdict_of(*results))
+    figure = draw_intervals(report, verdict_of(*results))
     assert [axes.get_xlabel() for axes in figure.axes] == drawn
 
 

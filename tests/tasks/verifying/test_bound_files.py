@@ -27,7 +27,7 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.promoting.by_hand import promote_version, roll_back
 from biasgate.tasks.promoting.verify import NotVerifiedError, require_champion, verify_model
 from biasgate.tasks.records import Rival
-from biasgate.tasks.reporting.version_tags import FILES_DIGEST, tags_of
+from biasgate.tasks.reporting.version_tags import FILES_DIGEST, build_tags
 from biasgate.tasks.signing.manifest import Manifest
 
 
@@ -271,7 +271,7 @@ def rewrite_verdict(gateway, change):
     for name in ("verdict.json", "report.json"):
         edit_json(artifact(gateway, version, name), change)
     verdict = gateway.read_json(version.run_id, "verdict.json")
-    gateway.tag_version(version, tags_of([partial(verdict | {"run_id": version.run_id})]))
+    gateway.tag_version(version, build_tags([partial(verdict | {"run_id": version.run_id})]))
 
 
 def test_a_verdict_that_does_not_say_which_files_were_judged_is_none(gateway, store):

@@ -12,7 +12,7 @@ from support.promoted import (
 )
 
 from biasgate.tasks.promoting.verify import verify_model
-from biasgate.tasks.reporting.version_tags import tags_of
+from biasgate.tasks.reporting.version_tags import build_tags
 from biasgate.tasks.verifying.version import verify_version
 
 SETS = ("comments", "other")
@@ -39,7 +39,7 @@ def test_verdicts_of_two_policies_are_found_where_both_are_required(
         for name in SETS
     ]
     assert {verdict.outcome for verdict in verdicts} == {"pass"}
-    gateway.tag_version(version, tags_of(verdicts))
+    gateway.tag_version(version, build_tags(verdicts))
     findings = verify_version(gateway.resolve(version.uri), gateway)
     wrong = [finding.sentence for finding in findings if not finding.holds]
     text = "the verdicts on c share their evaluation, policy and champion."

@@ -28,7 +28,7 @@ from biasgate.tasks.promoting.verify import (
     verify_model,
 )
 from biasgate.tasks.reporting.results import read_results
-from biasgate.tasks.reporting.version_tags import tags_of
+from biasgate.tasks.reporting.version_tags import build_tags
 from biasgate.tasks.signing.statement import FILE
 from biasgate.tasks.verifying.attestation import verify_attestation
 from biasgate.tasks.verifying.published import verify_results
@@ -84,7 +84,7 @@ def judge_sets(gateway, store, folder, each):
         )
         verdicts.append(verdict)
         lines.append((folder / name / FILE).read_text("utf-8").replace("\n", ""))
-    gateway.tag_version(version, tags_of(verdicts))
+    gateway.tag_version(version, build_tags(verdicts))
     gateway.set_alias(MODEL, "champion", version.version)
     (folder / "a.jsonl").write_text("\n".join(lines), "utf-8")
     return gateway.resolve(version.uri)

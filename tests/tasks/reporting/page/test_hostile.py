@@ -12,8 +12,8 @@ from support.judged import by_place, judge, rows, summary_of
 
 from biasgate.tasks.common.plain import convert_to_plain
 from biasgate.tasks.records import Details, Report, Verdict
-from biasgate.tasks.reporting.page.page import candidate_page, evaluation_page
-from biasgate.tasks.reporting.page.writing import render
+from biasgate.tasks.reporting.page.page import build_candidate_page, build_evaluation_page
+from biasgate.tasks.reporting.page.writing import render_page
 
 SCRIPT, IMAGE = "<script>alert(1)</script>", '"><img src=x onerror=alert(1)>'
 OVERRIDE, HEBREW = "\u202egnp.exe", "עברית"
@@ -45,9 +45,9 @@ def judged(tmp_path_factory):
 @pytest.fixture(scope="module", params=["candidate", "evaluation"])
 def html(request, judged):
     if request.param == "candidate":
-        return render(candidate_page(*judged)).decode()
-    page = evaluation_page(summary_of([judged], evaluation=SCRIPT), by_place([judged]))
-    return render(page).decode()
+        return render_page(build_candidate_page(*judged)).decode()
+    page = build_evaluation_page(summary_of([judged], evaluation=SCRIPT), by_place([judged]))
+    return render_page(page).decode()
 
 
 def test_names_make_no_element_and_no_attribute(html):
@@ -81,7 +81,9 @@ def test_names_in_another_script_are_isolated_in_sentences_too(html):
 
 def test_half_a_character_is_written_as_an_escape(tmp_path):
     report, verdict, details = judge(tmp_path, rows(["a", "b"]))
-    page = render(candidate_page(replace(report, warnings=["\ud800 is half"]), verdict, details))
+    page = render_page(
+        build_candidate_page(replace(report, warnings=["\ud800 is half"]), verdict, details)
+    )
     assert b"\\ud800 is half" in page
 
 

@@ -20,10 +20,10 @@ from biasgate.tasks.check_messages import describe_check
 from biasgate.tasks.records import AnalysisRecord
 from biasgate.tasks.reporting import tables
 from biasgate.tasks.reporting.candidates import CandidateStory
-from biasgate.tasks.reporting.leaderboard import leaderboard
+from biasgate.tasks.reporting.leaderboard import build_leaderboard
 from biasgate.tasks.reporting.page import page as page_module
-from biasgate.tasks.reporting.page.page import candidate_page, evaluation_page
-from biasgate.tasks.reporting.page.writing import render
+from biasgate.tasks.reporting.page.page import build_candidate_page, build_evaluation_page
+from biasgate.tasks.reporting.page.writing import render_page
 from biasgate.tasks.reporting.story import Story
 
 NAMES = ["gay", "muslim", "deaf"]
@@ -43,11 +43,11 @@ LARGEST = 330_000
 
 
 def page_of(judged):
-    return read_page(render(candidate_page(*judged)))
+    return read_page(render_page(build_candidate_page(*judged)))
 
 
 def page_of_all(judged):
-    return read_page(render(evaluation_page(summary_of(judged), by_place(judged))))
+    return read_page(render_page(build_evaluation_page(summary_of(judged), by_place(judged))))
 
 
 @pytest.fixture(scope="module")
@@ -196,7 +196,7 @@ def test_each_check_that_did_not_pass_is_told_once(judged, page):
 
 def test_the_first_screen_says_who_is_treated_worst_for_whom_it_fails_and_holds(judged, page):
     facts = facts_of(page.one("details", class_="story"))
-    story = Story.of(*judged[:2])
+    story = Story.from_report(*judged[:2])
     focus = story.worst
     cell = judged[0].bias[focus.metric, focus.group]
     n_aucs_gaps_and_error_gaps = 5 + 2
@@ -217,7 +217,7 @@ def test_whom_a_rule_can_judge_is_not_advised_to_be_named_as_not_measured(judged
     few = next(one for one in verdict.results if one.outcome == "insufficient")
     for one, advised in ((few, True), (replace(few, reason="undefined", rows_needed={}), False)):
         changed = replace(verdict, results=[replace(one, visible=None, n_negative=3)])
-        line = CandidateStory.of(Story.of(report, replace(changed, outcome="insufficient")))
+        line = CandidateStory.from_story(Story.from_report(report, replace(changed, outcome="insufficient")))
         assert any("not_measured" in text for _, text in line.facts) == advised
 
 
@@ -257,7 +257,7 @@ def test_both_kinds_of_errors_are_told_with_all_of_whom_they_are_shown(judged):
     }
     overall = replace(at.overall, false_negative_rate=MetricValue(0.3))
     at = replace(at, overall=overall)
-    found = Story.of(with_gaps(replace(report, thresholds={"given": at}), gaps), verdict)
+    found = Story.from_report(with_gaps(replace(report, thresholds={"given": at}), gaps), verdict)
     overall, flagged, missed = found.errors.text.split(". ")
     assert overall.endswith(", 30.0% of toxic comments missed")
     assert ' of harmless comments that mention "muslim" are flagged (gap' in flagged
@@ -271,7 +271,7 @@ def test_both_kinds_of_errors_are_told_with_all_of_whom_they_are_shown(judged):
 def test_errors_that_are_not_shown_to_be_more_are_not_told(judged):
     report, verdict, _ = judged
     unsure = {"fpr_gap": MetricValue(0.2, low=-0.1, high=0.5)}
-    found = Story.of(with_gaps(report, dict.fromkeys(report.bias.groups, unsure)), verdict)
+    found = Story.from_report(with_gaps(report, dict.fromkeys(report.bias.groups, unsure)), verdict)
     no_error = ". No identity has a significantly higher error rate than other comments"
     assert found.errors.threshold == "0.9"
     assert found.errors.text.endswith(no_error)
@@ -452,7 +452,7 @@ def test_of_very_many_identities_the_worst_are_shown_and_the_page_says_so(judged
 
 
 def test_a_page_of_24_identities_and_five_candidates_is_small(five):
-    html = render(evaluation_page(summary_of(five), by_place(five)))
+    html = render_page(build_evaluation_page(summary_of(five), by_place(five)))
     assert len(html) < LARGEST / 2  # there is one set here
     assert page_of_all(five).one("section", id="checks").text.count("/report.html") == 5
 
@@ -480,9 +480,9 @@ def decided(sentence, judged):
 
 
 def test_the_page_has_the_rows_of_the_leaderboard_in_its_order(five):
-    page = evaluation_page(decided("Champion of m stays version 3.", five), by_place(five))
-    board = leaderboard(page.lines)
-    found = read_page(render(page)).one("section", id="verdict")
+    page = build_evaluation_page(decided("Champion of m stays version 3.", five), by_place(five))
+    board = build_leaderboard(page.lines)
+    found = read_page(render_page(page)).one("section", id="verdict")
     rows_ = list(found.one("table", class_="board").one("tbody").find("tr"))
     assert len(rows_) == len(board.rows) == 5
     for row, known in zip(rows_, board.rows, strict=True):
@@ -499,7 +499,7 @@ def test_the_page_has_the_rows_of_the_leaderboard_in_its_order(five):
 def test_an_identity_is_never_the_place_of_a_candidate(tmp_path):
     names = ["candidate-0", "gay"]
     report, verdict, details = judge(tmp_path, rows(names))
-    page = candidate_page(report, verdict, details)
+    page = build_candidate_page(report, verdict, details)
     assert not {*page.anchors.values()} & {*page.places.values()}
 
 
@@ -507,15 +507,15 @@ def test_the_commands_name_the_real_file_folder_and_store(five, tmp_path, monkey
     monkeypatch.chdir(tmp_path)
     store = str(tmp_path / "my store")
     summary = replace(summary_of(five), config=f"{tmp_path}/my file.yaml", store_path=store)
-    page = evaluation_page(summary, by_place(five), output="results of x")
-    found = read_page(render(page)).one("section", id="reproduce").one("pre")
+    page = build_evaluation_page(summary, by_place(five), output="results of x")
+    found = read_page(render_page(page)).one("section", id="reproduce").one("pre")
     assert page.commands == [
         "biasgate evaluate 'my file.yaml' --output 'results of x' --store 'my store'",
         "biasgate verify './results of x'",
     ]
     assert found.text == " ".join(page.commands)
     changed = replace(summary, sample=500, outcome_of=summary.outcome_of[:1], store_path="")
-    page = evaluation_page(changed, by_place(five), output="/elsewhere/x")
+    page = build_evaluation_page(changed, by_place(five), output="/elsewhere/x")
     [candidate] = changed.outcome_of
     repeat = "evaluate 'my file.yaml' --output /elsewhere/x --sample 500 --candidate"
     assert page.commands[0] == f"biasgate {repeat} {shlex.quote(candidate)}"
@@ -524,10 +524,10 @@ def test_the_commands_name_the_real_file_folder_and_store(five, tmp_path, monkey
 def test_a_candidate_is_verified_with_all_sets_that_its_verdict_requires(judged):
     report, verdict, details = judged
     own = f"out/{verdict.evaluation_set.name}/{verdict.candidate.name}"
-    page = candidate_page(report, verdict, details, own)
+    page = build_candidate_page(report, verdict, details, own)
     assert page.commands == [f"biasgate verify {own}"]
     several = replace(verdict, required_sets=[verdict.evaluation_set.name, "another"])
-    page = candidate_page(report, several, details, own)
+    page = build_candidate_page(report, several, details, own)
     assert page.commands == ["biasgate verify ./out"]
 
 
