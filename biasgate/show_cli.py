@@ -119,7 +119,7 @@ def _side(
     from biasgate.tasks.reporting.results import read_results  # noqa: PLC0415
 
     if folder is not None:
-        each = read_results(folder).each
+        each = read_results(folder).published
         found = [published for published in each if published.names[1] == named]
         if not found:
             from biasgate.tasks.reporting.comparing import describe_missing_candidate  # noqa: PLC0415
@@ -131,7 +131,7 @@ def _side(
 
         gateway = kept.enter_context(open_registry(store, quiet=quiet))
         return find_published(named, gateway, kept)
-    return list(read_results(Path(named)).each)
+    return list(read_results(Path(named)).published)
 
 
 @app.command(rich_help_panel=READ, epilog=example("trend production"))

@@ -125,7 +125,7 @@ def test_what_to_fix_first_is_the_check_of_the_worst_identity(tmp_path):
         story = Story.from_report(report, verdict)
         line = CandidateStory("one", story.word, "", (story,))
         metric = METRICS[story.worst.metric].title
-        first = line.to_pass.partition("first: ")[2] or line.to_pass
+        first = line.requirements.partition("first: ")[2] or line.requirements
         assert f"{metric} of {story.worst.group} must be" in first
 
 
@@ -141,7 +141,10 @@ def test_rates_at_the_threshold_are_given_over_all_candidates(output):
     assert note.startswith(
         f"At threshold 0.9: {flagged} of harmless comments flagged, {missed} of toxic comments "
     )
-    assert build_leaderboard([CandidateStory.from_story(replace(story, errors=None))]).threshold_note == ""
+    assert (
+        build_leaderboard([CandidateStory.from_story(replace(story, errors=None))]).threshold_note
+        == ""
+    )
 
 
 def test_changed_decisions_are_first_about_the_worst_identity_and_its_harm(tmp_path):
@@ -333,7 +336,7 @@ def test_a_passed_candidate_is_not_said_to_have_failed(tmp_path):
     cell = worst_of_all(report, "subgroup_auc")
     number = f"gay: Subgroup AUC {cell.value:.3f} [{cell.low:.3f}, {cell.high:.3f}]"
     number += ", the lowest AUC with at least 20 comments in each class"
-    assert (found.headline, found.treated_worst) == ("No check failed.", number)
+    assert (found.headline, found.worst_text) == ("No check failed.", number)
 
 
 def test_a_failed_overall_check_comes_first_where_none_of_an_identity_failed(tmp_path):
@@ -341,7 +344,7 @@ def test_a_failed_overall_check_comes_first_where_none_of_an_identity_failed(tmp
     [(report, verdict, _)] = publish(tmp_path, candidates={"one": {}}, rules=rules)
     story = Story.from_report(report, verdict)
     assert story.headline == describe_check(verdict.results[0])
-    assert story.treated_worst
+    assert story.worst_text
 
 
 @pytest.mark.parametrize(
@@ -380,7 +383,7 @@ def test_a_check_of_the_value_alone_still_gets_an_interval(tmp_path):
     [(report, verdict, _)] = publish(tmp_path, candidates={"one": {}}, rules=ESTIMATED)
     cell = worst_of_all(report, "bpsn_auc")
     ends = f"[{cell.low:.3f}, {cell.high:.3f}], floor 0.8"
-    assert Story.from_report(report, verdict).treated_worst.endswith(ends)
+    assert Story.from_report(report, verdict).worst_text.endswith(ends)
 
 
 def test_checks_that_only_warn_do_not_lead(tmp_path):
@@ -394,7 +397,7 @@ def test_checks_that_only_warn_do_not_lead(tmp_path):
     found = Story.from_report(report, verdict)
     assert not found.has_failed
     assert found.headline == "No check failed."
-    assert VerdictStory.from_verdict(verdict).counted == "3 checks: 2 passed, 1 only warned"
+    assert VerdictStory.from_verdict(verdict).check_counts == "3 checks: 2 passed, 1 only warned"
 
 
 def test_several_identities_with_failed_checks_are_named(tmp_path):
@@ -402,9 +405,9 @@ def test_several_identities_with_failed_checks_are_named(tmp_path):
     names = [f"i{one}" for one in range(6)]
     [(report, verdict, _)] = publish(tmp_path, names=names, candidates={"one": {}}, rules=rules)
     story = Story.from_report(report, verdict)
-    assert set(story.failing) == set(names)
+    assert set(story.failed_groups) == set(names)
     [line] = CandidateStory.from_decisions(summary_of([(report, verdict, None)]).decisions, [story])
-    named = f"{', '.join(story.failing[:2])} and 4 more"
+    named = f"{', '.join(story.failed_groups[:2])} and 4 more"
     assert dict(line.facts)["Identities"] == f"0 of 6 passed, 6 failed ({named})"
 
 
@@ -412,8 +415,10 @@ def test_what_became_of_a_candidate_is_told_before_what_a_short_list_leaves_out(
     [(report, verdict, _)] = publish(tmp_path, candidates={"one": {}}, rules=LAX)
     many = [f"Reservation {number}." for number in range(12)]
     became = "models:/m/4 passed, but champion of m stays version 3."
-    [story] = CandidateStory.from_story(Story.from_report(report, replace(verdict, reservations=many))).stories
-    told = CandidateStory("one", story.word, became, (story,)).told
+    [story] = CandidateStory.from_story(
+        Story.from_report(report, replace(verdict, reservations=many))
+    ).stories
+    told = CandidateStory("one", story.word, became, (story,)).sentences
     assert told.index(became) < told.index(many[0])
 
 
@@ -450,7 +455,7 @@ def test_what_limits_an_outcome_is_told_wherever_the_outcome_is(tmp_path):
         assert CandidateStory("one", story.word, "", (story, night)).exceptions == tuple(
             one for one in both.exceptions if one in of_sets or "on night" not in one
         )
-        assert set(told) <= set(CandidateStory.from_story(story).told)
+        assert set(told) <= set(CandidateStory.from_story(story).sentences)
 
     left = {"promoted": False, "champion_moved": False, "rule": None, "report_only": False}
     decided = JudgedCandidate("one", [verdict], None).complete_decision(

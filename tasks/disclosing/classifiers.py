@@ -82,7 +82,7 @@ def measure_classifiers(results: Results, filing: Filing) -> list[MeasuredClassi
 
 
 def _select_published(results: Results, filing: Filing) -> Iterator[Published]:
-    sets = list(dict.fromkeys(published.names[0] for published in results.each))
+    sets = list(dict.fromkeys(published.names[0] for published in results.published))
     name = filing.evaluation_set
     if name is None and len(sets) > 1:
         msg = (
@@ -95,7 +95,7 @@ def _select_published(results: Results, filing: Filing) -> Iterator[Published]:
         raise InputError(msg + did_you_mean(name, sets))
     on_set = {
         published.names[1]: published
-        for published in results.each
+        for published in results.published
         if name in {None, published.names[0]}
     }
     decisions = [] if results.summary is None else results.summary.decisions
@@ -198,7 +198,7 @@ def list_left_out(results: Results, classifiers: Iterable[MeasuredClassifier]) -
     """Return the candidates of an evaluation that a filing does not measure."""
     decisions = [] if results.summary is None else results.summary.decisions
     candidates = [
-        *(published.names[1] for published in results.each),
+        *(published.names[1] for published in results.published),
         *(decision.candidate for decision in decisions),
     ]
     filed_names = {classifier.name for classifier in classifiers}

@@ -1,10 +1,9 @@
-"""What people read first of a candidate, on all sets together: wherever they read it."""
+"""Summary of a candidate on all sets, the same wherever people read it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from bias_metrics.gate import HARM_RULE as HARM
 from bias_metrics.gate import LEAST_ROWS, MISSING, RIVALS, TRUNCATED, USEFULNESS_RULE, RuleResult
@@ -37,110 +36,109 @@ from biasgate.tasks.wording import (
     shorten_names,
 )
 
-_EXCEPTIONS = 4  # most lines on them where few lines are to be read
+_EXCEPTIONS = 4  # most exceptions in a short message
 _NAMES = 3  # most names of identities whose checks lack evidence
-_SETS = 3  # most sets of which one line tells
+_SETS = 3  # most sets in a line
 
 
 @dataclass(frozen=True)
 class CandidateStory:
-    """What is said of a candidate on all sets: what people read first, wherever they read it."""
+    """Summary of a candidate on all sets, which people read first."""
 
     name: str
     word: Word
     sentence: str
-    """What became of it."""
+    """The decision on the candidate."""
     stories: tuple[Story, ...]
-    """What is said of it on each set."""
+    """Its summaries by set."""
     promoted: bool = False
-    """Whether it became the champion."""
+    """True if it became the champion."""
 
     @classmethod
-    def of(cls, story: Story) -> CandidateStory:
-        """Tell of a candidate on one set."""
-        return cls(story.about, story.word, "", (story,))
+    def from_story(cls, story: Story) -> CandidateStory:
+        """Return the summary of a candidate on a single set."""
+        return cls(story.title, story.word, "", (story,))
 
     @classmethod
-    def each(
+    def from_decisions(
         cls, decisions: Sequence[CandidateDecision], stories: Sequence[Story]
     ) -> list[CandidateStory]:
-        """Tell of every candidate of an evaluation."""
-        found = []
-        for decision in decisions:
-            own = tuple(story for story in stories if story.candidate == decision.candidate)
-            word, sentence = get_outcome_words(decision), decision.sentence
-            found.append(cls(decision.candidate, word, sentence, own, decision.promoted))
-        return found
+        """Return the summaries of all candidates of an evaluation."""
+        return [
+            cls(
+                decision.candidate,
+                get_outcome_words(decision),
+                decision.sentence,
+                tuple(story for story in stories if story.candidate == decision.candidate),
+                decision.promoted,
+            )
+            for decision in decisions
+        ]
 
     @property
     def outcome(self) -> str:
-        """The outcome in short, without names: the headline has them."""
+        """The outcome in short, without the names that the headline has."""
         word = WORDS["fail"] if self.word.status == "fail" else self.word
         return word.text
 
     @property
     def badge(self) -> str:
-        """The status, for colours; `except` after a pass with a loss that is shown."""
-        lost = any(story.losses for story in self.stories)
-        return "except" if lost and self.word.status == "pass" else self.word.status
+        """The status, for colours; `except` for a pass with a significant loss."""
+        has_losses = any(story.losses for story in self.stories)
+        return "except" if has_losses and self.word.status == "pass" else self.word.status
 
     @property
     def worst(self) -> Story | None:
-        """The story of the set on which it ended worst; None if it could not be judged."""
+        """The story of the set with the worst outcome; None if the candidate was not judged."""
         return min(self.stories, key=rank_outcome, default=None)
 
     @property
     def headline(self) -> str:
-        """The outcome in one sentence, with the set that it is about if there are several."""
-        if self.worst is None:
+        """The outcome in one sentence, with its set if there are several sets."""
+        worst = self.worst
+        if worst is None:
             return self.sentence
         if len(self.stories) == 1:
-            return self.worst.headline
-        worst = self.worst
-        too = [
+            return worst.headline
+        others = [
             story.evaluation_set
             for story in self.stories
             if story is not worst and story.word.status == worst.word.status
         ]
-        where = f"on {worst.evaluation_set}"
-        if too:
-            where += f"; also {self.outcome.lower()} on {shorten_names(too)}"
-        return f"{worst.headline.removesuffix('.')} ({where})."
+        also = f"; also {self.outcome.lower()} on {shorten_names(others)}" if others else ""
+        return f"{worst.headline.removesuffix('.')} (on {worst.evaluation_set}{also})."
 
     @property
     def exceptions(self) -> tuple[str, ...]:
-        """What a pass does not say, of the sets that decide, if any; then all reservations."""
-        return tuple(self._excepted(MOST_EXCEPTIONS))
+        """The exceptions of a pass on the sets that decide, then all reservations."""
+        return tuple(self._list_exceptions(MOST_EXCEPTIONS))
 
-    @property
-    def reservations(self) -> list[str]:
-        """What limits the outcomes on all sets."""
-        return list_reservation_lines([story.verdict for story in self.stories])
-
-    def _excepted(self, most: int) -> list[str]:
-        every = [story.verdict for story in self.stories]
+    def _list_exceptions(self, most: int) -> list[str]:
+        verdicts = [story.verdict for story in self.stories]
+        reservations = list_reservation_lines(verdicts)
         if self.word.status != "pass":
-            return self.reservations
-        decisive = [verdict for verdict in every if verdict.evaluation_set.required] or every
-        name_sets = len(every) > 1
-        excepted = list_exception_lines(decisive, most, name_sets=name_sets)
+            return reservations
+        decisive = [verdict for verdict in verdicts if verdict.evaluation_set.required] or verdicts
+        name_sets = len(verdicts) > 1
+        exceptions = list_exception_lines(decisive, most, name_sets=name_sets)
         reserved = list_reservation_lines(decisive, name_sets=name_sets)
-        return [*excepted[: len(excepted) - len(reserved)], *self.reservations]
+        return [*exceptions[: len(exceptions) - len(reserved)], *reservations]
 
-    def next_command(self, folder: str, place: str = "", store: str = "") -> list[str]:
-        """Return what to run next, without the command's own name.
+    def suggest_command(self, folder: str, place: str = "", store: str = "") -> list[str]:
+        """Return the arguments of the next command.
 
-        `folder` has the results; `place` those on the worst set, if they are not in it by name.
-        `store`: the store, if it is known.
+        `folder` has the results; `place` has those on the worst set, if they are not in a subfolder
+        of its name. `store` is empty if the store is unknown.
         """
         worst = self.worst
         if worst is None:
             return ["doctor"]
         place = place or f"{folder}/{worst.evaluation_set}/{worst.candidate}"
-        known = {name for _, names in worst.others for name in names}
-        groups = [name for name in worst.failing if name in known]  # others are categories
+        identities = {name for _, names in worst.other_groups for name in names}
+        # Failed checks may also be of categories.
+        groups = [name for name in worst.failed_groups if name in identities]
         groups += [change.group for change in worst.losses]
-        groups.sort(key=lambda name: name != worst.first)
+        groups.sort(key=lambda name: name != worst.first_group)
         if groups:
             return ["show", place, "--identity", groups[0]]
         lacks_rows = any(
@@ -148,7 +146,7 @@ class CandidateStory:
             for check in worst.unmet
             if check.result.group is not None
         )
-        if worst.unsettled and lacks_rows and worst.verdict.counts is None:
+        if worst.undecided_groups and lacks_rows and worst.verdict.counts is None:
             return ["policy", "plan", f"{place}/policy.json", place]
         model = worst.verdict.candidate.model
         if worst.unmet or model is None:
@@ -156,161 +154,157 @@ class CandidateStory:
         return ["verify", *model.removeprefix("models:/").split("/"), *format_store_option(store)]
 
     @property
-    def told(self) -> list[str]:
-        """What to say below the outcome, sentence by sentence; the first ones matter most."""
-        labelled = [f"{label}: {text.removesuffix('.')}." for label, text in self.facts]
-        excepted = self._excepted(_EXCEPTIONS)
+    def sentences(self) -> list[str]:
+        """The sentences below the outcome, the most important ones first."""
+        facts = [f"{label}: {text.removesuffix('.')}." for label, text in self.facts]
+        exceptions = self._list_exceptions(_EXCEPTIONS)
         basis = [text for story in self.stories for text in story.basis]
-        counts = [one.counts for one in self.stories if len(self.stories) == 1]
-        lines = [self.headline, *labelled[:2], self.sentence, *excepted, *basis, *labelled[2:]]
-        return [text for text in dict.fromkeys([*lines, *counts]) if text]
+        summary = [self.stories[0].summary] if len(self.stories) == 1 else []
+        texts = [self.headline, *facts[:2], self.sentence, *exceptions, *basis, *facts[2:]]
+        return [text for text in dict.fromkeys([*texts, *summary]) if text]
 
     @property
     def facts(self) -> list[tuple[str, str]]:
-        """What to know, each with a label; what there is nothing to say of is left out."""
+        """The facts on the candidate with their labels, without empty ones."""
         worst, stories = self.worst, self.stories
         if worst is None:
             return []
         errors = worst.errors
-        told = errors.text if errors else ""
-        if told and len(stories) > 1:
-            told = f"{told} (on {worst.evaluation_set})"
-        at = f"At threshold {errors.threshold}" if errors else ""
+        errors_text = errors.text if errors else ""
+        if errors_text and len(stories) > 1:
+            errors_text = f"{errors_text} (on {worst.evaluation_set})"
+        threshold = f"At threshold {errors.threshold}" if errors else ""
         compared = [story for story in stories if story.champion is not None]
-        terms = self.of_sets("terms")
-        found = {
-            TREATED_WORST if any(story.worst_is_shown for story in stories) else LOWEST: (
-                self._treated_worst()
+        terms = self.join_sets("terms_text")
+        facts = {
+            TREATED_WORST if any(story.is_worst_significant for story in stories) else LOWEST: (
+                self._describe_worst()
             ),
-            WORSE: self._changes("losses") or _describe_no_loss(compared),
+            WORSE: self._describe_changes("losses") or _describe_no_loss(compared),
             TERMS: f"{terms}; all terms are in terms.csv" if terms else "",
-            CHANGED: self.of_sets("changed"),
-            HOLDS: self.holds_for,
-            UNKNOWN: self._unknown(),
-            WARNING: self._warnings(),
-            NOT_JUDGED: self._not_judged(),
-            at: told,
-            TO_PASS: self._to_pass(),
-            GAINED: self._changes("gains"),
+            CHANGED: self.join_sets("changes_text"),
+            HOLDS: self.identity_counts,
+            UNKNOWN: self._describe_unknown(),
+            WARNING: self._describe_warnings(),
+            NOT_JUDGED: self._name_unjudged(),
+            threshold: errors_text,
+            TO_PASS: self._describe_requirements(),
+            GAINED: self._describe_changes("gains"),
         }
-        return [(label, text) for label, text in found.items() if text]
+        return [(label, text) for label, text in facts.items() if text]
 
-    def of_sets(self, what: str) -> str:
-        """Return what the stories say of each set in the field `what`, where that is not empty."""
-        known = [(text, story) for story in self.stories if (text := getattr(story, what))]
-        texts = [self._on_set(text, story) for text, story in known]
-        return "; ".join([*texts[:_SETS], *_count_more_sets(texts)])
+    def join_sets(self, field: str) -> str:
+        """Return a text field of the stories, for each set on which it is not empty."""
+        return self._join_texts([(getattr(story, field), story) for story in self.stories])
+
+    def _join_texts(self, pairs: Iterable[tuple[str, Story]]) -> str:
+        """Join the texts that are not empty, with their sets if there are several."""
+        texts = [self._add_set(text, story) for text, story in pairs if text]
+        n_more = len(texts) - _SETS
+        more = [f"and on {format_count(n_more, 'more set')}"] if n_more > 0 else []
+        return "; ".join([*texts[:_SETS], *more])
+
+    def _add_set(self, text: str, story: Story) -> str:
+        return text if len(self.stories) == 1 else f"{text} on {story.evaluation_set}"
 
     @property
     def warnings(self) -> list[str]:
-        """The warnings on the data that the headline does not have already."""
-        every = (
-            (story.evaluation_set, text.removesuffix(".")) for story, text in self._each("warnings")
+        """The warnings on the data that are not in the headline."""
+        pairs = (
+            (story.evaluation_set, text.removesuffix("."))
+            for story in self.stories
+            for text in story.warnings
         )
         return [
             f"{text}." if len(self.stories) == 1 else f"{shorten_names(names)}: {text}."
-            for text, names in group_names(every).items()
+            for text, names in group_names(pairs).items()
             if text.lower() not in self.headline.lower()
         ]
 
-    def _warnings(self) -> str:
-        """Return the first warning, and how many more there are."""
-        told = self.warnings
-        more = f"; and {len(told) - 1:,} more" if told[1:] else ""
-        return f"{told[0].removesuffix('.')}{more}" if told else ""
+    def _describe_warnings(self) -> str:
+        """Return the first warning, and the number of others."""
+        warnings = self.warnings
+        more = f"; and {len(warnings) - 1:,} more" if warnings[1:] else ""
+        return f"{warnings[0].removesuffix('.')}{more}" if warnings else ""
 
-    def _not_judged(self) -> str:
-        """Name the metrics that no blocking rule is about, on any of the sets."""
-        each = [set(story.not_judged) for story in self.stories]
-        names = [name_metric(name) for name in METRICS if name in set.intersection(*each)]
-        return ", ".join(names)
+    def _name_unjudged(self) -> str:
+        """Name the metrics without a blocking rule on any set."""
+        unjudged = set.intersection(*(set(story.unjudged_metrics) for story in self.stories))
+        return ", ".join(name_metric(metric) for metric in METRICS if metric in unjudged)
 
-    def _each(self, what: str) -> Iterator[tuple[Story, Any]]:
-        for story in self.stories:
-            yield from ((story, entry) for entry in getattr(story, what))
-
-    def _on_set(self, claim: str, story: Story) -> str:
-        """Return a claim with its set, if there are several."""
-        if len(self.stories) == 1:
-            return claim
-        return f"{claim} on {story.evaluation_set}"
-
-    def _treated_worst(self) -> str:
+    def _describe_worst(self) -> str:
         """Return the worst number on each set, the worst outcome first."""
-        ordered = [story for story in sorted(self.stories, key=rank_outcome) if story.worst]
-        texts = [self._on_set(story.treated_worst, story) for story in ordered]
-        return "; ".join([*texts[:_SETS], *_count_more_sets(texts)])
+        ordered = sorted(self.stories, key=rank_outcome)
+        return self._join_texts((story.worst_text, story) for story in ordered)
 
-    def _unknown(self) -> str:
-        """Say for whom no number has an interval, on each set with such identities."""
-        texts = [
-            self._on_set(shorten_names(story.unknown, IN_TITLE), story)
+    def _describe_unknown(self) -> str:
+        """Name the identities without any interval, by set."""
+        text = self._join_texts(
+            (shorten_names(story.groups_without_interval, IN_TITLE), story)
             for story in self.stories
-            if story.unknown
-        ]
-        named = "; ".join([*texts[:_SETS], *_count_more_sets(texts)])
-        return f"{named} (no number has an interval)" if texts else ""
+            if story.groups_without_interval
+        )
+        return f"{text} (no number has an interval)" if text else ""
 
-    def _cured(self, claim: str) -> str:
-        """Add what to do about identities that a set says nothing about."""
-        unmet = [check.result for story in self.stories for check in story.unmet]
+    def _add_hint(self, text: str) -> str:
+        """Add what to do about identities that a set cannot measure."""
         lacking = [
-            result
-            for result in unmet
-            if result.outcome == "insufficient" and result.group is not None
+            check.result
+            for story in self.stories
+            for check in story.unmet
+            if check.result.outcome == "insufficient" and check.result.group is not None
         ]
         hints = [result.hint for result in lacking if result.hint is not None]
         if hints:
             hint = " ".join(dict.fromkeys(hints)).removesuffix(".")
-            return f"{claim}. {hint}"
+            return f"{text}. {hint}"
         if not any(
             result.lacks_rows and min(result.n_positive, result.n_negative) < LEAST_ROWS
             for result in lacking
         ):
-            return claim
-        return f"{claim}; or list identities that the set cannot measure (`not_measured`)"
+            return text
+        return f"{text}; or list identities that the set cannot measure (`not_measured`)"
 
-    def _changes(self, what: str) -> str:
-        by_group: dict[str, str] = {}
-        lost = {loss.group for _, loss in self._each("worsened")} if what == "gains" else ()
-        for story, change in self._each(what):
-            if change.group in lost:  # of whom both is shown, the loss is told
-                continue
-            by_group.setdefault(change.group, self._on_set(change.text, story))
-        names = list(by_group)
-        also = shorten_names(names[1:], IN_TITLE)
-        more = [f"also {also}"] if names[1:] else []
-        return "; ".join([*list(by_group.values())[:1], *more])
+    def _describe_changes(self, field: str) -> str:
+        """Return the first of the `losses` or `gains`, and name the other identities."""
+        texts: dict[str, str] = {}
+        # The loss of an identity hides its gains.
+        lost = {loss.group for story in self.stories for loss in story.worsened}
+        for story in self.stories:
+            for change in getattr(story, field):
+                if field == "losses" or change.group not in lost:
+                    texts.setdefault(change.group, self._add_set(change.text, story))
+        groups = list(texts)
+        also = f"; also {shorten_names(groups[1:], IN_TITLE)}" if groups[1:] else ""
+        return f"{texts[groups[0]]}{also}" if groups else ""
 
     @property
-    def holds_for(self) -> str:
-        """How many identities passed on each set, and what happened to the others."""
+    def identity_counts(self) -> str:
+        """The number of identities that passed on each set, and the outcomes of the others."""
         texts = []
         for story in self.stories:
             n = story.n_identities
             if not n:
                 continue
-            holding = story.verdict.holds_for.identities
-            passed = (
-                f"all {n:,} passed" if len(holding) == n else f"{len(holding):,} of {n:,} passed"
-            )
-            if self.word.status == "pass" and 0 < len(holding) < n:
-                passed = f"{passed} ({shorten_names(holding)})"
+            passing = story.verdict.holds_for.identities
+            n_passing = len(passing)
+            text = f"all {n:,} passed" if n_passing == n else f"{n_passing:,} of {n:,} passed"
+            if self.word.status == "pass" and 0 < n_passing < n:
+                text = f"{text} ({shorten_names(passing)})"
             others = (
                 f"{len(names):,} {words} ({shorten_names(names, IN_TITLE)})"
-                for words, names in story.others
+                for words, names in story.other_groups
             )
-            texts.append(self._on_set(", ".join([passed, *others]), story))
+            texts.append(self._add_set(", ".join([text, *others]), story))
         return "; ".join(texts)
 
     @property
-    def to_pass(self) -> str:
-        """What it needs to pass, as a sentence; empty if it passed."""
-        needed = self._to_pass().removesuffix(".")
-        return f"{TO_PASS}: {needed}." if needed else ""
+    def requirements(self) -> str:
+        """The requirements of a pass, as a sentence; empty for a pass."""
+        text = self._describe_requirements().removesuffix(".")
+        return f"{TO_PASS}: {text}." if text else ""
 
-    def _to_pass(self) -> str:
-        """Say what stands between it and a pass."""
+    def _describe_requirements(self) -> str:
         if self.word.status == "pass":
             return ""
         unmet = [
@@ -322,49 +316,51 @@ class CandidateStory:
         failed = [check.result for check in unmet if check.has_failed]
         worst = self.worst
         if worst is not None:
-            check = worst.worst_check
-            failed.sort(key=lambda result: (result is not check, result.group != worst.first))
+            failed.sort(
+                key=lambda result: (
+                    result is not worst.worst_check,
+                    result.group != worst.first_group,
+                )
+            )
         useless = [check for check in unmet if check.result.rule == USEFULNESS_RULE]
         unruled = [check for check in unmet if check.result.reason in _UNRULED]
         no_rival = [check for story in self.stories for check in story.without_rival]
-        cures = dict(_NO_RIVAL)
+        remedies = dict(_NO_RIVAL)
         if any(story.needs_champion for story in self.stories):
-            cures["champion"] = _ONLY_CHAMPION
-        unmet = [check for check in unmet if check not in [*useless, *unruled, *no_rival]]
+            remedies["champion"] = _ONLY_CHAMPION
         parts = [_USEFUL[check.result.metric == "auc"] for check in useless]
         parts += [_UNRULED[check.result.reason] for check in unruled]
-        first = [_describe_requirement(one) for one in failed[:1]]
-        n_sets = sum(any(check.has_failed for check in story.unmet) for story in self.stories)
-        on_sets = f" on {n_sets:,} sets" if n_sets > 1 else ""
-        several = f"fix {len(failed):,} failed checks{on_sets}, first:"
-        parts += [f"{several} {one}" for one in first if failed[1:]]
-        parts += first if len(failed) == 1 else []
+        if failed:
+            first = _describe_requirement(failed[0])
+            n_sets = sum(any(check.has_failed for check in story.unmet) for story in self.stories)
+            on_sets = f" on {n_sets:,} sets" if n_sets > 1 else ""
+            several = f"fix {len(failed):,} failed checks{on_sets}, first: "
+            parts.append(f"{several if failed[1:] else ''}{first}")
         for kind in RIVALS:
             n = sum(check.result.kind == kind for check in no_rival)
-            parts += [f"a {kind} for {format_count(n, 'check')}{cures[kind]}"] if n else []
-        parts += _list_lacks([check.result for check in unmet if not check.has_failed])
-        return self._cured("; ".join(dict.fromkeys(parts)))
+            parts += [f"a {kind} for {format_count(n, 'check')}{remedies[kind]}"] if n else []
+        others = [check for check in unmet if check not in [*useless, *unruled, *no_rival]]
+        parts += _list_lacks([check.result for check in others if not check.has_failed])
+        return self._add_hint("; ".join(dict.fromkeys(parts)))
 
 
 def _describe_no_loss(compared: Sequence[Story]) -> str:
-    """Say that no loss is shown, and for how many that says little; nothing without champion."""
-    if not compared:
-        return ""
+    """Return that no loss is significant, with the number of identities without an interval."""
     if all(story.is_champion for story in compared):
         return ""
-    unknown = max(story.n_without_interval for story in compared)
-    if not unknown:
+    n_unknown = max(story.n_without_interval for story in compared)
+    if not n_unknown:
         return "no significant loss"
-    identities = format_count(unknown, "identity has", "identities have")
+    identities = format_count(n_unknown, "identity has", "identities have")
     return f"no significant loss; {identities} numbers without an interval"
 
 
-# Of a useless model: by whether that is its AUC.
+# Requirements of a useless model, by whether its AUC is the reason.
 _USEFUL = {
     True: "scores that separate toxic comments from harmless ones",
     False: "a threshold that flags some comments, and not all",
 }
-# By the reason of a result that no number of comments changes.
+# Requirements by the reason of a result that more comments would not change.
 _UNRULED = {
     "missing_not_ruled": f"a score for every comment, or `{MISSING}` in the policy",
     "truncated_unknown": f"a model whose truncation is known, or a policy without `{TRUNCATED}`",
@@ -375,7 +371,7 @@ _ONLY_CHAMPION = (
     "with floors, such as `default`, or set it with `biasgate promote NAME VERSION --reset "
     "--reason TEXT`)"
 )
-# By the kind of a limit, and whether a bound decides.
+# Requirements by the kind of the limit, and whether a bound decides.
 _NEEDED = {
     ("floor", True): "significantly above {limit}",
     ("floor", False): "at least {limit}",
@@ -385,13 +381,13 @@ _NEEDED = {
 
 
 def _describe_requirement(result: RuleResult) -> str:
-    """Say what a failed check asks for."""
+    """Return the requirement of a failed check."""
     number, limit = name_metric(result.metric), f"{result.limit:g}"
     if result.group is not None:
         number = f"{number} of {result.group}"
     if result.rule == HARM and result.kind in RIVALS:
-        than = f"more than {limit} " if result.limit else ""
-        return f"{number} must not be significantly {than}worse than the {result.kind}'s"
+        margin = f"more than {limit} " if result.limit else ""
+        return f"{number} must not be significantly {margin}worse than the {result.kind}'s"
     if result.slice:
         number = f"{number} on {result.slice}"
     is_proven = result.mode == "proven"
@@ -404,52 +400,41 @@ def _describe_requirement(result: RuleResult) -> str:
 
 
 def _list_lacks(results: Sequence[RuleResult]) -> Iterator[str]:
-    """Say what is known of checks that lack evidence: too few comments, or too close to tell."""
-    close = [result for result in results if _is_close(result)]
+    """Yield what undecided checks lack: comments, or a number further from its limit."""
+    # There are enough rows for a bound, but it is on neither side of the limit.
+    close = [
+        result
+        for result in results
+        if result.bound is not None and result.not_excluded is None and result.blind is None
+    ]
     others = [result for result in results if result not in close]
-    limit, margin = _select_kinds(close, rival=False), _select_kinds(close, rival=True)
-    few, together = (
-        [other for other in others if other.group],
-        [other for other in others if not other.group],
+    limit = [result for result in close if result.kind not in RIVALS]
+    margin = [result for result in close if result.kind in RIVALS]
+    few = [result for result in others if result.group]
+    overall = [result for result in others if not result.group]
+    n_limit, n_margin = (
+        format_count(len(results), "check that is", "checks that are")
+        for results in (limit, margin)
     )
     texts = (
         f"more comments or clusters for {format_count(len(few), 'check', 'checks')}",
-        f"more comments for {_count_close(limit)} too close to the limit",
-        f"more comments for {_count_close(margin)} too close to the margin",
-        f"more evidence for {format_count(len(together), 'check', 'checks')} on all comments",
+        f"more comments for {n_limit} too close to the limit",
+        f"more comments for {n_margin} too close to the margin",
+        f"more evidence for {format_count(len(overall), 'check', 'checks')} on all comments",
     )
-    for text, found in zip(texts, (few, limit, margin, together), strict=True):
-        if found:
-            yield _add_names(text, found)
+    for text, lacking in zip(texts, (few, limit, margin, overall), strict=True):
+        if lacking:
+            yield _add_names(text, lacking)
 
 
-def _count_close(results: Sequence[RuleResult]) -> str:
-    return format_count(len(results), "check that is", "checks that are")
-
-
-def _select_kinds(results: Sequence[RuleResult], *, rival: bool) -> list[RuleResult]:
-    return [result for result in results if (result.kind in RIVALS) == rival]
-
-
-def _add_names(claim: str, results: Sequence[RuleResult]) -> str:
+def _add_names(text: str, results: Sequence[RuleResult]) -> str:
     """Add the identities and categories of some checks, in brackets."""
     names = list(dict.fromkeys(result.group for result in results if result.group is not None))
     if len(names) > _NAMES:
-        return claim if len(names) == len(results) else f"{claim} ({len(names):,} groups)"
-    return f"{claim} ({', '.join(names)})" if names else claim
-
-
-def _count_more_sets(texts: Sequence[object]) -> list[str]:
-    """Say of how many more sets there is something to tell, if there are too many."""
-    more = len(texts) - _SETS
-    return [f"and on {format_count(more, 'more set')}"] if more > 0 else []
-
-
-def _is_close(result: RuleResult) -> bool:
-    """Say whether there are enough rows for the rule's bound, but it is on neither side."""
-    return result.bound is not None and result.not_excluded is None and result.blind is None
+        return text if len(names) == len(results) else f"{text} ({len(names):,} groups)"
+    return f"{text} ({', '.join(names)})" if names else text
 
 
 def rank_outcome(story: Story | CandidateStory) -> int:
-    """Return the place of a story in an order by outcome, the worst first."""
+    """Return the rank of an outcome, the worst first."""
     return ("error", "fail", "insufficient", "reported", "pass").index(story.word.status)

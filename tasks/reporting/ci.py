@@ -1,12 +1,12 @@
-"""What CI systems show: results as JUnit XML, and as Markdown for GitHub.
+"""Results for CI systems: as JUnit XML, and as Markdown for GitHub.
 
 JUnit has one test case per rule result, and failures exactly if the command does not exit with 0. A
-result that only warns, was skipped, is on a set that is not required, or is of a
-candidate whose outcome does not count (`outcome_of`), is a skipped case with its sentence.
+skipped case with its sentence is a result that only warns, was skipped, is on a set that is not
+required, or is of a candidate whose outcome does not count (`outcome_of`).
 
-The Markdown is for a comment on a pull request, and a job summary. Whoever opens a pull request may
-choose the names of candidates, sets and identities. Nothing of theirs makes HTML, a link, a mention
-or a second column there.
+The Markdown is for a comment on a pull request, and a job summary. The author of a pull request may
+choose the names of candidates, sets and identities: these cannot become HTML, links, mentions or
+columns.
 """
 
 from __future__ import annotations
@@ -37,27 +37,43 @@ _COUNTED = {"failure": "failures", "error": "errors", "skipped": "skipped"}
 
 def format_junit(summary: Summary) -> bytes:
     """Return one suite for each verdict, with a case for each check, and one of the decisions."""
-    root = ET.Element("testsuites", {"name": _replace_unwritable(summary.evaluation)})
+    root = ET.Element("testsuites", {"name": summary.evaluation})
     for verdict in summary.verdicts:
         name = f"{verdict.evaluation_set.name}/{verdict.candidate.name}"
-        suite = ET.SubElement(root, "testsuite", {"name": _replace_unwritable(name)})
-        does_not_count = _find_excuse(verdict, summary)
+        suite = ET.SubElement(root, "testsuite", {"name": name})
+        verdict_excuse = _excuse_verdict(verdict, summary)
         for check in map(Check.from_result, verdict.results):
             result = check.result
-            of_slice = f"on {result.slice}" if result.slice else None
-            words = filter(None, [result.rule, result.kind, result.group, of_slice])
-            excuse = check.excuse or does_not_count
+            on_slice = f"on {result.slice}" if result.slice else None
+            words = filter(None, [result.rule, result.kind, result.group, on_slice])
+            excuse = check.excuse or verdict_excuse
             _add_case(suite, name, " ".join(words), result.outcome, check.sentence, excuse)
     suite = ET.SubElement(root, "testsuite", {"name": "decisions"})
     for decision in summary.decisions:
         text = " ".join([decision.sentence, *(decision.exceptions or [])])
         excuse = "" if decision.candidate in summary.outcome_of else _NOT_COUNTED
         _add_case(suite, "decisions", decision.candidate, decision.outcome, text, excuse)
-    for suite in root:
-        _set_counts(suite, suite.findall("testcase"))
-    _set_counts(root, list(root.iter("testcase")))
+    for element in root.iter():
+        for key, value in element.attrib.items():
+            element.set(key, _UNWRITABLE.sub("\ufffd", value))
+        element.text = element.text and _UNWRITABLE.sub("\ufffd", element.text)
+    for element in (root, *root):
+        cases = list(element.iter("testcase"))
+        element.set("tests", str(len(cases)))
+        for child, attribute in _COUNTED.items():
+            element.set(attribute, str(sum(case.find(child) is not None for case in cases)))
+        element.set("time", "0")
     ET.indent(root)
     return bytes(ET.tostring(root, encoding="utf-8", xml_declaration=True))
+
+
+def _excuse_verdict(verdict: Verdict, summary: Summary) -> str:
+    """Return the reason why the checks of a verdict cannot fail the run; empty if they can."""
+    if verdict.policy.report_only:
+        return "reported only"
+    if verdict.candidate.name not in summary.outcome_of:
+        return _NOT_COUNTED
+    return "" if verdict.evaluation_set.required else "set not required"
 
 
 def write_junit(path: Path, summary: Summary) -> None:
@@ -66,69 +82,54 @@ def write_junit(path: Path, summary: Summary) -> None:
         temporary.write_bytes(format_junit(summary))
 
 
-def _find_excuse(verdict: Verdict, summary: Summary) -> str:
-    """Return why no check of a verdict fails the run; empty if they do."""
-    if verdict.policy.report_only:
-        return "reported only"
-    if verdict.candidate.name not in summary.outcome_of:
-        return _NOT_COUNTED
-    return "" if verdict.evaluation_set.required else "set not required"
-
-
 def _add_case(
     suite: ET.Element, classname: str, name: str, outcome: str, sentence: str, excuse: str
 ) -> None:
     # Some readers split class names into packages at dots; here each suite is one package.
-    attributes = {
-        "classname": _replace_unwritable(classname).replace("/", "."),
-        "name": _replace_unwritable(name),
-    }
-    case = ET.SubElement(suite, "testcase", attributes | {"time": "0"})
+    attributes = {"classname": classname.replace("/", "."), "name": name, "time": "0"}
+    case = ET.SubElement(suite, "testcase", attributes)
     if outcome == "pass":
-        ET.SubElement(case, "system-out").text = _replace_unwritable(sentence)
+        ET.SubElement(case, "system-out").text = sentence
     elif excuse or outcome == "skipped":
-        told = sentence if outcome == "skipped" else f"{excuse}: {sentence}"
-        ET.SubElement(
-            case, "skipped", {"message": _replace_unwritable(told)}
-        ).text = _replace_unwritable(told)
+        message = sentence if outcome == "skipped" else f"{excuse}: {sentence}"
+        ET.SubElement(case, "skipped", {"message": message}).text = message
     else:
-        found = {"message": _replace_unwritable(sentence), "type": outcome}
-        ET.SubElement(case, _ELEMENTS[outcome], found).text = _replace_unwritable(sentence)
-
-
-def _set_counts(element: ET.Element, cases: list[ET.Element]) -> None:
-    element.set("tests", str(len(cases)))
-    for child, attribute in _COUNTED.items():
-        element.set(attribute, str(sum(case.find(child) is not None for case in cases)))
-    element.set("time", "0")
-
-
-def _replace_unwritable(value: str) -> str:
-    return _UNWRITABLE.sub("\ufffd", value)
+        failure = {"message": sentence, "type": outcome}
+        ET.SubElement(case, _ELEMENTS[outcome], failure).text = sentence
 
 
 # GitHub refuses comments of more than 65,536 characters.
 _MOST, _MOST_CANDIDATES, _MOST_CHECKS, _LONGEST = 60_000, 40, 20, 600
-# Letters, digits and signs that start nothing; a point may follow `www`.
+# All but letters, digits and signs without a meaning; `www.` would start a link.
 _SIGN = re.compile(r"[^\w ,()%.-]|_|(?<=[wW])\.")
-# GitHub looks for mentions, issues and addresses in the text that is left: this divides it.
+# GitHub finds mentions and issues in decoded text, unless a comment divides it.
 _BREAK = "<!-- -->"
-_DIVIDED = frozenset("@#")
 
 
 def format_github_comment(results: Results, link: str | None = None) -> str:
-    """Return a comment that starts with a mark by which the next one replaces it.
+    """Return a comment that starts with a mark, by which the next comment replaces it.
 
     Raises
     ------
     InputError
-        If `link` is no such address.
+        If `link` is not an HTTP address.
     """
-    lines = [*_format_head(results), "", *_format_candidates(results)]
+    if results.summary is None:
+        [story] = (published.story for published in results.published)
+        title, word = story.title, story.word.text
+    else:
+        title, word = results.summary.evaluation, get_outcome_words(results.summary).text
+    mark = re.sub(r"[^A-Za-z0-9_.]+", " ", title).strip()
+    lines = [f"<!-- biasgate: {mark} -->", f"### biasgate: {escape_github(word)}", ""]
+    lines += [f"Identity bias, evaluation {_format_name(title)}", ""]
+    candidates = results.candidates
+    lines += format_candidates(candidates[:_MOST_CANDIDATES], _format_name, escape_github)
+    if len(candidates) > _MOST_CANDIDATES:
+        lines.append(f"And {len(candidates) - _MOST_CANDIDATES:,} more in `summary.json`.")
     if link is not None:
         lines += ["", f"[The page with every number and figure]({_quote_link(link)})"]
     text = "\n".join(lines)
-    for published in results.each:
+    for published in results.published:
         section = "\n".join(_format_checks(published.story))
         if len(text) + len(section) > _MOST:
             return f"{text}\n\nMore checks that did not pass are in `summary.json`.\n"
@@ -137,9 +138,9 @@ def format_github_comment(results: Results, link: str | None = None) -> str:
 
 
 def escape_github(text: str) -> str:
-    """Return a text of others that GitHub shows as it is, in a table too.
+    """Escape a text so that GitHub shows it unchanged, also in tables.
 
-    Signs become numeric references, which start nothing in Markdown; control characters and marks
+    Signs become numeric references, which have no meaning in Markdown. Control characters and marks
     that change the direction of writing are escaped.
 
     Examples
@@ -152,50 +153,26 @@ def escape_github(text: str) -> str:
     shown = escape_invisible(text)
     if len(shown) > _LONGEST:
         shown = f"{shown[:_LONGEST]}..."
-    return _SIGN.sub(_encode_sign, shown)
-
-
-def _encode_sign(found: re.Match[str]) -> str:
-    return f"&#{ord(found[0])};{_BREAK if found[0] in _DIVIDED else ''}"
+    return _SIGN.sub(lambda sign: f"&#{ord(sign[0])};{_BREAK if sign[0] in '@#' else ''}", shown)
 
 
 def _format_name(text: str) -> str:
-    """Return a name as code; one in another script is isolated from what is around it."""
+    """Return a name as code; a name in another script is isolated from its surroundings."""
     shown = escape_github(text)
     return f"<code>{shown if text.isascii() else f'&#8296;{shown}&#8297;'}</code>"
 
 
-def _format_head(results: Results) -> Iterator[str]:
-    if results.summary is None:
-        [only] = results.each
-        title, word = only.story.about, only.story.word.text
-    else:
-        title, word = results.summary.evaluation, get_outcome_words(results.summary).text
-    mark = re.sub(r"[^A-Za-z0-9_.]+", " ", title).strip()
-    yield f"<!-- biasgate: {mark} -->"
-    yield f"### biasgate: {escape_github(word)}"
-    yield ""
-    yield f"Identity bias, evaluation {_format_name(title)}"
-
-
-def _format_candidates(results: Results) -> Iterator[str]:
-    lines = results.lines
-    yield from format_candidates(lines[:_MOST_CANDIDATES], _format_name, escape_github)
-    if len(lines) > _MOST_CANDIDATES:
-        yield f"And {len(lines) - _MOST_CANDIDATES:,} more in `summary.json`."
-
-
-def _format_checks(said: Story) -> Iterator[str]:
-    whose = f"{_format_name(said.candidate)} on {_format_name(said.evaluation_set)}"
-    if not said.unmet:
+def _format_checks(story: Story) -> Iterator[str]:
+    if not story.unmet:
         return
-    checks = format_count(len(said.unmet), "check")
-    yield f"<details><summary>{checks} did not pass: {whose}</summary>"
+    title = f"{_format_name(story.candidate)} on {_format_name(story.evaluation_set)}"
+    checks = format_count(len(story.unmet), "check")
+    yield f"<details><summary>{checks} did not pass: {title}</summary>"
     yield ""
-    for check in said.unmet[:_MOST_CHECKS]:
+    for check in story.unmet[:_MOST_CHECKS]:
         yield f"- {escape_github(check.word)}: {escape_github(check.sentence)}"
-    if len(said.unmet) > _MOST_CHECKS:
-        yield f"- and {len(said.unmet) - _MOST_CHECKS:,} more"
+    if len(story.unmet) > _MOST_CHECKS:
+        yield f"- and {len(story.unmet) - _MOST_CHECKS:,} more"
     yield ""
     yield "</details>"
 

@@ -37,13 +37,12 @@ def select_identities(
     """Return the identities to draw, and an addition to the title if others are left out."""
     if len(subgroups) <= most:
         return list(subgroups), ""
-    return sort_worst_first(subgroups)[
-        :most
-    ], f": the worst {most} of {len(subgroups):,} identities"
+    names = sort_worst_first(subgroups)[:most]
+    return names, f": the worst {most} of {len(subgroups):,} identities"
 
 
 def draw_distributions(report: Report, evidence: EvidenceFile) -> Figure:
-    """Draw each identity's scores by class over the background's; only the worst of many."""
+    """Draw scores by class of each identity and its background; only the worst of many."""
     rows = evidence.rows
     shown, left_out = select_identities(report.bias.subgroups, PANELS)
     return plot.distribution_panels(
@@ -54,15 +53,16 @@ def draw_distributions(report: Report, evidence: EvidenceFile) -> Figure:
 
 
 def draw_reliability(report: Report) -> Figure | None:
-    """Draw the reliability of each identity; only the worst of many, None if there is none."""
-    if report.calibration is None or report.calibration.reason is not None:
+    """Draw the reliability of each identity, if it is known; only the worst of many."""
+    calibration = report.calibration
+    if calibration is None or calibration.reason is not None:
         return None
-    found = report.calibration
     shown, left_out = select_identities(report.bias.subgroups, PANELS)
+    overall, subgroups = calibration.overall.to_dict(), calibration.subgroups
     return plot.reliability_panels(
-        {name: found.subgroups[name].to_dict() for name in shown if name in found.subgroups}
-        or {"all comments": found.overall.to_dict()},
-        overall=found.overall.to_dict(),
+        {name: subgroups[name].to_dict() for name in shown if name in subgroups}
+        or {"all comments": overall},
+        overall=overall,
         title=_format_title(report) + left_out,
     )
 
@@ -89,7 +89,7 @@ def _write_png(figure: Figure, path: Path, *, dpi: int) -> None:
 
 
 def draw_intervals(report: Report, verdict: Verdict) -> Figure:
-    """Draw the AUCs that the policy checks, with intervals and floors; the first if none."""
+    """Draw the AUCs that the policy checks, else the first AUC, with intervals and floors."""
     shown, left_out = select_identities(report.bias.subgroups, ROWS)
     cells = report.bias.select_groups(shown)
     checked = {result.metric for result in verdict.results if result.group is not None}
@@ -108,7 +108,7 @@ def draw_intervals(report: Report, verdict: Verdict) -> Figure:
 
 
 def find_floor(verdict: Verdict, metric: str) -> float | None:
-    """Return the floor of a metric; None if identities have different ones, or none has one."""
+    """Return the floor of a metric; None if there is none, or if it differs by identity."""
     limits = {
         result.limit
         for result in verdict.results
@@ -119,13 +119,15 @@ def find_floor(verdict: Verdict, metric: str) -> float | None:
 
 def draw_differences(report: Report, compared: BiasTable, champion: str) -> Figure:
     """Draw the differences from the champion by identity; only the worst of many identities."""
-    names, left_out = select_identities(report.bias.subgroups, ROWS)
-    title = f"{champion}{left_out}"
-    return plot.comparison(compared.select_groups(names), first=_format_title(report), second=title)
+    shown, left_out = select_identities(report.bias.subgroups, ROWS)
+    second = f"{champion}{left_out}"
+    return plot.comparison(
+        compared.select_groups(shown), first=_format_title(report), second=second
+    )
 
 
 def draw_harm(report: Report, verdict: Verdict, details: Details) -> Figure:
-    """Draw the error rates of each identity at the threshold, else its BPSN and BNSP AUC."""
+    """Draw error rates by identity at the threshold, else BPSN and BNSP AUCs."""
     panels = build_harm_panels(report, verdict, details)
     most = max(len(panel.rows) for panel in panels)
     figure = Figure(figsize=(11.0, 1.6 + 0.26 * max(most, 1)), layout="constrained")
@@ -166,9 +168,9 @@ def draw_verdict(report: Report, verdict: Verdict, details: Details, folder: Pat
 
 @contextmanager
 def ignore_missing_glyphs() -> Iterator[None]:
-    """Draw names with characters that the font lacks, such as emoji, without a warning for each.
+    """Silence warnings about characters of names that the font lacks, such as emoji.
 
-    They are drawn as boxes; the page and the tables show the names as they are.
+    They are drawn as boxes; the page and the tables show the names unchanged.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from font\(s\)", UserWarning)
@@ -180,6 +182,6 @@ def _format_title(report: Report) -> str:
 
 
 def _shorten_name(name: str) -> str:
-    """Return a name that leaves room for a drawing, and in which no character works."""
+    """Shorten a name to leave room for the drawing, and escape invisible characters."""
     text = escape_invisible(name)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

@@ -1,9 +1,8 @@
-"""The picture of harm: error rates of each identity at the threshold, else BPSN and BNSP AUCs."""
+"""Figure of harm: error rates by identity at the threshold, else BPSN and BNSP AUCs."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -24,7 +23,7 @@ _CHANGES = {
     "false_negative_rate": ("newly_missed", "newly missed"),
 }
 _WIDTH = 120  # pixels of a drawing, as in page.css
-# By the class of an identity's comments that is harmed: its AUC without a threshold.
+# The AUC by the class of an identity's comments that is harmed, without a threshold.
 _AUCS = {
     "negative": find_subgroup_metric("negative", "positive"),
     "positive": find_subgroup_metric("positive", "negative"),
@@ -33,11 +32,11 @@ _AUCS = {
 
 @dataclass(frozen=True)
 class HarmRow:
-    """A number of an identity with its interval, and the champion's."""
+    """A number of an identity with its interval, and the champion's number."""
 
     name: str
     n: int
-    """Its comments of the class that is harmed."""
+    """The number of comments of the class that is harmed."""
     value: float
     low: float | None
     high: float | None
@@ -48,25 +47,25 @@ class HarmRow:
 
 @dataclass(frozen=True)
 class HarmPanel:
-    """One number of every identity, the worst first."""
+    """A number of each identity, the worst first."""
 
     title: str
     hint: str
     rows: tuple[HarmRow, ...]
     overall: float | None
-    """The same of all comments."""
+    """The number of all comments."""
     is_rate: bool = False
-    """Whether it is a share of comments: lower is better."""
+    """True for a share of comments, of which lower values are better."""
     change: str = ""
-    """What `HarmRow.changed` counts; empty without a champion at a threshold."""
+    """The name of the decisions in `HarmRow.changed`; empty without a champion at a threshold."""
 
     @cached_property
     def axis(self) -> Axis:
         """The scale of the drawings, which spans the intervals."""
         if not self.is_rate:
-            return Axis.of_aucs(row.low for row in self.rows)
-        ends = [end for row in self.rows for end in (row.high, row.value, row.champion)]
-        most = max((end for end in [*ends, self.overall] if end is not None), default=0.0)
+            return Axis.from_aucs(row.low for row in self.rows)
+        values = [value for row in self.rows for value in (row.high, row.value, row.champion)]
+        most = max((value for value in [*values, self.overall] if value is not None), default=0.0)
         return Axis(0.0, max(math.ceil(20 * most) / 20, 0.05))
 
     @property
@@ -76,32 +75,30 @@ class HarmPanel:
             return self.axis.ends.removeprefix("drawn from ")
         return f"0% to {100 * self.axis.high:g}%"
 
-    def text(self, value: float | None) -> str:
+    def format_value(self, value: float | None) -> str:
         """Return a share in percent, or an AUC."""
         return format_percent(value) if self.is_rate or value is None else format_number(value)
 
-    def interval(self, row: HarmRow) -> str:
-        """Return the interval of a row; empty if there is none."""
-        if row.low is None or row.high is None:
-            return ""
-        return format_bounds(self.text(row.low), self.text(row.high))
+    def format_interval(self, row: HarmRow) -> str:
+        """Return the interval of a row; empty if it is undefined."""
+        return format_bounds(row.low, row.high, self.format_value)
 
     def draw(self, row: HarmRow) -> Markup:
-        """Draw a row: its interval, the champion's number, and a line at that of all comments."""
+        """Draw a row: its interval, the champion's number, and a line for all comments."""
         limits = () if self.overall is None else (self.overall,)
         ends = row.value, row.low, row.high
         return draw_interval(self.axis, ends, limits=limits, rival=row.champion, width=_WIDTH)
 
     @property
     def has_champion(self) -> bool:
-        """Whether a row has the champion's number."""
+        """True if a row has the champion's number."""
         return any(row.champion is not None for row in self.rows)
 
 
 def build_harm_panels(report: Report, verdict: Verdict, details: Details) -> tuple[HarmPanel, ...]:
-    """Return two panels: of harmless comments that are flagged, and of toxic ones that are missed.
+    """Return two panels, of harmless comments that are flagged and toxic comments that are missed.
 
-    Without a given threshold they show which AUCs are low, by the same two kinds of harm.
+    Without a given threshold the panels have the AUCs of the same two kinds of harm.
     """
     at = None if details.curves is None else details.curves.named.get(GIVEN)
     if at is None:
@@ -123,26 +120,24 @@ def _build_rate_panel(
     curves, rate = details.curves, RATE_OF_GAP[metric]
     assert curves is not None  # noqa: S101 - it has the given threshold
     change, words = _CHANGES[rate]
-    changed = verdict.changed or {}
-
-    def rows() -> Iterator[HarmRow]:
-        for name, of_group in curves.subgroups.items():
-            value = getattr(of_group, rate)[at]
-            if value is not None:
-                low, high = getattr(of_group, f"{rate}_ends")[at]
-                champion = (details.champion_rates or {}).get(name, {}).get(rate)
-                of_change = changed.get(name, {}).get(change)
-                n = _count_rows(report, name, side)
-                yield HarmRow(name, n, value, low, high, champion, of_change)
-
-    overall = getattr(curves.overall, rate)[at]
-    ordered = sorted(rows(), key=lambda row: row.value, reverse=True)
-    hint = f"at threshold {curves.thresholds[at]:g}"
+    changed, champion_rates = verdict.changed or {}, details.champion_rates or {}
+    rows = [
+        HarmRow(
+            name,
+            _count_rows(report, name, side),
+            value,
+            *getattr(rates, f"{rate}_ends")[at],
+            champion_rates.get(name, {}).get(rate),
+            changed.get(name, {}).get(change),
+        )
+        for name, rates in curves.subgroups.items()
+        if (value := getattr(rates, rate)[at]) is not None
+    ]
     return HarmPanel(
         _TITLES[rate],
-        hint,
-        tuple(ordered),
-        overall,
+        f"at threshold {curves.thresholds[at]:g}",
+        tuple(sorted(rows, key=lambda row: row.value, reverse=True)),
+        getattr(curves.overall, rate)[at],
         is_rate=True,
         change=words if changed else "",
     )
@@ -154,11 +149,9 @@ def _build_auc_panel(report: Report, details: Details, side: str) -> HarmPanel:
     for name in details.scores.subgroups:
         cell = bias.subgroups[name][metric]
         if cell.value is not None:
-            champion = None
-            if differences is not None:
-                champion = differences.subgroups[name][metric].second
+            rival = None if differences is None else differences.subgroups[name][metric].second
             n = _count_rows(report, name, side)
-            rows.append(HarmRow(name, n, cell.value, cell.low, cell.high, champion, None))
+            rows.append(HarmRow(name, n, cell.value, cell.low, cell.high, rival, None))
     rows.sort(key=lambda row: row.value)
-    known = METRICS[metric]
-    return HarmPanel(known.title, known.hint, tuple(rows), bias.overall.auc.value)
+    title, hint = METRICS[metric].title, METRICS[metric].hint
+    return HarmPanel(title, hint, tuple(rows), bias.overall.auc.value)

@@ -1,4 +1,4 @@
-"""What is said about candidates as Markdown: MLflow's notes, Prefect's pages, pull requests."""
+"""Summaries of candidates as Markdown, for MLflow's notes, Prefect's pages and pull requests."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from biasgate.tasks.reporting.results import Results
 
 
 def format_candidates(
-    lines: Sequence[CandidateStory],
+    candidates: Sequence[CandidateStory],
     name: Callable[[str], str] = escape_markdown,
     words: Callable[[str], str] = escape_markdown,
 ) -> Iterator[str]:
-    """Yield the lines of Markdown on each candidate, with names and words escaped in this way."""
-    for line in lines:
-        yield f"**{words(line.word.text)}**: {name(line.name)}"
+    """Yield lines of Markdown on the candidates, escaping names and words by these functions."""
+    for candidate in candidates:
+        yield f"**{words(candidate.word.text)}**: {name(candidate.name)}"
         yield ""
-        yield from (f"- {words(text)}" for text in line.told)
+        yield from (f"- {words(text)}" for text in candidate.sentences)
         yield ""
 
 
 def format_results(results: Results) -> str:
-    """Return what people read first of results, who moved, and which sets have judged too many."""
+    """Return the summaries, the identities that moved, and the sets that were used too often."""
     remarks = []
     if (summary := results.summary) is not None:
         spent = (use.sentence for use in summary.sets if use.spent_by is not None)
         remarks = [f"- {escape_markdown(sentence)}" for sentence in (*summary.moved, *spent)]
-    return "\n".join([*format_candidates(results.lines), *remarks]).strip()
+    return "\n".join([*format_candidates(results.candidates), *remarks]).strip()

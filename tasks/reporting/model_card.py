@@ -1,7 +1,7 @@
 """The model card of an evaluated version (Mitchell et al. 2019), as Markdown.
 
-Facts that only the model's owner knows (intended use, contact) come from `model_card:` in the
-evaluation file; the card marks the ones that are missing.
+The owner's facts (intended use, contact) come from `model_card:` in the evaluation file; the card
+marks missing facts.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class About(Settings):
 
 
 def build_model_card(report: Report, verdict: Verdict, about: About, promote: str = "newer") -> str:
-    """Return the card of one candidate on one set; it quotes no comment."""
+    """Return the card of one candidate on one set, without texts of comments."""
     candidate, story = report.candidate, Story.from_report(report, verdict)
     sections = {
         f"Model card: {candidate.name}": list(_describe_verdict(story, verdict, promote)),
@@ -78,10 +78,8 @@ def build_model_card(report: Report, verdict: Verdict, about: About, promote: st
         "Ethical considerations": [_read_about(about, "ethical_considerations")],
         "Caveats": [*_list_caveats(report), *map(_format_item, story.warnings)],
     }
-    parts = []
-    for number, (title, lines) in enumerate(sections.items()):
-        parts.append("\n".join([f"{'##' if number else '#'} {title}", "", *lines]))
-    return "\n\n".join(parts) + "\n"
+    parts = ("\n".join([f"## {title}", "", *lines]) for title, lines in sections.items())
+    return "\n\n".join(parts).removeprefix("#") + "\n"
 
 
 def _format_item(sentence: str) -> str:
@@ -89,23 +87,23 @@ def _format_item(sentence: str) -> str:
 
 
 def _list_caveats(report: Report) -> list[str]:
-    measured = "intersections" in (report.analyses or {})
-    left = "dialect or irony" if measured else "dialect, irony or intersections"
-    return [f"- {text.format(unmeasured=left)}" for text in CAVEATS]
+    has_intersections = "intersections" in (report.analyses or {})
+    unmeasured = "dialect or irony" if has_intersections else "dialect, irony or intersections"
+    return [f"- {text.format(unmeasured=unmeasured)}" for text in CAVEATS]
 
 
 def _list_details(candidate: ModelRecord, about: About) -> list[str]:
-    known = {"model": candidate.model, "kind": candidate.kind}
-    lines = [f"- {key}: `{_escape_code(text)}`" for key, text in known.items() if text is not None]
+    facts = {"model": candidate.model, "kind": candidate.kind}
+    lines = [f"- {key}: `{_escape_code(text)}`" for key, text in facts.items() if text is not None]
     lines.append(f"- digest of all that decides its scores: `{candidate.digest}`")
     lines.append(f"- contact: {' '.join(_read_about(about, 'contact').split())}")
     return [_read_about(about, "details"), "", *lines]
 
 
 def _read_about(about: About, key: str) -> str:
-    """Return what the owner says, in Markdown without HTML."""
-    found: str | None = getattr(about, key)
-    return MISSING.format(key) if found is None else escape_html_tags(found)
+    """Return a fact from the owner, in Markdown without HTML."""
+    text: str | None = getattr(about, key)
+    return MISSING.format(key) if text is None else escape_html_tags(text)
 
 
 def _describe_verdict(story: Story, verdict: Verdict, promote: str) -> Iterator[str]:
@@ -125,9 +123,9 @@ def _describe_verdict(story: Story, verdict: Verdict, promote: str) -> Iterator[
     if not unmet and not exceptions:
         yield "All checks passed, of every identity on its own comments."
     yield ""
-    yield escape_markdown(story.counts)
-    if holds_for := CandidateStory.from_story(story).holds_for:
-        yield escape_markdown(f"{HOLDS}: {holds_for}.")
+    yield escape_markdown(story.summary)
+    if identity_counts := CandidateStory.from_story(story).identity_counts:
+        yield escape_markdown(f"{HOLDS}: {identity_counts}.")
     yield f"Promotion rule: `promote: {promote}`."
     comparison = "" if story.champion is None else ", compared with the champion's"
     yield f"Objective{comparison}: {escape_markdown(story.objective)}."
@@ -140,9 +138,9 @@ def _limit_lines(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _describe_factors(bias: BiasTable) -> Iterator[str]:
-    known = list(bias.subgroups)
-    names = ", ".join(escape_markdown(name) for name in known[:_LINES]) or "none"
-    more = f" and {len(known) - _LINES:,} more" if len(known) > _LINES else ""
+    groups = list(bias.subgroups)
+    names = ", ".join(escape_markdown(name) for name in groups[:_LINES]) or "none"
+    more = f" and {len(groups) - _LINES:,} more" if len(groups) > _LINES else ""
     yield f"Identities that comments mention: {names}{more}."
     others = "mention none of them" if bias.background == "no_identity" else "do not mention it"
     yield f"Each is compared with the comments that {others}."
@@ -159,12 +157,12 @@ def _format_metrics(bias: BiasTable) -> Iterator[str]:
             name,
             str(bias.counts[name].n),
             str(bias.counts[name].n_positive),
-            *(format_estimate(bias.subgroups[name][one]) for one in SUBGROUP_METRICS),
+            *(format_estimate(bias.subgroups[name][metric]) for metric in SUBGROUP_METRICS),
         )
         for name in shown
     ]
     columns = number_columns("n", "toxic", *SUBGROUP_METRICS)
-    yield from Table("Metrics", {"identity": "name", **columns}, rows).markdown(
+    yield from Table("Metrics", {"identity": "name", **columns}, rows).to_markdown(
         escape_markdown, escape_markdown
     )
     yield from ["", note] if note else []
@@ -172,21 +170,21 @@ def _format_metrics(bias: BiasTable) -> Iterator[str]:
 
 def _list_lacks(bias: BiasTable, verdict: Verdict) -> Iterator[str]:
     """Yield the groups with undefined numbers or too few rows for a rule."""
-    found: dict[str, list[str]] = {}
+    lacks: dict[str, list[str]] = {}
     for name, numbers in bias.subgroups.items():
         undefined = [metric for metric in SUBGROUP_METRICS if numbers[metric].value is None]
         if undefined:
-            found.setdefault(name, []).append(f"undefined: {', '.join(undefined)}")
+            lacks.setdefault(name, []).append(f"undefined: {', '.join(undefined)}")
     for result in verdict.results:
         if result.outcome == "insufficient" and result.group:
-            found.setdefault(result.group, []).append(f"undecided: {result.rule} {result.kind}")
+            lacks.setdefault(result.group, []).append(f"undecided: {result.rule} {result.kind}")
     for entry in verdict.exceptions:
         if entry.group is not None and entry.why in _WITHOUT_EVIDENCE:
-            found.setdefault(entry.group, []).append(describe_exception(entry))
+            lacks.setdefault(entry.group, []).append(describe_exception(entry))
     yield from _limit_lines(
         [
             f"- {escape_markdown(name)}: {escape_markdown('; '.join(dict.fromkeys(reasons)))}"
-            for name, reasons in found.items()
+            for name, reasons in lacks.items()
         ]
         or ["None."]
     )
@@ -205,7 +203,7 @@ def _escape_code(text: str) -> str:
 
 
 def shorten_card(card: str, length: int = _DESCRIPTION) -> str:
-    """Return a card short enough for MLflow's registry, cut at the end of a line."""
+    """Cut a card at the end of a line, so that it fits into MLflow's registry."""
     if len(card) <= length:
         return card
     return card[: length - len(_CUT)].rpartition("\n")[0] + _CUT

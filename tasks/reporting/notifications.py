@@ -1,8 +1,8 @@
-"""Notifications of how an evaluation ended: webhooks, Apprise, Prefect's notification blocks.
+"""Notifications of an evaluation's outcome: webhooks, Apprise, Prefect's notification blocks.
 
-Addresses are secrets. The evaluation file names the environment variable that holds one; it is
-read here, when a message is sent, and no error, log or result shows it. A message that cannot be
-delivered is reported, and changes nothing else.
+Addresses are secrets. The evaluation file names an environment variable with the address, which is
+read when a message is sent. No error, log or result shows it. A message that cannot be delivered is
+reported without other effects.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from biasgate.tasks.records.trend import Trend
 from biasgate.tasks.reporting.results import Results, load_results
 from biasgate.tasks.reporting.verdict_story import VerdictStory
 
-# Services read these as markup, as a mention of people, or as a link.
+# Services interpret these as markup, mentions or links.
 _MARKUP = {"@": "(at)", "<": "(", ">": ")", "`": "'", "*": "", "[": "(", "]": ")", "|": "/"}
 _LINK = re.compile(r"(?<=\w)(:)(?=//)|(?<=www)(\.)", re.IGNORECASE)
 SECONDS = 10.0
@@ -54,6 +54,7 @@ class DecisionMessage(Record):
     promoted: bool
     word: str
     told: list[str]
+    """Sentences on the candidate."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +89,7 @@ class Notification(Settings):
     pass."""
 
     @model_validator(mode="after")
-    def _has_an_address(self) -> Self:
+    def _require_address(self) -> Self:
         needed, other = ("block", "url") if self.kind == "prefect_block" else ("url", "block")
         if getattr(self, needed) is None or getattr(self, other) is not None:
             msg = f"kind {self.kind} needs `{needed}` and no `{other}`"
@@ -105,7 +106,7 @@ class Notification(Settings):
         return self
 
     def is_for(self, message: Message) -> bool:
-        """Whether a message is to be sent."""
+        """Return True if a message is to be sent."""
         if self.kind == "heartbeat":
             return message.error is None
         return message.outcome in self.when or ("change" in self.when and is_news(message))
@@ -125,21 +126,17 @@ class Notification(Settings):
             lines = [remove_markup(format_message(message, with_report=False))]
             lines += _format_place(message)
             failed = message.outcome != "pass"
-            send_by_apprise(self._secret(), subject, "\n".join(lines), failed=failed)
-        elif self.kind == "heartbeat":
-            _post_json(self._address(), {})
+            send_by_apprise(self._read_secret(), subject, "\n".join(lines), failed=failed)
         else:
-            _post_json(self._address(), message.to_dict())
+            address = self._read_secret()
+            if not address.startswith(("http://", "https://")):
+                raise UnusableAddressError
+            content = {} if self.kind == "heartbeat" else message.to_dict()
+            _post_json(SecretStr(address), content)
 
-    def _secret(self) -> str:
+    def _read_secret(self) -> str:
         match = _VARIABLE.fullmatch(str(self.url))
         return os.environ.get(match[1] if match else "", "")
-
-    def _address(self) -> SecretStr:
-        address = self._secret()
-        if not address.startswith(("http://", "https://")):
-            raise UnusableAddressError
-        return SecretStr(address)
 
 
 class UnusableAddressError(ValueError):
@@ -147,16 +144,16 @@ class UnusableAddressError(ValueError):
 
 
 def is_news(message: Message) -> bool:
-    """Whether a message is of a night on which something changed."""
+    """Return True if a message is of a night on which something changed."""
     return bool(message.changed)
 
 
 def build_message(
     results: Results, trend: Trend | None = None, report: str | None = None
 ) -> Message:
-    """Return the message of an evaluation: what people read first, checks that did not pass.
+    """Return the message of an evaluation, with its summary and unmet checks.
 
-    Of a night also its number, what changed, and where the report is.
+    The message of a night also has its number, changes and the address of the report.
     """
     summary = results.summary
     if summary is None:
@@ -176,13 +173,13 @@ def build_message(
         run_id=summary.run_id,
         decisions=[
             DecisionMessage(
-                candidate=line.name,
+                candidate=candidate.name,
                 outcome=decision.outcome,
                 promoted=decision.promoted,
-                word=line.word.text,
-                told=line.told,
+                word=candidate.word.text,
+                told=candidate.sentences,
             )
-            for decision, line in zip(summary.decisions, results.lines, strict=True)
+            for decision, candidate in zip(summary.decisions, results.candidates, strict=True)
         ],
         n_unmet=len(unmet),
         unmet=unmet[:_SENTENCES],
@@ -193,7 +190,7 @@ def build_message(
 
 
 def build_crash_message(evaluation: str, error: str) -> Message:
-    """Return the message of a crash: only the type of the error, as its text may quote anything."""
+    """Return the message of a crash, with only the type of the error: its text may quote data."""
     return Message(evaluation=evaluation, outcome="error", error=error)
 
 
@@ -203,7 +200,7 @@ def format_message(message: Message, *, with_report: bool = True) -> str:
     news = message.changed or []
     if message.night is not None:
         lines = [f"Night {message.night}:{'' if news else ' nothing changed.'}"]
-        lines += [f"- {one}" for one in news]
+        lines += [f"- {sentence}" for sentence in news]
     for decision in message.decisions or []:
         lines.append(f"{decision.candidate}: {decision.word}.")
         lines += [f"- {text}" for text in decision.told]
@@ -227,50 +224,52 @@ def _format_subject(message: Message) -> str:
 def notify(
     notifications: Sequence[Notification], message: Message, seconds: float = SECONDS
 ) -> list[str]:
-    """Send all notifications for this outcome; return and log those not delivered, in words."""
-    lost = []
-    for number, one in enumerate(notifications, start=1):
-        if one.is_for(message):
-            problem = _send_within(one.send, message, seconds)
-            if problem:
-                lost.append(f"notification {number} ({one.kind}) was not delivered: {problem}.")
-    for sentence in lost:
+    """Send the notifications of this outcome; log and return descriptions of undelivered ones."""
+    undelivered = []
+    for number, notification in enumerate(notifications, start=1):
+        if not notification.is_for(message):
+            continue
+        problem = _send_within(notification.send, message, seconds)
+        if problem:
+            kind = notification.kind
+            undelivered.append(f"notification {number} ({kind}) was not delivered: {problem}.")
+    for sentence in undelivered:
         _log.warning("%s", sentence)
-    return lost
+    return undelivered
 
 
 def _send_within(send: Callable[[Message], None], message: Message, seconds: float) -> str | None:
-    """Call `send` with a time limit; return what went wrong, without the error's text."""
-    problem: list[str] = []
+    """Call `send` with a time limit; return the problem, if any, without the error's text."""
+    problems: list[str] = []
 
     def attempt() -> None:
         try:
             send(message)
         except urllib.error.HTTPError as error:
-            problem.append(f"the receiver answered {error.code}")
+            problems.append(f"the receiver answered {error.code}")
             error.close()
         except Exception as error:  # noqa: BLE001 - no error may change the outcome
-            problem.append(type(error).__name__)
+            problems.append(type(error).__name__)
 
     context = contextvars.copy_context()  # it holds Prefect's settings
-    # A daemon, so that a receiver that never ends its answer does not keep the process alive.
+    # A daemon, so that an endless answer does not keep the process alive.
     thread = threading.Thread(target=context.run, args=(attempt,), daemon=True)
     thread.start()
     thread.join(seconds)
     if thread.is_alive():
         return f"no answer within {seconds:g} s"
-    return problem[0] if problem else None
+    return problems[0] if problems else None
 
 
 def _post_json(address: SecretStr, content: Mapping[str, object]) -> None:
-    """POST JSON. Not with httpx, which logs the address of every request."""
-    request = urllib.request.Request(  # noqa: S310 - http and https alone
+    """POST JSON, without httpx, which logs the address of every request."""
+    request = urllib.request.Request(  # noqa: S310 - only http and https
         address.get_secret_value(),
         data=json.dumps(content).encode(),
         headers={"Content-Type": "application/json", "User-Agent": "biasgate"},
         method="POST",
     )
-    with urllib.request.urlopen(request, timeout=SECONDS):  # noqa: S310 - http and https alone
+    with urllib.request.urlopen(request, timeout=SECONDS):  # noqa: S310 - only http and https
         pass
 
 
@@ -288,19 +287,19 @@ def notify_people(
 
 
 def remove_markup(text: str) -> str:
-    """Return a text in which names make no markup, mention or link in any service."""
-    for sign, instead in _MARKUP.items():
-        text = text.replace(sign, instead)
+    """Remove markup, mentions and links of any service from a text."""
+    for sign, replacement in _MARKUP.items():
+        text = text.replace(sign, replacement)
     return _LINK.sub(" ", escape_invisible(text, keep="\n"))
 
 
 def send_by_apprise(addresses: str, subject: str, body: str, *, failed: bool) -> None:
-    """Send one message to all of the addresses, as a warning if it `failed`.
+    """Send a message to all addresses, as a warning if it `failed`.
 
     Raises
     ------
     ValueError
-        If an address is none of Apprise.
+        If Apprise does not support an address.
     RuntimeError
         If a message was not delivered.
     """
@@ -308,7 +307,7 @@ def send_by_apprise(addresses: str, subject: str, body: str, *, failed: bool) ->
 
     logging.getLogger("apprise").setLevel(logging.CRITICAL + 1)  # it logs parts of addresses
     services: Any = apprise.Apprise()
-    if not all([services.add(one) for one in addresses.split()]) or not services:  # noqa: C419
+    if not all([services.add(address) for address in addresses.split()]) or not services:  # noqa: C419
         msg = "not addresses of Apprise"
         raise ValueError(msg)
     kind = apprise.NotifyType.WARNING if failed else apprise.NotifyType.INFO

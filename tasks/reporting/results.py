@@ -24,14 +24,11 @@ SUMMARY, REPORT, VERDICT, PAGE = "summary.json", "report.json", "verdict.json", 
 
 @dataclass(frozen=True)
 class Published:
-    """What was published of one candidate on one set."""
+    """The published results of one candidate on one set."""
 
     folder: Path
-    """Where it is."""
     report: Report
-    """The numbers."""
     verdict: Verdict
-    """The verdict."""
 
     @property
     def names(self) -> tuple[str, str]:
@@ -40,7 +37,7 @@ class Published:
 
     @cached_property
     def story(self) -> Story:
-        """What is said about it."""
+        """The summary."""
         return Story.from_report(self.report, self.verdict, self.differences)
 
     @cached_property
@@ -51,31 +48,30 @@ class Published:
 
     @property
     def evidence(self) -> EvidenceFile | None:
-        """The rows and scores that the verdict rests on, if they are there."""
+        """The rows and scores behind the verdict, if they were published."""
         path = self.folder / EVIDENCE
         return EvidenceFile(path) if path.is_file() else None
 
 
 @dataclass(frozen=True)
 class Results:
-    """What an evaluation wrote, or the part about one candidate on one set."""
+    """The results of an evaluation, or of one candidate on one set."""
 
     folder: Path
-    """Where it is."""
     summary: Summary | None
-    """How the evaluation ended; None for a single candidate on a set."""
-    each: Sequence[Published]
-    """Each candidate on each set."""
+    """None for a single candidate on a set."""
+    published: Sequence[Published]
+    """The results of each candidate on each set."""
 
     @property
     def page(self) -> Path:
-        """The page on these results."""
+        """The page of the results."""
         return self.folder / PAGE
 
     @property
-    def lines(self) -> list[CandidateStory]:
-        """What is said of each candidate."""
-        stories = [published.story for published in self.each]
+    def candidates(self) -> list[CandidateStory]:
+        """The summaries of the candidates."""
+        stories = [published.story for published in self.published]
         if self.summary is None:
             [only] = stories
             return [CandidateStory.from_story(only)]
@@ -83,12 +79,14 @@ class Results:
 
     @property
     def first(self) -> Published | None:
-        """The candidate and the set whose picture stands for all: of the worst outcome."""
-        return min(self.each, key=lambda published: rank_outcome(published.story), default=None)
+        """The results with the worst outcome, whose figures represent all."""
+        return min(
+            self.published, key=lambda published: rank_outcome(published.story), default=None
+        )
 
     @property
     def store_path(self) -> str:
-        """Where the store of the evaluation was; empty if it is unknown."""
+        """The store of the evaluation; empty if it is unknown."""
         if self.summary is not None:
             return self.summary.store_path
         path = self.folder.resolve().parent.parent / SUMMARY
@@ -98,7 +96,7 @@ class Results:
 
     def content(self) -> Any:
         """Return what `--json` prints: `summary.json`, or `verdict.json` of a single candidate."""
-        return self.each[0].verdict if self.summary is None else self.summary
+        return self.published[0].verdict if self.summary is None else self.summary
 
 
 def read_results(folder: Path) -> Results:
@@ -107,30 +105,27 @@ def read_results(folder: Path) -> Results:
     Raises
     ------
     InputError
-        If there are none, or they are not what biasgate wrote.
+        If there are none, or biasgate did not write them.
     """
     if (folder / SUMMARY).exists():
-        path = folder / SUMMARY
-        summary = read_record(path, Summary)
-        return load_results(summary, folder)
+        return load_results(read_record(folder / SUMMARY, Summary), folder)
     if (folder / REPORT).exists() and (folder / VERDICT).exists():
-        path = folder / VERDICT
-        verdict = read_record(path, Verdict)
+        verdict = read_record(folder / VERDICT, Verdict)
         return Results(folder, None, [_read_published(folder, verdict)])
     raise InputError(_explain_missing(folder))
 
 
 def load_results(summary: Summary, folder: Path) -> Results:
-    """Read the reports that belong to a summary."""
-    found = []
+    """Read the reports of a summary's verdicts."""
+    published = []
     for verdict in summary.verdicts:
         names = verdict.evaluation_set.name, verdict.candidate.name
         place = folder.joinpath(*names)
         if place.resolve().parent.parent != folder.resolve():
             msg = f"{folder / SUMMARY} must name folders in {folder}; it names {place}."
             raise InputError(msg)
-        found.append(_read_published(place, verdict))
-    return Results(folder, summary, found)
+        published.append(_read_published(place, verdict))
+    return Results(folder, summary, published)
 
 
 def _read_published(folder: Path, verdict: Verdict) -> Published:

@@ -1,4 +1,4 @@
-"""What is said of a candidate on a set, from its verdict and its numbers."""
+"""Summary of a candidate on a set, from its verdict and its numbers."""
 
 from __future__ import annotations
 
@@ -58,15 +58,15 @@ CHANGED, TERMS = "Changed decisions", "Worst terms"
 HOLDS, UNKNOWN, NOT_JUDGED = "Identities", "No interval for", "No limit in the policy"
 WARNING, TO_PASS = "Warning", "To pass"
 TREATED_WORST, LOWEST = "Worst identity", "Lowest AUC"
-# The words for identities for which a verdict does not hold.
+# Groups of identities for which a verdict does not hold.
 _FAILED = "failed"
 _UNSETTLED = "undecided"
 _EXCEPTED = "excepted"
 _ESTIMATED = "passed by point estimate"
 _UNCHECKED = "without a check of their own"
 _WORSE = "significantly worse"
-# The same of an identity that a pass leaves out, by the reason.
-_WHY = {"not_measured": "not measured", "shown_worse": _WORSE}
+# Groups of identities that a pass excepts, by the reason.
+_EXCEPTIONS = {"not_measured": "not measured", "shown_worse": _WORSE}
 _ERRORS = {
     "false_positive_rate": (
         '{share} of harmless comments that mention "{group}" are flagged (gap to others '
@@ -89,13 +89,13 @@ class WorstNumber:
     group: str
     metric: str
     number: MetricValue
-    """With bounds that hold for all numbers it was selected from, if it is one of a whole set."""
+    """With bounds that allow for the selection, unless the number is of a slice."""
     check: RuleResult | None = None
     """The failed check; None for the lowest AUC."""
 
     @property
     def is_pictured(self) -> bool:
-        """Whether the picture of every number has it: five metrics of a whole set."""
+        """True if the table of metrics has the number: five metrics of a whole set."""
         return self.metric in SUBGROUP_METRICS and (self.check is None or not self.check.slice)
 
     @property
@@ -109,7 +109,7 @@ class WorstNumber:
 
     @property
     def limit(self) -> str:
-        """The limit that it failed, or from which numbers it was selected."""
+        """The failed limit, or the numbers from which the lowest was selected."""
         if self.check is None:
             return f"the lowest AUC with at least {LEAST_ROWS} comments in each class"
         if self.number.low is None:
@@ -126,7 +126,7 @@ class WorstNumber:
 
 @dataclass(frozen=True)
 class ErrorHarm:
-    """An identity whose comments are decided wrongly significantly more often than others."""
+    """An identity with a significantly higher error rate than other comments."""
 
     rate: str
     """`false_positive_rate` or `false_negative_rate`."""
@@ -135,7 +135,7 @@ class ErrorHarm:
     overall: float
     """The rate of all comments."""
     gap: MetricValue
-    """To the comments that do not mention it, with bounds over all identities and rates."""
+    """The gap to other comments, with joint bounds over all identities and rates."""
     others: tuple[str, ...]
     """The other identities whose gap is significant."""
 
@@ -145,7 +145,7 @@ class ErrorHarm:
         text = _ERRORS[self.rate].format(
             share=format_percent(self.value),
             group=self.group,
-            interval=format_bounds(format_points(self.gap.low), format_points(self.gap.high)),
+            interval=format_bounds(self.gap.low, self.gap.high, format_points),
         )
         return f"{text}; also higher for {shorten_names(self.others)}" if self.others else text
 
@@ -165,13 +165,13 @@ class Errors:
     threshold: str
     overall: OverallErrors
     closest: OverallErrors | None
-    """At the threshold where the two rates are closest, if it is known."""
+    """The rates at the threshold where they are closest, if it is known."""
     harms: tuple[ErrorHarm, ...]
-    """At most one for each rate."""
+    """The identity with the largest gap, for each rate."""
 
     @property
     def text(self) -> str:
-        """The rates of all comments; for each rate the identity whose gap is largest."""
+        """The rates of all comments, and the largest gaps."""
         overall = _OVERALL.format(*map(format_percent, self.overall[1:]))
         if self.closest is not None:
             threshold, *rates = self.closest
@@ -181,188 +181,200 @@ class Errors:
 
 @dataclass(frozen=True, kw_only=True)
 class Story(VerdictStory):
-    """What is said of a candidate on a set."""
+    """Summary of a candidate on a set."""
 
     warnings: tuple[str, ...]
-    """What to be careful about."""
     remarks: tuple[str, ...]
     """Calibration, and truncated comments that are not a reservation."""
     look_first: str
-    """The identity to look at first; the cause where scores are upside down."""
+    """The identity to look at first; for a useless model, the reason."""
     analyses: tuple[str, ...]
-    """The findings of further analyses."""
+    """Sentences of further analyses."""
     numbers: tuple[tuple[str, MetricValue], ...]
-    """The numbers of all comments together."""
+    """The numbers of all comments."""
     headline: str
-    """The outcome in one sentence, by its meaning."""
+    """The outcome in one sentence."""
     worst: WorstNumber | None
-    """The worst number of an identity; None if none is defined."""
+    """The worst number of an identity; None if all are undefined."""
     worst_check: RuleResult | None
     """The failed check of an identity that is furthest beyond its limit."""
-    first: str | None
-    """The identity with which every list begins: of the failed check that is furthest beyond its
-    limit, else of the number to show first."""
-    worst_is_shown: bool
-    """Whether that is a failed check, or significantly low; else it is only the lowest number."""
+    first_group: str | None
+    """The first identity of every list: that of the worst check, else of the worst number."""
+    is_worst_significant: bool
+    """True if the worst number failed a check or is significantly low."""
     changes: Mapping[str, Mapping[str, CountedShare]]
     """Counts of comments that are newly flagged or missed, by identity."""
-    changed: str
-    """Whose comments are newly flagged or missed most, beside the champion; empty if unknown."""
-    terms: str
-    """The terms whose comments are shown to be decided wrongly most often; empty without."""
+    changes_text: str
+    """The identities with most changed decisions; empty if unknown."""
+    terms_text: str
+    """The terms with the highest error rates; empty without terms."""
     worse_terms: str
-    """Their names alone."""
-    not_judged: tuple[str, ...]
-    """The metrics that no blocking rule is about."""
+    """Only the names of these terms."""
+    unjudged_metrics: tuple[str, ...]
+    """The metrics without a blocking rule."""
     gains: tuple[Change, ...]
-    """What is shown to be better than the champion's, most first: see `gains_of`."""
+    """The significant gains against the champion, the largest first: see `list_gains`."""
     final_score: MetricValue
     n_comments: int
-    """How many comments are measured."""
+    """The number of measured comments."""
     n_identities: int
-    """How many identities there are."""
-    others: tuple[tuple[str, tuple[str, ...]], ...]
-    """Those for which it does not hold, each once: the message on them, and their names."""
+    other_groups: tuple[tuple[str, tuple[str, ...]], ...]
+    """The identities that did not pass, by what happened to them."""
     errors: Errors | None
     """The worst error rates, if a threshold is given."""
     n_without_interval: int
-    """Of how many identities a metric has no interval."""
-    unknown: tuple[str, ...]
-    """The identities of which no metric has one."""
+    """The number of identities with a metric that has no interval."""
+    groups_without_interval: tuple[str, ...]
+    """The identities of which every metric lacks an interval."""
 
     @classmethod
-    def of(cls, report: Report, verdict: Verdict, differences: BiasTable | None = None) -> Story:
-        """Say what is said of a candidate.
-
-        Without `differences` from the champion nothing is said to be better.
-        """
-        said = VerdictStory.from_verdict(verdict)
-        worst = _find_worst_check(report, said.unmet)
+    def from_report(
+        cls, report: Report, verdict: Verdict, differences: BiasTable | None = None
+    ) -> Story:
+        """Summarize a candidate; gains need the `differences` from the champion."""
+        base = VerdictStory.from_verdict(verdict)
+        worst = _find_worst_check(report, base.unmet)
         number = _select_worst_number(report, worst)
-        no_use = _find_warnings(report, UPSIDE_DOWN, BY_CHANCE) or [
+        useless = [
+            warning[0].upper() + warning[1:]
+            for warning in report.warnings
+            if warning.startswith((UPSIDE_DOWN, BY_CHANCE))
+        ] or [
             describe_check(result) for result in verdict.results if result.rule == USEFULNESS_RULE
         ]
-        analyses = [
-            text for analysis in (report.analyses or {}).values() for text in analysis.sentences
-        ]
-        bias = report.bias
+        bias, overall, spread = report.bias, report.bias.overall, report.spread or {}
         changes = {
-            name: shares
-            for name, shares in (verdict.changed or {}).items()
+            name: counts
+            for name, counts in (verdict.changed or {}).items()
             if name in bias.subgroups  # others are categories
         }
-        means = bias.overall
-        lacking = {
+        n_lacking = {
             name: sum(cells[metric].low is None for metric in SUBGROUP_METRICS)
-            for name, cells in ((name, subgroup) for name, subgroup in bias.subgroups.items())
+            for name, cells in bias.subgroups.items()
         }
         numbers = {
-            "Overall AUC": bias.overall.auc,
-            name_final_score(bias).capitalize(): bias.overall.final_score,
-            **{f"Power mean of {METRICS[one].title}": means[one] for one in FINAL_SCORE_PARTS},
+            "Overall AUC": overall.auc,
+            name_final_score(bias).capitalize(): overall.final_score,
+            **{f"Power mean of {METRICS[key].title}": overall[key] for key in FINAL_SCORE_PARTS},
             **{
-                f"Highest minus lowest {METRICS[one].title}": (report.spread or {})[one].value
-                for one in FINAL_SCORE_PARTS
-                if one in (report.spread or {})
+                f"Highest minus lowest {METRICS[key].title}": spread[key].value
+                for key in FINAL_SCORE_PARTS
+                if key in spread
             },
         }
+        shares = report.marked.values()
+        remarks = [share.sentence for share in shares if not share.is_reservation]
+        if report.calibration is not None:
+            remarks.append(report.calibration.sentence)
         return cls(
-            **vars(said),
+            **vars(base),
             warnings=tuple(report.warnings),
-            remarks=tuple(_remarks(report)),
-            look_first=" ".join(no_use or [report.look_first.sentence]),
-            analyses=tuple(analyses),
+            remarks=tuple(remarks),
+            look_first=" ".join(useless or [report.look_first.sentence]),
+            analyses=tuple(
+                text for analysis in (report.analyses or {}).values() for text in analysis.sentences
+            ),
             numbers=tuple(numbers.items()),
-            headline=_write_headline(said, worst, no_use),
+            headline=_write_headline(base, worst, useless),
             worst=number,
             worst_check=worst,
-            first=getattr(worst or number, "group", None),
-            worst_is_shown=number is not None
+            first_group=getattr(worst or number, "group", None),
+            is_worst_significant=number is not None
             and (number.check is not None or number.group in report.harms),
             changes=changes,
-            changed="" if verdict.changed is None else describe_changed_decisions(changes),
-            terms=describe_terms(report),
+            changes_text="" if verdict.changed is None else describe_changed_decisions(changes),
+            terms_text=describe_terms(report),
             worse_terms="" if report.terms is None else name_worse_terms(report.terms),
-            not_judged=list_unjudged_metrics(
-                {result.metric for result in verdict.results if _is_ruled(result)},
+            unjudged_metrics=list_unjudged_metrics(
+                {
+                    result.metric
+                    for result in verdict.results
+                    if result.action == "block" and result.rule not in {HARM, USEFULNESS_RULE}
+                },
                 has_threshold=GIVEN in report.thresholds,
             ),
             gains=list_gains(differences),
-            final_score=bias.overall.final_score,
+            final_score=overall.final_score,
             n_comments=bias.counts[None].n,
             n_identities=verdict.holds_for.of,
-            others=tuple(_group_others(report, said)),
+            other_groups=tuple(_group_others(report, base)),
             errors=_find_errors(report),
-            n_without_interval=sum(map(bool, lacking.values())),
-            unknown=tuple(name for name, n in lacking.items() if n == len(SUBGROUP_METRICS)),
+            n_without_interval=sum(map(bool, n_lacking.values())),
+            groups_without_interval=tuple(
+                name for name, n in n_lacking.items() if n == len(SUBGROUP_METRICS)
+            ),
         )
 
     @property
-    def treated_worst(self) -> str:
-        """The worst number and its limit, in one line; empty without."""
-        return "" if self.worst is None else add_limit(self.worst.text, self.worst.limit)
+    def worst_text(self) -> str:
+        """The worst number and its limit; empty without."""
+        if self.worst is None:
+            return ""
+        text, limit = self.worst.text, self.worst.limit
+        return f"{text}, {limit}" if limit else text
 
     @property
     def has_failed(self) -> bool:
-        """Whether a check that counts has failed."""
+        """True if a check that counts has failed."""
         return any(check.has_failed for check in self.unmet)
 
     @property
     def is_champion(self) -> bool:
-        """Whether it is compared with itself."""
+        """True if the candidate is the champion."""
         champion = self.verdict.champion
         return champion is not None and champion.digest == self.verdict.candidate.digest
 
 
-def _group_others(report: Report, said: VerdictStory) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield why a verdict does not hold for an identity, with all it is so of."""
-    why: dict[str | None, str] = dict.fromkeys(said.unsettled, _UNSETTLED)
-    why |= dict.fromkeys((change.group for change in said.losses), _WORSE)
-    why |= dict.fromkeys(said.failing, _FAILED)
-    for entry in said.verdict.exceptions:
-        why.setdefault(entry.group, _WHY.get(entry.why, _EXCEPTED))
-    left = set(report.bias.subgroups).difference(said.verdict.holds_for.identities)
-    by_estimate = [check for check in said.verdict.results if check.mode == "estimate"]
+def _group_others(report: Report, story: VerdictStory) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the identities that did not pass, by what happened to them."""
+    verdict = story.verdict
+    reasons: dict[str | None, str] = dict.fromkeys(story.undecided_groups, _UNSETTLED)
+    reasons |= dict.fromkeys((change.group for change in story.losses), _WORSE)
+    reasons |= dict.fromkeys(story.failed_groups, _FAILED)
+    for entry in verdict.exceptions:
+        reasons.setdefault(entry.group, _EXCEPTIONS.get(entry.why, _EXCEPTED))
+    by_estimate = [check for check in verdict.results if check.mode == "estimate"]
     estimated = {check.group for check in by_estimate}
     if any(check.scope == "worst" for check in by_estimate):
         estimated.update(report.bias.subgroups)
-    # Their own checks passed: what is not met is a rule on the worst, which is about everyone.
-    alone = {check.group for check in said.verdict.results if check.outcome == "pass"} - estimated
+    # If its own checks passed, the unmet rule is about the worst identity, and so about all.
+    passed = {check.group for check in verdict.results if check.outcome == "pass"} - estimated
     for name in report.bias.subgroups:
-        rest = _UNSETTLED if name in alone else _UNCHECKED
-        why.setdefault(name, _ESTIMATED if name in estimated else rest)
-    for words in (_FAILED, _UNSETTLED, *_WHY.values(), _EXCEPTED, _ESTIMATED, _UNCHECKED):
-        names = tuple(str(name) for name in why if why[name] == words and name in left)
+        rest = _UNSETTLED if name in passed else _UNCHECKED
+        reasons.setdefault(name, _ESTIMATED if name in estimated else rest)
+    others = set(report.bias.subgroups).difference(verdict.holds_for.identities)
+    for words in (_FAILED, _UNSETTLED, *_EXCEPTIONS.values(), _EXCEPTED, _ESTIMATED, _UNCHECKED):
+        names = tuple(str(name) for name in reasons if reasons[name] == words and name in others)
         if names:
             yield words, names
 
 
 def _find_errors(report: Report) -> Errors | None:
-    """Return whose error rates are shown to be higher, the most times that of all first.
+    """Return the error rates at the given threshold, with the largest significant gaps.
 
-    None where no threshold is given, or nothing can be shown: no gap has an interval.
+    None without a given threshold, or if no gap has an interval.
     """
-    at, known = report.thresholds.get(GIVEN), report.bias.select_threshold(GIVEN)
-    if at is None or all(gap.low is None for of in known.values() for gap in of.values()):
+    at, gaps = report.thresholds.get(GIVEN), report.bias.select_threshold(GIVEN)
+    if at is None or all(gap.low is None for cells in gaps.values() for gap in cells.values()):
         return None
-    overall = {rate: one.value for rate, one in list_error_rates(at.overall).items()}
-    n_looked_at = sum(len(of) for of in known.values())
+    overall = {rate: cell.value for rate, cell in list_error_rates(at.overall).items()}
+    n_gaps = sum(map(len, gaps.values()))
     harms = []
     for metric, rate in RATE_OF_GAP.items():
-        gaps = {
-            name: widen_selected(of[metric], n_looked_at)
-            for name, of in known.items()
-            if metric in of
+        wide = {
+            name: widen_selected(cells[metric], n_gaps)
+            for name, cells in gaps.items()
+            if metric in cells
         }
-        names = [name for name, gap in gaps.items() if gap.low is not None and gap.low > 0]
+        names = [name for name, gap in wide.items() if gap.low is not None and gap.low > 0]
         every = overall[rate]
         if not names or not every:
             continue
-        names.sort(key=lambda name: -(gaps[name].low or 0.0))
+        names.sort(key=lambda name: -(wide[name].low or 0.0))
         first, *others = names
         own = list_error_rates(at.subgroups[first])[rate].value
         assert own is not None  # noqa: S101 - its gap is defined
-        harms.append(ErrorHarm(rate, first, own, every, gaps[first], tuple(others)))
+        harms.append(ErrorHarm(rate, first, own, every, wide[first], tuple(others)))
     closest = _read_errors(report, EQUAL_ERRORS) if EQUAL_ERRORS in report.thresholds else None
     return Errors(f"{at.threshold:g}", _read_errors(report, GIVEN), closest, tuple(harms))
 
@@ -373,40 +385,29 @@ def _read_errors(report: Report, kind: str) -> OverallErrors:
     return OverallErrors(at.threshold, flagged.value, missed.value)
 
 
-def _remarks(report: Report) -> Iterator[str]:
-    yield from (one.sentence for one in report.marked.values() if not one.is_reservation)
-    if report.calibration is not None:
-        yield report.calibration.sentence
-
-
 def describe_terms(report: Report, identity: str | None = None) -> str:
-    """Name the terms of an identity, or of all, that are shown to be worse than all comments.
+    """Name the terms, of an identity or of all, with significantly higher error rates.
 
-    Empty without terms; if none is worse, only of an identity it says so.
+    Empty without terms. That no term is worse is reported only for an identity.
     """
     if report.terms is None:
         return ""
     at = "" if GIVEN in report.thresholds else " at equal errors"
-    found = describe_worse_terms(report.terms, at, identity)
-    n_terms = sum(one.subgroup == identity for one in report.terms.terms)
-    bounded = any(one.low is not None for one in report.terms.overall.values())
-    if not found and n_terms > 1 and bounded:
+    text = describe_worse_terms(report.terms, at, identity)
+    n_terms = sum(term.subgroup == identity for term in report.terms.terms)
+    has_bounds = any(rate.low is not None for rate in report.terms.overall.values())
+    if not text and n_terms > 1 and has_bounds:
         return "none is significantly worse than all comments (simultaneous 95% intervals)"
-    return found
-
-
-def add_limit(number: str, limit: str) -> str:
-    """Return a number and where it lies, if there is something to say of that."""
-    return f"{number}, {limit}" if limit else number
+    return text
 
 
 def list_gains(differences: BiasTable | None) -> tuple[Change, ...]:
-    """Return what is shown to be better than the champion's, the largest change first.
+    """Return the significant gains against the champion, the largest first.
 
-    The difference must be shown after Holm's adjustment; that a gap is smaller, by bounds on its
-    size that hold for all gaps together.
+    The difference must be significant after Holm's adjustment. A gap must also be smaller by joint
+    bounds on its size.
     """
-    found = []
+    gains = []
     n_gaps = 0 if differences is None else len(AEGS) * len(differences.subgroups)
     for group, cells in ({} if differences is None else differences.subgroups).items():
         for metric in SUBGROUP_METRICS:
@@ -418,72 +419,60 @@ def list_gains(differences: BiasTable | None) -> tuple[Change, ...]:
             shrunk = widen_selected(
                 MetricValue(-change, low=cell.size_low, high=cell.size_high), n_gaps
             )
-            surely = shrunk.high is not None and shrunk.high < 0 if is_gap else change > 0
-            if cell.is_significant(CONFIDENCE) and surely and change > 0:
-                found.append((change, Change(group, metric, cell.second, cell.first)))
-    return tuple(change for _, change in sorted(found, key=lambda pair: -pair[0]))
+            is_smaller = not is_gap or (shrunk.high is not None and shrunk.high < 0)
+            if cell.is_significant(CONFIDENCE) and is_smaller and change > 0:
+                gains.append((change, Change(group, metric, cell.second, cell.first)))
+    return tuple(gain for _, gain in sorted(gains, key=lambda pair: -pair[0]))
 
 
-def _find_warnings(report: Report, *beginnings: str) -> list[str]:
-    """Return the warnings that begin so, as sentences."""
-    found = (text for text in report.warnings if text.startswith(beginnings))
-    return [text[0].upper() + text[1:] for text in found]
-
-
-def _write_headline(said: VerdictStory, worst: RuleResult | None, no_use: Sequence[str]) -> str:
-    """Return the outcome in one sentence, by what it means for people."""
-    if no_use:
-        return no_use[0]
-    failed = [check for check in said.unmet if check.has_failed]
-    worse = dict.fromkeys(change.group for change in said.losses)
+def _write_headline(story: VerdictStory, worst: RuleResult | None, useless: Sequence[str]) -> str:
+    """Return the outcome in one sentence, by its meaning for people."""
+    if useless:
+        return useless[0]
+    failed = [check for check in story.unmet if check.has_failed]
+    worse = list(dict.fromkeys(change.group for change in story.losses))
     if worse and (worst is None or worst.kind in RIVALS):
-        return _worse(list(worse), passed=said.word.status == "pass")
+        claim = f"orse than the champion for {shorten_names(worse, 2)}"
+        if story.word.status == "pass":
+            return f"Passed with exceptions: w{claim}, which the policy permits."
+        return f"W{claim}."
     if worst is not None and METRICS[worst.metric].harm and worst.kind not in RIVALS:
-        known = METRICS[worst.metric]
-        side = known.sides[(worst.value or 0) > 0]
-        text = known.harm.format(side=side, group=worst.group)
+        metric = METRICS[worst.metric]
+        side = metric.sides[(worst.value or 0) > 0]
+        text = metric.harm.format(side=side, group=worst.group)
         text = text[:1].upper() + text[1:]
         return f"{text} (slice {worst.slice})." if worst.slice else f"{text}."
     if failed:
         return failed[0].sentence
-    return _explain_undecided(said)
+    return _explain_undecided(story)
 
 
-def _explain_undecided(said: VerdictStory) -> str:
+def _explain_undecided(story: VerdictStory) -> str:
     """Return why a verdict without a failed check is undecided, in one sentence."""
-    lacking = [check for check in said.unmet if check.status == "insufficient"]
-    missing = said.without_rival
+    lacking = [check for check in story.unmet if check.status == "insufficient"]
+    missing = story.without_rival
     if missing and all(check in missing for check in lacking):
         return f"No {missing[0].result.kind} to compare with."
-    if said.unsettled:
-        names = shorten_names([_name_slices(name, said.unmet) for name in said.unsettled])
+    if groups := story.undecided_groups:
+        names = shorten_names([_name_slices(group, story.unmet) for group in groups])
         return f"No check failed, but the evidence is insufficient for {names}."
     return lacking[0].sentence if lacking else "No check failed."
 
 
 def _name_slices(group: str, unmet: Sequence[Check]) -> str:
-    """Return an identity with its slices, if it is undecided only in these."""
-    of_group = [
+    """Return an identity, with its slices if it is undecided only in slices."""
+    slices = dict.fromkeys(
         check.result.slice for check in unmet if check.result.group == group and not check.excuse
-    ]
-    slices = list(dict.fromkeys(name for name in of_group if name is not None))
-    if None in of_group:
-        return group
-    return f"{group} (slice {shorten_names(slices)})"
-
-
-def _worse(groups: list[str], *, passed: bool) -> str:
-    """Name the identities that are worse off than under the champion."""
-    claim = f"orse than the champion for {shorten_names(groups, 2)}"
-    return (
-        f"Passed with exceptions: w{claim}, which the policy permits." if passed else f"W{claim}."
     )
+    if None in slices:
+        return group
+    return f"{group} (slice {shorten_names([name for name in slices if name is not None])})"
 
 
 def _select_worst_number(report: Report, worst: RuleResult | None) -> WorstNumber | None:
     """Return the number of the worst failed check, else the lowest AUC.
 
-    A loss against a rival shows which identity got worse, not which is worst.
+    A loss against a rival does not count: the identity that got worse is not always the worst.
     """
     if worst is None or worst.kind in RIVALS:
         lowest = _find_lowest_auc(report)
@@ -491,39 +480,34 @@ def _select_worst_number(report: Report, worst: RuleResult | None) -> WorstNumbe
             return None
         return WorstNumber(*lowest, widen_number(report.bias, *lowest))
     name, metric = str(worst.group), worst.metric
-    known = {
-        **report.bias.subgroups.get(name, {}),
-        **report.bias.select_threshold(GIVEN).get(name, {}),
+    metrics = {
+        *report.bias.subgroups.get(name, {}),
+        *report.bias.select_threshold(GIVEN).get(name, {}),
     }
-    if worst.slice is not None or metric not in known:  # a category, or a share of all comments
+    if worst.slice is not None or metric not in metrics:  # a category, or a share of all comments
         return WorstNumber(name, metric, MetricValue(worst.value), worst)
     return WorstNumber(name, metric, widen_number(report.bias, name, metric), worst)
 
 
-def _is_ruled(result: RuleResult) -> bool:
-    return result.action == "block" and result.rule not in {HARM, USEFULNESS_RULE}
-
-
 def _find_worst_check(report: Report, unmet: Sequence[Check]) -> RuleResult | None:
-    """Return the failed check of an identity that is furthest beyond its limit; None if none is.
+    """Return the failed check of an identity that is furthest beyond its limit.
 
-    A floor or ceiling comes before a loss against a rival, which has a place of its own; then the
-    identity to look at first, if a check of it failed.
+    A floor or ceiling comes before a loss against a rival, then the identity to look at first.
     """
     failed = [check.result for check in unmet if check.has_failed]
-    # A limit of comments without a score is about none of the metrics.
-    of_groups = [one for one in failed if one.group is not None and one.metric in METRICS]
-    limits = [one for one in of_groups if one.kind not in RIVALS]
-    losses = [one for one in of_groups if one.rule == HARM]
+    # Limits of comments without a score are not about a metric.
+    failed = [result for result in failed if result.group is not None and result.metric in METRICS]
+    limits = [result for result in failed if result.kind not in RIVALS]
+    losses = [result for result in failed if result.rule == HARM]
     if losses and not limits:
         return losses[0]
-    found = limits or of_groups
-    first = [one for one in found if one.group == report.look_first.subgroup]
-    return max(first or found, key=compute_excess, default=None)
+    candidates = limits or failed
+    first = [result for result in candidates if result.group == report.look_first.subgroup]
+    return max(first or candidates, key=compute_excess, default=None)
 
 
 def compute_excess(result: RuleResult) -> float:
-    """Return the distance of a check's deciding bound from its limit; infinite without a bound."""
+    """Return how far a check's bound is beyond its limit; infinite without a bound."""
     if result.bound is None:
         return math.inf
     metric = METRICS.get(result.metric)  # None for shares of comments without a score
@@ -534,19 +518,19 @@ def compute_excess(result: RuleResult) -> float:
 
 
 def _find_lowest_auc(report: Report) -> tuple[str, str] | None:
-    """Return the identity and the metric of the lowest AUC with enough rows; None if none has."""
-    known = {
+    """Return the identity and the metric of the lowest AUC with enough rows, if there is any."""
+    aucs = {
         (name, metric): value
         for name, subgroup in report.bias.subgroups.items()
         for metric in FINAL_SCORE_PARTS
         if has_enough_rows(metric, report.bias.counts[name])
         and (value := subgroup[metric].value) is not None
     }
-    return min(known, key=lambda cell: known[cell], default=None)
+    return min(aucs, key=lambda cell: aucs[cell], default=None)
 
 
 def find_worst_number(report: Report, verdict: Verdict) -> WorstNumber | None:
-    """Return the number that is named first, without the rest of a story."""
+    """Return the worst number without the rest of a story."""
     return _select_worst_number(
         report, _find_worst_check(report, VerdictStory.from_verdict(verdict).unmet)
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from bias_metrics import MetricValue
@@ -14,35 +15,34 @@ from biasgate.tasks.common.markdown import format_table_row
 from biasgate.tasks.remembering.rows import Lines
 
 UNDEFINED = "\N{EN DASH}"
-# Most identities in a table or a picture, and most panels: if there are more, the worst.
+# The most identities of a table or figure, and the most panels: the worst are shown.
 ROWS, PANELS = 60, 30
 Kind = Literal["name", "number", "words"]
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table of texts; the first column says what a row is about."""
+    """A table of texts, whose first column names the rows."""
 
     caption: str
     columns: Mapping[str, Kind]
-    """The titles, each with what stands below: names of others, numbers, or words."""
+    """The titles, with the kind of each column: names that users chose, numbers, or words."""
     rows: Sequence[Sequence[str]]
-    faint: frozenset[int] = frozenset()
-    """Rows that say little."""
 
-    def text(self, title: str) -> str:
+    def to_text(self, title: str) -> str:
         """Return aligned lines of text without control characters."""
         return TextTable(list(self.columns), self.rows, title).to_text()
 
-    def markdown(self, name: Callable[[str], str], words: Callable[[str], str]) -> Iterator[str]:
-        """Yield the lines of a Markdown table, with names and words escaped in this way."""
+    def to_markdown(self, name: Callable[[str], str], words: Callable[[str], str]) -> Iterator[str]:
+        """Yield the lines of a Markdown table, escaping names and words by the given functions."""
         yield format_table_row(self.columns)
         kinds = self.columns.values()
         yield f"|{'|'.join('--:' if kind == 'number' else '---' for kind in kinds)}|"
         escape: dict[Kind, Callable[[str], str]] = {"name": name, "words": words, "number": str}
         for row in self.rows:
-            cells = zip(self.columns.values(), row, strict=True)
-            yield format_table_row(escape[kind](text) for kind, text in cells)
+            yield format_table_row(
+                escape[kind](text) for kind, text in zip(kinds, row, strict=True)
+            )
 
 
 def number_columns(*titles: str) -> dict[str, Kind]:
@@ -51,7 +51,7 @@ def number_columns(*titles: str) -> dict[str, Kind]:
 
 
 def build_night_table(lines: Lines, metric: str | None = None) -> Table:
-    """Return the numbers of a model on a set beside those of the nights before."""
+    """Return the numbers of a model on a set, next to those of earlier nights."""
     titles = number_columns("Earlier nights", "Lowest", "Highest", "Tonight", "95% interval")
     columns: dict[str, Kind] = {"Metric": "words", "Identity": "name", **titles}
     rows = [
@@ -66,14 +66,12 @@ def build_night_table(lines: Lines, metric: str | None = None) -> Table:
 
 
 def name_metric(metric: str) -> str:
-    """Return the name of a metric in a sentence."""
-    if metric not in METRICS:  # a share of comments without a score, or truncated
-        return metric.replace("_", " ")
-    return METRICS[metric].title
+    """Return the name of a metric, or of a share of comments, in a sentence."""
+    return METRICS[metric].title if metric in METRICS else metric.replace("_", " ")
 
 
 def format_minus(text: str) -> str:
-    """Return a number with a minus sign that is as wide as a plus."""
+    """Replace hyphens by minus signs, which are as wide as plus signs."""
     return text.replace("-", "\N{MINUS SIGN}")
 
 
@@ -83,28 +81,23 @@ def format_number(value: float, *, signed: bool = False) -> str:
 
 
 def format_score(value: float) -> str:
-    """Return a score with three digits."""
+    """Return a score with three significant digits."""
     return format_minus(f"{value:.3g}")
 
 
-def format_interval(low: float | None, high: float | None, *, signed: bool = False) -> str:
-    """Return an interval; nothing if there is none."""
-    if low is None or high is None:
-        return ""
-    return format_bounds(format_number(low, signed=signed), format_number(high, signed=signed))
-
-
-def format_bounds(low: str, high: str) -> str:
-    """Return an interval of two numbers."""
-    return f"[{low}, {high}]"
+def format_bounds(
+    low: float | None, high: float | None, form: Callable[[float], str] = format_number
+) -> str:
+    """Return an interval; empty if it is undefined."""
+    return "" if low is None or high is None else f"[{form(low)}, {form(high)}]"
 
 
 def format_estimate(cell: MetricValue, *, signed: bool = False) -> str:
-    """Return a number with its interval, if there is one."""
+    """Return a number with its interval, if it has an interval."""
     if cell.value is None:
         return "undefined"
-    ends = format_interval(cell.low, cell.high, signed=signed)
-    return f"{format_number(cell.value, signed=signed)} {ends}".strip()
+    form = partial(format_number, signed=signed)
+    return f"{form(cell.value)} {format_bounds(cell.low, cell.high, form)}".strip()
 
 
 def format_percent(share: float | None) -> str:
@@ -118,20 +111,13 @@ def format_points(gap: float | None) -> str:
 
 
 def round_thousandths(share: float) -> int:
-    """Return a share as the page's data hold it."""
+    """Return a share in thousandths, as in the data of the page."""
     return round(1000 * share)
 
 
 def format_size(n: float) -> str:
     """Return a number of rows, or their weight."""
     return f"{n:,.0f}"
-
-
-def describe_left_out(n_shown: int, n: int) -> str:
-    """Return a note if only the worst identities are shown."""
-    if n_shown == n:
-        return ""
-    return f"These are the worst {n_shown:,} of {n:,} identities; all are in bias_metrics.csv."
 
 
 def select_rows(
@@ -141,9 +127,12 @@ def select_rows(
 ) -> tuple[list[str], str]:
     """Return the identities of a table, the worst first, and a note if some are left out.
 
-    `first` is the one that the text beside it names.
+    `first` is the identity that the text next to the table names.
     """
-    every = sort_worst_first(subgroups)
-    every.sort(key=lambda name: name != first)
-    shown = every[: most or ROWS]
-    return shown, describe_left_out(len(shown), len(subgroups))
+    names = sort_worst_first(subgroups)
+    names.sort(key=lambda name: name != first)
+    shown = names[: most or ROWS]
+    if len(shown) == len(names):
+        return shown, ""
+    n_shown, n = f"{len(shown):,}", f"{len(names):,}"
+    return shown, f"These are the worst {n_shown} of {n} identities; all are in bias_metrics.csv."

@@ -1,4 +1,4 @@
-"""Results on the terminal: the verdicts in a few lines; the numbers, if they are asked for."""
+"""Results on the terminal: a few lines on the verdicts, and all numbers on request."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ from biasgate.tasks.records import (
 from biasgate.tasks.records.trend import Night
 from biasgate.tasks.remembering.moved import find_moves
 from biasgate.tasks.remembering.rows import compare_nights
-from biasgate.tasks.reporting.candidates import CandidateStory
 from biasgate.tasks.reporting.comparing import Compared
 from biasgate.tasks.reporting.decisions import build_decision_tables, build_term_table
 from biasgate.tasks.reporting.leaderboard import Leaderboard, build_leaderboard
@@ -73,9 +72,10 @@ def print_results(
     identity: str | None = None,
     as_written: bool = False,
 ) -> None:
-    """Print the leaderboard and where to look; then stories and tables, if they are asked for.
+    """Print the leaderboard and the next commands; with `everything` also summaries and tables.
 
-    `as_written`: whether others may have written the results, so that a command checks them.
+    `as_written` means that others may have written the results; the command that verifies them is
+    then printed.
 
     Raises
     ------
@@ -83,22 +83,20 @@ def print_results(
         If the identity is not measured.
     """
     out = make_console()
-    if identity is not None:
+    if identity is None:
+        _print_board(out, results, store, everything=everything)
+    else:
         _print_identity(out, results, identity)
-        if as_written:
-            _print_verify_hint(out, results)
-        return
-    _print_board(out, results, store, everything=everything)
     if as_written:
         _print_verify_hint(out, results)
-    for published in results.each if everything else ():
+    for published in results.published if everything and identity is None else ():
         out.print("")
         print_details(out, published)
 
 
 def _print_board(out: Console, results: Results, store: Path | None, *, everything: bool) -> None:
     """Print the leaderboard, its notices, and the next commands."""
-    board = build_leaderboard(results.lines)
+    board = build_leaderboard(results.candidates)
     print_text(out, Text(escape_invisible(board.headline), "bold"), indent=0, in_pipe=True)
     if board.rows:
         out.print("")
@@ -106,41 +104,36 @@ def _print_board(out: Console, results: Results, store: Path | None, *, everythi
         out.print("")
     places = _format_places(out, _list_places(results, board, store, everything=everything))
     if everything or results.summary is None:
-        for line in board.lines:
-            _print_candidate(out, line)
+        for candidate in board.candidates:
+            word = escape_invisible(candidate.word.text), f"bold {COLOURS[candidate.badge]}"
+            name = escape_invisible(candidate.name), "bold"
+            print_text(out, Text.assemble(word, ": ", name))
+            for text in candidate.sentences:
+                print_text(out, Text(escape_invisible(text)), in_pipe=True)
     else:
         _print_notices(out, results, board, _LINES - len(places))
     for place in places:
         out.print(place, soft_wrap=True)
 
 
-def _print_candidate(out: Console, line: CandidateStory) -> None:
-    """Print the description of a candidate."""
-    word = escape_invisible(line.word.text), f"bold {COLOURS[line.badge]}"
-    print_text(out, Text.assemble(word, ": ", (escape_invisible(line.name), "bold")))
-    for text in line.told:
-        print_text(out, Text(escape_invisible(text)), in_pipe=True)
-
-
 def _print_notices(out: Console, results: Results, board: Leaderboard, most: int) -> None:
-    """Print what limits the outcomes, then other facts that fit in; at most `most` lines."""
+    """Print limits of the outcomes, then other facts that fit into `most` lines."""
     notices = [*_list_news(results.summary), *board.notices]
     texts = [wrap_text(out, Text(escape_invisible(text))) for text in notices]
     ends = list(accumulate(map(len, texts)))
-    n_shown = len(texts)
-    if texts and ends[-1] > most:
-        n_shown = bisect_right(ends, most - 1)
+    fits = not texts or ends[-1] <= most
+    n_shown = len(texts) if fits else bisect_right(ends, most - 1)
     for part in chain.from_iterable(texts[:n_shown]):
         out.print(part, soft_wrap=True)
-    if n_shown < len(texts):
+    if not fits:
         everything = escape_text(format_command("show", results.folder, "--all"))
         out.print(f"[dim]and {len(texts) - n_shown:,} more: {everything}[/]", soft_wrap=True)
         return
     left = most - (ends[-1] if ends else 0)
     facts = [board.threshold_note]
-    if len(board.lines) == 1:
-        [line] = board.lines
-        facts = [line.headline, line.to_pass, *facts]
+    if len(board.candidates) == 1:
+        [candidate] = board.candidates
+        facts = [candidate.headline, candidate.requirements, *facts]
     for fact in filter(None, facts):
         lines = wrap_text(out, Text(escape_invisible(fact)))
         if len(lines) <= left:
@@ -160,7 +153,7 @@ def _list_news(summary: Summary | None) -> Iterator[str]:
 
 
 def _format_places(out: Console, places: Mapping[str, str]) -> list[Text]:
-    """Return lines of commands and addresses, each whole after its label; the last two may join."""
+    """Return unwrapped lines of commands and addresses; the last two may share a line."""
     lines = [_format_place(label, place) for label, place in places.items()]
     if [*places][-2:] == ["Report", "MLflow"] and sum(map(len, lines[-2:])) + 3 <= out.width:
         lines[-2:] = [Text("   ").join(lines[-2:])]
@@ -172,62 +165,57 @@ def _format_place(label: str, place: str) -> Text:
 
 
 def _print_identity(out: Console, results: Results, identity: str) -> None:
-    """Print every number, check and word on one identity."""
-    known = sorted({name for published in results.each for name in published.report.bias.subgroups})
-    as_shown = {
-        escape_invisible(name): name for name in known
-    }  # names can be copied from the screen
-    if identity not in known and identity not in as_shown:
-        msg = f"`--identity` must be one of {', '.join(as_shown)}; got {identity!r}."
+    """Print all numbers, checks and sentences on an identity."""
+    names = {name for published in results.published for name in published.report.bias.subgroups}
+    # Names can be copied from the screen.
+    names_as_shown = {escape_invisible(name): name for name in sorted(names)}
+    if identity not in names and identity not in names_as_shown:
+        msg = f"`--identity` must be one of {', '.join(names_as_shown)}; got {identity!r}."
         raise InputError(msg)
-    identity = identity if identity in known else as_shown[identity]
-    for published in results.each:
-        if identity not in published.report.bias.subgroups:
+    identity = identity if identity in names else names_as_shown[identity]
+    for published in results.published:
+        report, story = published.report, published.story
+        if identity not in report.bias.subgroups:
             continue
-        kinds = (*LIMITS, *RIVALS)
-        grid = build_grid(
-            published.report, published.verdict, kinds, differences=published.differences
-        )
-        row = next((row for row in grid.rows if row.name == identity), None)
-        about = escape_invisible(f"{identity}, {published.story.about}")
-        print_text(out, Text(about, "bold"))
-        report = published.report
+        print_text(out, Text(escape_invisible(f"{identity}, {story.title}"), "bold"))
         if worst := describe_terms(report, identity):
             print_text(out, Text(f"  {TERMS}: {escape_invisible(worst)}."), in_pipe=True)
-        if row is not None:
+        differences = published.differences
+        grid = build_grid(report, published.verdict, (*LIMITS, *RIVALS), differences=differences)
+        for row in (row for row in grid.rows if row.name == identity):
             out.print(f"  {row.n} comments, {row.n_positive} toxic")
             for column, cell in zip(grid.columns, row.cells, strict=True):
                 change = f"  {cell.change} than the champion's" if cell.change else ""
-                beside = f"  champion {cell.rival}" if cell.rival else ""
+                rival = f"  champion {cell.rival}" if cell.rival else ""
                 value = f"{cell.text} {cell.interval}" if cell.text else f"undefined: {cell.lack}"
-                text = f"  {column.title:13} {cell.mark or ' '} {value}{beside}{change}"
+                text = f"  {column.title:13} {cell.mark or ' '} {value}{rival}{change}"
                 print_text(out, Text(escape_invisible(text), COLOURS.get(cell.status, "")))
         for line in _describe_rates(report, identity):
             print_text(out, Text(f"  {escape_invisible(line)}"))
-        if report.terms and any(one.subgroup == identity for one in report.terms.terms):
+        if report.terms and any(term.subgroup == identity for term in report.terms.terms):
             print_text_table(out, build_term_table(report.terms, identity))
-        told = [describe_harm(report.bias, report.harms, identity)]
-        told += [
-            check.sentence for check in published.story.unmet if check.result.group == identity
-        ]
-        for text in filter(None, told):
+        sentences = [describe_harm(report.bias, report.harms, identity)]
+        sentences += [check.sentence for check in story.unmet if check.result.group == identity]
+        for text in filter(None, sentences):
             print_text(out, Text(escape_invisible(text)), in_pipe=True)
 
 
 def _describe_rates(report: Report, identity: str) -> Iterator[str]:
     """Yield shares of an identity's comments, and its error rates at the given threshold."""
     for kind, comments in report.marked.items():
-        share, of_all = comments.subgroups[identity], comments.overall.rate
+        share, overall = comments.subgroups[identity], comments.overall.rate
         yield (
             f"{share.n_marked:,} of {share.n:,} comments {MARKED[kind]} "
-            f"({format_percent(share.rate.value)}), {format_percent(of_all.value)} of all"
+            f"({format_percent(share.rate.value)}), {format_percent(overall.value)} of all"
         )
     at = report.thresholds.get(GIVEN)
     if at is None or identity not in at.subgroups:
         return
-    own, overall = list_error_rates(at.subgroups[identity]), list_error_rates(at.overall)
+    rates = list_error_rates(at.subgroups[identity]).values()
     titles = ("harmless comments flagged", "toxic comments missed")
-    for title, rate, every in zip(titles, own.values(), overall.values(), strict=True):
+    for title, rate, every in zip(
+        titles, rates, list_error_rates(at.overall).values(), strict=True
+    ):
         yield (
             f"At threshold {format_score(at.threshold)}: {format_percent(rate.value)} of {title}, "
             f"{format_percent(every.value)} of all"
@@ -237,7 +225,7 @@ def _describe_rates(report: Report, identity: str) -> Iterator[str]:
 def _print_lines(
     out: Console, lines: Sequence[str], indent: int = _INDENT, word: Text | None = None
 ) -> None:
-    """Print lines with an indent, also where they are wrapped; each begins with the word."""
+    """Print lines that begin with `word`; wrapped parts keep the indent."""
     for line in lines:
         text = (word or Text()) + Text(escape_invisible(line))
         print_text(out, Text(" " * indent) + text, indent=0, in_pipe=True)
@@ -246,10 +234,11 @@ def _print_lines(
 def _print_verify_hint(out: Console, results: Results) -> None:
     folder = results.folder
     whole = folder.resolve().parent.parent
-    named = {name for one in results.each for name in one.verdict.required_sets}
-    if results.summary is None and named - {one.names[0] for one in results.each}:
-        # It is verified with the other sets that its verdict requires.
-        folder = Path(os.path.relpath(whole)) if (whole / SUMMARY).exists() else folder
+    required = {name for entry in results.published for name in entry.verdict.required_sets}
+    other_sets = required - {entry.names[0] for entry in results.published}
+    if results.summary is None and other_sets and (whole / SUMMARY).exists():
+        # A verdict is verified with the other sets that it requires.
+        folder = Path(os.path.relpath(whole))
     check = format_command("verify", format_path(folder))
     out.print(_format_place("Not verified. To verify", check), soft_wrap=True)
 
@@ -260,9 +249,9 @@ def _list_places(
     """Return the next command, the page and the tracking server, each by its label."""
     folder = str(results.folder)
     place = folder if results.summary is None else ""
-    following = board.lines[0].next_command(folder, place, results.store_path)
-    places = {"Next": format_command(*following), "Report": str(results.page)}
-    if results.summary is None and "--all" not in following and not everything:
+    command = board.candidates[0].suggest_command(folder, place, results.store_path)
+    places = {"Next": format_command(*command), "Report": str(results.page)}
+    if results.summary is None and "--all" not in command and not everything:
         places["All numbers"] = format_command("show", results.folder, "--all")
     server = os.environ.get("MLFLOW_TRACKING_URI")
     if server:
@@ -273,7 +262,7 @@ def _list_places(
 
 
 def print_details(out: Console, published: Published) -> None:
-    """Print the table of a candidate on a set, what it means, and the checks that did not pass."""
+    """Print the table of a candidate on a set, its meaning, and the unmet checks."""
     story = published.story
     print_table(out, published.report, published.verdict)
     for table in build_decision_tables(published.report, published.verdict):
@@ -283,7 +272,7 @@ def print_details(out: Console, published: Published) -> None:
     _print_lines(out, story.warnings, 0, Text("warning", "yellow") + Text(": "))
     _print_lines(out, list(explain_report(published.report, story)), 0)
     end = ":" if story.unmet else "."
-    _print_lines(out, [f"Policy {story.policy}, {story.counted}{end}"], 0)
+    _print_lines(out, [f"Policy {story.policy}, {story.check_counts}{end}"], 0)
     for check in story.unmet[:_CHECKS]:
         word = Text(escape_invisible(check.word), COLOURS.get(check.status, "")) + Text(": ")
         _print_lines(out, [check.sentence], _INDENT, word)
@@ -291,11 +280,8 @@ def print_details(out: Console, published: Published) -> None:
         out.print(f"  and {len(story.unmet) - _CHECKS} more in verdict.json.")
 
 
-# ---- What the numbers mean
-
-
 def explain_report(report: Report, story: Story) -> Iterator[str]:
-    """Yield which identity to look at first, errors at thresholds, and what analyses found."""
+    """Yield the identity to look at first, errors at thresholds, and findings of analyses."""
     if story.look_first != story.headline:
         yield story.look_first
     for kind, errors in report.thresholds.items():
@@ -311,34 +297,29 @@ def explain_report(report: Report, story: Story) -> Iterator[str]:
     yield from (*story.remarks, *story.analyses)
 
 
-def _format_value(found: Value) -> str:
-    return f"undefined ({found.reason})" if found.value is None else f"{found.value:.3f}"
-
-
-# ---- Two candidates, compared
+def _format_value(cell: Value) -> str:
+    return f"undefined ({cell.reason})" if cell.value is None else f"{cell.value:.3f}"
 
 
 def print_comparisons(compared: Sequence[Compared]) -> None:
-    """Print what got worse, which identities differ, then all differences."""
+    """Print losses, gains and significant differences, then all differences."""
     out = make_console()
-    for at, one in enumerate(compared):
+    for at, comparison in enumerate(compared):
         if at:
             out.print("")
-        _print_comparison(out, one)
+        _print_comparison(out, comparison)
 
 
 def _print_comparison(out: Console, compared: Compared) -> None:
     title = escape_invisible(f"{compared.first} minus {compared.second}")
     print_text(out, Text(title, "bold"))
-    lines = (
-        [
+    lines = []
+    if compared.paired:
+        lines = [
             describe_losses(compared.worsened, compared.second),
             _describe_gains(compared),
             _describe_differences(compared),
         ]
-        if compared.paired
-        else []
-    )
     if compared.changed is not None:
         lines.append(
             f"Changed decisions (not tested): {describe_changed_decisions(compared.changed)}."
@@ -348,15 +329,14 @@ def _print_comparison(out: Console, compared: Compared) -> None:
     if compared.left_out:
         lines.append(f"Only one of the two has {shorten_names(compared.left_out, _NAMES)}.")
     _print_lines(out, lines)
-    found = compared.comparison
+    table = compared.comparison
     auc, final = (
-        format_half_width(build_difference(cell, "plain", found.confidence).number, signed=True)
-        for cell in (found.overall.auc, found.overall.final_score)
+        format_half_width(build_difference(cell, "plain", table.confidence).number, signed=True)
+        for cell in (table.overall.auc, table.overall.final_score)
     )
     title = (
-        f"Differences on {escape_invisible(compared.evaluation_set)}: {found.counts[None].n:,} "
-        "rows, "
-        f"AUC {auc}, final score {final}"
+        f"Differences on {escape_invisible(compared.evaluation_set)}: {table.counts[None].n:,} "
+        f"rows, AUC {auc}, final score {final}"
     )
     rows = compared.rows
     intervals = print_rows(out, title, rows[:ROWS])
@@ -373,12 +353,11 @@ def _print_comparison(out: Console, compared: Compared) -> None:
 
 
 def _describe_gains(compared: Compared) -> str:
-    """Say who is shown to be better, the largest gain first."""
+    """Return the largest significant gain, and name other identities with gains."""
     gains = list_gains(compared.comparison)
     if not gains:
-        return (
-            f"No identity is significantly better than under {escape_invisible(compared.second)}."
-        )
+        second = escape_invisible(compared.second)
+        return f"No identity is significantly better than under {second}."
     others = list(dict.fromkeys(gain.group for gain in gains if gain.group != gains[0].group))
     also = f"; also {shorten_names(others, _NAMES)}" if others else ""
     return f"Significantly better than {escape_invisible(compared.second)}: {gains[0].text}{also}."
@@ -392,27 +371,23 @@ def _describe_differences(compared: Compared) -> str:
     return f"Significant differences for {len(compared.different):,} of {n:,} identities: {names}."
 
 
-# ---- Nights
-
-
 def print_trend(
     nights: Sequence[Night], metric: str | None, store: str = "", *, everything: bool = False
 ) -> None:
-    """Print who moved, then what else is news; every number only if it is asked for."""
+    """Print identities that moved and other news; all numbers only on request."""
     out = make_console()
     *before, last = nights
     out.print(f"[bold]night {last.number}, {last.at[:10]}[/]")
     _print_lines(out, last.news or ["Nothing changed."])
-    for one in (change for change in find_moves(nights) if metric in {None, change.metric}):
-        values = f"{METRICS[one.metric].title} {' '.join(one.texts)}  {one.bars}"
-        of = f"{one.candidate} on {one.evaluation_set}"
-        print_text(out, Text(escape_invisible(f"  {one.group:<24} {values}  {of}")))
+    for move in (move for move in find_moves(nights) if metric in {None, move.metric}):
+        values = f"{METRICS[move.metric].title} {' '.join(move.texts)}  {move.bars}"
+        title = f"{move.candidate} on {move.evaluation_set}"
+        print_text(out, Text(escape_invisible(f"  {move.group:<24} {values}  {title}")))
     for night in reversed(before):
         first, *others = night.news or ["nothing changed."]
         more = f" (and {len(others):,} more)" if others else ""
-        print_text(
-            out, Text(escape_invisible(f"night {night.number}, {night.at[:10]}: {first}{more}"))
-        )
+        text = f"night {night.number}, {night.at[:10]}: {first}{more}"
+        print_text(out, Text(escape_invisible(text)))
     if not everything and metric is None:
         again = format_command("trend", last.evaluation, "--all", *format_store_option(store))
         out.print(_format_place("Every number", again), soft_wrap=True)

@@ -47,10 +47,10 @@ _LISTED = 56  # width of five numbers without
 def print_table(out: Console, report: Report, verdict: Verdict) -> None:
     """Print the metrics of every identity, as a table or, if that does not fit, as a list."""
     grid = build_grid(report, verdict, (*LIMITS, *RIVALS), ROWS)
-    cells = report.bias.overall
+    overall = report.bias.overall
     mean = GridRow(
         f"power mean (p = {report.bias.power:g})",
-        tuple(GridCell(cells[metric]) for metric in SUBGROUP_METRICS if metric in cells),
+        tuple(GridCell(overall[metric]) for metric in SUBGROUP_METRICS if metric in overall),
     )
     intervals = print_rows(out, format_title(report), grid.rows, mean)
     left_out = len(report.bias.subgroups) - len(grid.rows)
@@ -61,7 +61,7 @@ def print_table(out: Console, report: Report, verdict: Verdict) -> None:
     ]
     if not intervals:
         legend = ["Intervals are in bias_metrics.csv."]
-    final = cells.final_score
+    final = overall.final_score
     if final.value is None:
         reason = (final.reason or "no reason given").removeprefix("undefined: ")
         legend.append(f"The final score is undefined: {reason}.")
@@ -84,7 +84,7 @@ def format_half_width(cell: MetricValue, *, signed: bool = False, interval: bool
 
 
 def print_leaderboard(out: Console, board: Leaderboard) -> None:
-    """Print a line for each row; two, or more if names are long, if it would not fit."""
+    """Print a line for each row; if it does not fit, two lines, or more for long names."""
     for score, level in (
         (format_estimate, 0),
         (format_half_width, 1),
@@ -112,7 +112,7 @@ def print_leaderboard(out: Console, board: Leaderboard) -> None:
 
 
 def _format_second_line(board: Leaderboard, at: int, level: int, n_first: int) -> Text:
-    """Return what follows the first cells of a row; at 0 that of the headings."""
+    """Return the cells of a row, or at 0 of the headings, after the first `n_first` cells."""
     cells = _list_cells(board, board.rows[at - 1], level) if at else _list_headings(board)
     return Text("; ").join(cell for cell in cells[n_first:] if cell.plain not in {"", "-"})
 
@@ -121,9 +121,9 @@ def _pad_line(line: Sequence[Text], widths: Sequence[int]) -> Text:
     padded = (
         text + " " * (width - text.cell_len) for text, width in zip(line, widths, strict=True)
     )
-    found = Text("  ").join(padded)
-    found.rstrip()
-    return found
+    text = Text("  ").join(padded)
+    text.rstrip()
+    return text
 
 
 def _list_headings(
@@ -152,8 +152,10 @@ def _list_cells(
     level: int,
     score: Callable[[MetricValue], str] = format_half_width,
 ) -> list[Text]:
-    """Return the cells of a row; level 0 has most words."""
-    worst, change, decisions = (cell.at(level) for cell in (row.worst, row.change, row.decisions))
+    """Return the cells of a row; level 0 has the most words."""
+    worst, change, decisions = (
+        cell.get_text(level) for cell in (row.worst, row.change, row.decisions)
+    )
     cells = [Text(escape_invisible(row.candidate), "bold")]
     cells += [Text(escape_invisible(row.evaluation_set))] if board.has_sets else []
     cells += [
@@ -167,53 +169,46 @@ def _list_cells(
 
 
 def format_title(report: Report) -> str:
-    """Return the candidate, the set, the rows that count and the overall numbers."""
-    overall = report.bias.overall
+    """Return the candidate, the set, the measured rows and the overall numbers."""
+    overall, counts = report.bias.overall, report.bias.counts[None]
     names = escape_invisible(f"{report.candidate.name} on {report.evaluation_set.name}")
+    rows = report.evaluation_set.choices.left_out or f"{counts.n:,} rows"
     return (
-        f"{names}: {_describe_rows(report)}, AUC {format_half_width(overall.auc)}, "
+        f"{names}: {rows}, {counts.n_positive:,} positive, AUC {format_half_width(overall.auc)}, "
         f"{name_final_score(report.bias)} {format_half_width(overall.final_score)}"
     )
 
 
-def _describe_rows(report: Report) -> str:
-    """Return the number of measured rows, and why others are left out."""
-    choices, everyone = report.evaluation_set.choices, report.bias.counts[None]
-    n, positive = f"{everyone.n:,} rows", f"{everyone.n_positive:,} positive"
-    return f"{choices.left_out or n}, {positive}"
-
-
 def print_text_table(out: Console, table: TextTable) -> None:
-    """Print a table below its caption; if it is too wide, each row as names with numbers below."""
+    """Print a table below its caption; if it is too wide, each row as names and numbers."""
     print_text(out, Text(escape_invisible(table.caption)))
-    lines = [Text(line) for line in table.text("").splitlines()]
+    lines = [Text(line) for line in table.to_text("").splitlines()]
     if not has_width(out) or max(line.cell_len for line in lines) <= out.width:
         for line in lines:
             out.print(line, soft_wrap=True)
         return
     for row in table.rows:
-        parts: dict[bool, list[str]] = {True: [], False: []}
-        for (title, kind), text in zip(table.columns.items(), row, strict=True):
-            if text:
-                parts[kind == "number"].append(f"{title} {text}" if kind == "number" else text)
-        print_text(out, Text(escape_invisible(", ".join(parts[False]))))
-        print_text(out, Text(escape_invisible(f"  {'; '.join(parts[True])}")), indent=0)
+        cells = [(*column, text) for column, text in zip(table.columns.items(), row, strict=True)]
+        names = [text for _, kind, text in cells if text and kind != "number"]
+        numbers = [f"{title} {text}" for title, kind, text in cells if text and kind == "number"]
+        print_text(out, Text(escape_invisible(", ".join(names))))
+        print_text(out, Text(escape_invisible(f"  {'; '.join(numbers)}")), indent=0)
 
 
 def print_rows(
     out: Console, title: str, rows: Sequence[GridRow], last: GridRow | None = None
 ) -> bool:
-    """Print rows in the form that fits the width; return whether with intervals."""
-    every = [*rows, *([] if last is None else [last])]
-    table = _build_table(title, every, last)
+    """Print rows in the form that fits the width; return True if with intervals."""
+    rows = [*rows, *([] if last is None else [last])]
+    table = _build_table(title, rows, last)
     if Measurement.get(out, out.options.update(max_width=10_000), table).maximum <= out.width:
         out.print(table)
         return True
     print_text(out, Text(title, "bold"), in_pipe=True)
     if out.width < _LISTED:
-        _print_listed(out, every)
+        _print_listed(out, rows)
         return True
-    _print_folded(out, every, intervals=out.width >= _NARROW)
+    _print_folded(out, rows, intervals=out.width >= _NARROW)
     return out.width >= _NARROW
 
 
@@ -233,9 +228,11 @@ def _build_table(title: str, rows: Sequence[GridRow], last: GridRow | None) -> T
 
 def _print_folded(out: Console, rows: Sequence[GridRow], *, intervals: bool) -> None:
     """Print each identity's full name, with its numbers on the line below."""
-    headings = [Text(heading, "bold") for heading in _name_metrics()]
+    headings = [Text(name, "bold") for name in _name_metrics()]
     if not intervals:
-        headings = [Text(one.plain.replace("itive", ".").replace("ative", ".")) for one in headings]
+        headings = [
+            Text(name.replace("itive", ".").replace("ative", ".")) for name in _name_metrics()
+        ]
     lines = [
         headings,
         *([_format_cell(cell, interval=intervals) for cell in row.cells] for row in rows),
@@ -243,9 +240,9 @@ def _print_folded(out: Console, rows: Sequence[GridRow], *, intervals: bool) -> 
     widths = [
         max(text.cell_len for text in column) for column in zip_longest(*lines, fillvalue=Text())
     ]
-    for at, line in enumerate(lines):
-        if at:
-            _print_name(out, rows[at - 1])
+    for row, line in zip((None, *rows), lines, strict=True):
+        if row is not None:
+            _print_name(out, row)
         padded = (
             Text(" " * (width - len(text))) + text
             for text, width in zip(line, widths, strict=False)

@@ -1,12 +1,12 @@
-"""What a verdict says, as data: terminal, pages, comments and messages lay it out.
+"""A verdict in words, as data that the terminal, pages, comments and messages lay out.
 
-It is made from the checks that decided, so that nothing said can contradict the verdict.
+The words are derived from the checks that decided, and so cannot contradict the verdict.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from bias_metrics.gate import (
@@ -50,22 +50,21 @@ _COUNTED = {
 
 @dataclass(frozen=True)
 class Check:
-    """What came of one check of the policy."""
+    """The outcome of a check of the policy."""
 
     status: str
-    """Its outcome; `warn` if it did not pass and does not count."""
+    """The outcome; `warn` if the check did not pass and does not count."""
     excuse: str
-    """Why it does not count; else empty."""
+    """The reason why it does not count; else empty."""
     word: str
     """The outcome in words, with the excuse."""
     sentence: str
-    """What was measured, and what it was compared with."""
+    """The number, and the limit or rival that it was compared with."""
     result: RuleResult
-    """The result behind it."""
 
     @classmethod
-    def of(cls, result: RuleResult) -> Check:
-        """Say what came of a check."""
+    def from_result(cls, result: RuleResult) -> Check:
+        """Describe the result of a check."""
         status, excuse = str(result.outcome), ""
         if status not in {"pass", "skipped"} and result.action == "warn":
             status, excuse = "warn", "only warns"
@@ -75,27 +74,27 @@ class Check:
 
     @property
     def has_failed(self) -> bool:
-        """Whether it counts against the candidate."""
+        """True if the check counts against the candidate."""
         return self.status in {"fail", "error"}
 
 
 @dataclass(frozen=True)
 class Change:
-    """A number of an identity beside the champion's."""
+    """A number of an identity, compared with the champion's."""
 
     group: str
     metric: str
     champion: float
     candidate: float
     bound: str = ""
-    """How much worse it is shown to be at least; empty if it is better."""
+    """The lower bound of the loss; empty for a gain."""
 
     @property
     def text(self) -> str:
         """The identity, the metric, both values and the bound."""
         metric = METRICS[self.metric]
         values = (
-            format_number(one, signed=metric.is_gap) for one in (self.champion, self.candidate)
+            format_number(value, signed=metric.is_gap) for value in (self.champion, self.candidate)
         )
         text = f"{self.group} {name_metric(self.metric)} {' → '.join(values)}"
         return f"{text}, worse by {self.bound}" if self.bound else text
@@ -103,43 +102,48 @@ class Change:
 
 @dataclass(frozen=True, kw_only=True)
 class VerdictStory:
-    """What is said of a verdict."""
+    """A verdict in words."""
 
     candidate: str
     evaluation_set: str
     word: Word
-    """The outcome; a pass says for how many it is proven, a block who is shown to be worse off."""
+    """The outcome, with the number of proven identities, or the identities that got worse."""
     exceptions: tuple[str, ...]
-    """What a pass does not say, and what limits any outcome; each line is a sentence."""
+    """The exceptions of a pass and the reservations of any outcome, as sentences."""
     policy: str
-    counted: str
-    """How many checks there are, and what came of them."""
+    check_counts: str
+    """The number of checks by outcome."""
     bounds: str
-    """How many bounds were looked at, and how many may be wrong."""
+    """The number of bounds, and how many may be wrong by chance."""
     basis: tuple[str, ...]
-    """Which counts decided, if any did; and what other choices of rows and labels change, if that
-    is no exception of a pass."""
+    """The counts that decided, if rows did not."""
     checks: tuple[Check, ...]
     """In the order of the policy."""
     unmet: tuple[Check, ...]
-    """Those that did not pass, the worst first; skipped ones are left out."""
-    worse: str
-    """Who is shown to be worse than the champion, and by how much."""
+    """The checks that did not pass, the worst first, without skipped checks."""
+    losses_text: str
+    """The identities that are significantly worse than under the champion, with bounds."""
     worsened: tuple[Loss, ...]
-    """The numbers behind that, the largest loss first."""
+    """The significant losses, the largest first."""
     champion: str | None
-    """The champion that it is compared with."""
     objective: str
-    """The number that ranks versions which pass, beside the champion's."""
+    """The number that ranks versions which pass, compared with the champion's."""
     verdict: Verdict
-    """What all this is said of."""
 
     @classmethod
-    def of_verdict(cls, verdict: Verdict) -> VerdictStory:
-        """Say what a verdict says."""
+    def from_verdict(cls, verdict: Verdict) -> VerdictStory:
+        """Describe a verdict."""
         checks = tuple(map(Check.from_result, verdict.results))
         kinds = WORST_FIRST[: WORST_FIRST.index("pass")]
         champion, objective = verdict.champion, verdict.objective
+        counts = verdict.counts
+        basis: list[str] = []
+        if counts is not None:
+            basis.append(
+                f"Decided by counts of {format_count(counts.n_shards, 'shard')}, without rows: "
+                f"every AUC is exact to {counts.widest:.1g}. `verdict.json` lists the limits of "
+                "counts."
+            )
         value = "undefined" if objective.value is None else f"{objective.value:.4f}"
         ranked = f"{name_objective(objective)} is {value}; there was no champion to compare with"
         return VerdictStory(
@@ -148,14 +152,14 @@ class VerdictStory:
             word=get_verdict_words(verdict),
             exceptions=tuple(list_exception_lines([verdict])),
             policy=verdict.policy.name,
-            counted=_summarize_checks(checks),
+            check_counts=_count_checks(checks),
             bounds=describe_bounds(verdict.bounds),
-            basis=tuple(_counts(verdict)),
+            basis=tuple(basis),
             checks=checks,
             unmet=tuple(
                 check for kind in kinds for check in checks if check.result.outcome == kind
             ),
-            worse=NO_CHAMPION if champion is None else describe_losses(verdict.worsened),
+            losses_text=NO_CHAMPION if champion is None else describe_losses(verdict.worsened),
             worsened=tuple(verdict.worsened),
             champion=None if champion is None else champion.model or champion.name,
             objective=ranked if champion is None else describe_objective(objective),
@@ -163,18 +167,18 @@ class VerdictStory:
         )
 
     @property
-    def counts(self) -> str:
-        """What came of the checks, and how many bounds were looked at."""
-        return f"{self.counted}. {self.bounds}"
+    def summary(self) -> str:
+        """The number of checks by outcome, and of bounds."""
+        return f"{self.check_counts}. {self.bounds}"
 
     @property
-    def failing(self) -> tuple[str, ...]:
-        """The identities of which a check failed, the worst first."""
+    def failed_groups(self) -> tuple[str, ...]:
+        """The identities with a failed check, the worst first."""
         return _list_groups(check for check in self.unmet if check.has_failed)
 
     @property
     def without_rival(self) -> tuple[Check, ...]:
-        """The checks against a champion or reference that does not exist: no comments help."""
+        """The checks against a champion or reference that does not exist."""
         rivals = {"champion": self.verdict.champion, "reference": self.verdict.reference}
         absent = {kind for kind in RIVALS if rivals[kind] is None}
         statuses = {"insufficient", "skipped"} if self.needs_champion else {"insufficient"}
@@ -188,26 +192,26 @@ class VerdictStory:
 
     @property
     def needs_champion(self) -> bool:
-        """Whether a champion is lacking, and all blocking rules of the policy only compare with it.
+        """True if all blocking rules compare with a champion that does not exist.
 
-        `allow_first` does not help then: nothing passes where every check is skipped.
+        `allow_first` has no effect then, since a candidate cannot pass if all checks are skipped.
         """
-        own = [
+        kinds = {
             result.kind
             for result in self.verdict.results
             if result.action == "block" and result.rule not in {USEFULNESS_RULE, MISSING, TRUNCATED}
-        ]
-        return self.verdict.champion is None and set(own) == {"champion"}
+        }
+        return self.verdict.champion is None and kinds == {"champion"}
 
     @property
-    def unsettled(self) -> tuple[str, ...]:
-        """The others of which a check lacks evidence."""
-        lacking = _list_groups(check for check in self.unmet if check.status == "insufficient")
-        return tuple(name for name in lacking if name not in self.failing)
+    def undecided_groups(self) -> tuple[str, ...]:
+        """The identities without a failed check, but with a check that lacks evidence."""
+        undecided = _list_groups(check for check in self.unmet if check.status == "insufficient")
+        return tuple(name for name in undecided if name not in self.failed_groups)
 
     @property
     def losses(self) -> tuple[Change, ...]:
-        """What is shown to be worse than the champion's by its own comments, the worst first."""
+        """The losses that an identity's own comments cause, the largest first."""
         return tuple(
             Change(cell.group, cell.metric, cell.second, cell.first, describe_least_loss(cell))
             for cell in self.worsened
@@ -215,7 +219,7 @@ class VerdictStory:
         )
 
     @property
-    def about(self) -> str:
+    def title(self) -> str:
         """The candidate and the set."""
         return f"{self.candidate} on {self.evaluation_set}"
 
@@ -225,24 +229,12 @@ class VerdictStory:
         return tuple(check for check in self.checks if check.status in {"pass", "skipped"})
 
 
-def _summarize_checks(checks: Sequence[Check]) -> str:
-    found = Counter(check.status for check in checks)
-    n_skipped = found.pop("skipped", 0)
-    known = [f"{found[status]:,} {text}" for status, text in _COUNTED.items() if status in found]
-    text = f"{format_count(found.total(), 'check')}: {', '.join(known) or 'nothing to check'}"
+def _count_checks(checks: Sequence[Check]) -> str:
+    counts = Counter(check.status for check in checks)
+    n_skipped = counts.pop("skipped", 0)
+    texts = [f"{counts[status]:,} {text}" for status, text in _COUNTED.items() if status in counts]
+    text = f"{format_count(counts.total(), 'check')}: {', '.join(texts) or 'nothing to check'}"
     return f"{text}; {n_skipped:,} skipped" if n_skipped else text
-
-
-def _counts(verdict: Verdict) -> Iterator[str]:
-    """Say which counts decided; nothing if rows did."""
-    counts = verdict.counts
-    if counts is None:
-        return
-    shards = format_count(counts.n_shards, "shard")
-    yield (
-        f"Decided by counts of {shards}, without rows: every AUC is "
-        f"exact to {counts.widest:.1g}. `verdict.json` lists the limits of counts."
-    )
 
 
 def _list_groups(checks: Iterable[Check]) -> tuple[str, ...]:

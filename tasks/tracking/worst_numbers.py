@@ -69,7 +69,7 @@ def collect_headline_tags(story: Story, report: Report) -> dict[str, str]:
         VERDICT: story.verdict.outcome,
         WORD: story.word.text,
         HEADLINE: story.headline,
-        TREATED_WORST: story.treated_worst,
+        TREATED_WORST: story.worst_text,
         WORSENED: NO_CHAMPION if story.champion is None else facts.get(WORSE, IS_CHAMPION),
         BETTER: facts.get(GAINED, ""),
     }

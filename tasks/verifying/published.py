@@ -37,12 +37,12 @@ def verify_results(results: Results, pins: Pins = NO_PINS) -> list[Finding]:
     """
     findings: list[Finding] = []
     statements: dict[str, list[Statement]] = {}
-    for published in results.each:
+    for published in results.published:
         new_findings, statement = _check_published(published)
         findings += new_findings
         if statement is not None:
             statements.setdefault(published.names[1], []).append(statement)
-    if not results.each:
+    if not results.published:
         text = f"{results.folder} must contain a verdict to verify; it does not."
         findings.append(Finding("verdict", holds=False, sentence=text))
     findings += _check_summary(results)
@@ -67,7 +67,7 @@ def _check_summary(results: Results) -> Iterator[Finding]:
         return
     each: dict[str, list[Verdict]] = {}
     differing = []
-    for published, logged in zip(results.each, summary.verdicts, strict=True):
+    for published, logged in zip(results.published, summary.verdicts, strict=True):
         path = published.folder / VERDICT
         if not path.exists():  # another finding reports it
             differing.append("/".join(published.names))

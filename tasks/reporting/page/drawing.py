@@ -1,11 +1,11 @@
-"""Coordinates of what a page draws: intervals on a common axis, and histograms.
+"""SVG drawings of a page: intervals on a common axis, and histograms.
 
-Everything is drawn as SVG without styles, so that the page's style sheet decides on colours, in
-light and dark and on paper.
+They have no styles: the page's style sheet sets colours, in light, in dark and on paper.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ from typing import Literal
 import numpy as np
 from markupsafe import Markup
 
-from biasgate.tasks.records import ClassScores, GroupScores
+from biasgate.tasks.records import GroupScores
 from biasgate.tasks.reporting.tables import format_minus
 
 WIDTH, HEIGHT = 200, 60
-# A diamond fails a check, a square lacks evidence.
+# A diamond marks a failed check, a square a lack of evidence.
 Shape = Literal["dot", "diamond", "square"]
 _SHAPES: dict[Shape, str] = {
     "dot": '<circle class=d cx="{}"/>',
@@ -29,32 +29,32 @@ _SHAPES: dict[Shape, str] = {
 
 @dataclass(frozen=True)
 class Axis:
-    """What the left and the right end of a drawing mean."""
+    """The values at the left and the right end of a drawing."""
 
     low: float
     high: float
 
-    def at(self, value: float, width: int = 100) -> str:
-        """Return the place of a value from 0 to `width`; values beyond an end are drawn there."""
+    def locate(self, value: float, width: int = 100) -> str:
+        """Return the place of a value, from 0 to `width`; values beyond an end are at the end."""
         share = (value - self.low) / (self.high - self.low)
         return f"{width * min(max(share, 0.0), 1.0):.3g}"
 
     @property
     def ends(self) -> str:
         """The two ends, in words for a heading."""
-        low, high = (format_minus(f"{one:g}") for one in (self.low, self.high))
+        low, high = (format_minus(f"{end:g}") for end in (self.low, self.high))
         return f"drawn from {low} to {high}"
 
     @classmethod
-    def of_aucs(cls, found: Iterable[float | None]) -> Axis:
+    def from_aucs(cls, values: Iterable[float | None]) -> Axis:
         """Return an axis up to 1, from 0.5 or less."""
-        lowest = min((one for one in found if one is not None), default=0.5)
+        lowest = min((value for value in values if value is not None), default=0.5)
         return cls(min(0.5, math.floor(10 * lowest) / 10), 1.0)
 
     @classmethod
-    def around_zero(cls, found: Iterable[float | None], step: float) -> Axis:
+    def from_gaps(cls, values: Iterable[float | None], step: float) -> Axis:
         """Return an axis with 0 in the middle, whose ends are multiples of a step."""
-        most = max((abs(one) for one in found if one is not None), default=0.0)
+        most = max((abs(value) for value in values if value is not None), default=0.0)
         end = round(max(math.ceil(most / step - 1e-9), 1) * step, 6)
         return cls(-end, end)
 
@@ -68,50 +68,50 @@ def draw_interval(
     shape: Shape = "dot",
     width: int = 100,
 ) -> Markup:
-    """Draw a value with its interval, limits and a rival's value, as SVG of so many pixels.
+    """Draw a value with its interval, limits and a rival's value, as SVG of `width` pixels.
 
     Only the rival is hollow.
     """
     value, low, high = ends
-    parts = [f'<path class=l d="M{axis.at(limit, width)} 0v10"/>' for limit in limits]
+    parts = [f'<path class=l d="M{axis.locate(limit, width)} 0v10"/>' for limit in limits]
     if low is not None and high is not None:
-        ends_at = axis.at(low, width), axis.at(high, width)
-        parts.append(f'<path class=i d="M{ends_at[0]} 5H{ends_at[1]}"/>')
+        left, right = axis.locate(low, width), axis.locate(high, width)
+        parts.append(f'<path class=i d="M{left} 5H{right}"/>')
     if rival is not None:
-        parts.append(f'<circle class=c cx="{axis.at(rival, width)}"/>')
-    parts.append(_SHAPES[shape].format(axis.at(value, width)))
+        parts.append(f'<circle class=c cx="{axis.locate(rival, width)}"/>')
+    parts.append(_SHAPES[shape].format(axis.locate(value, width)))
     inner = Markup("").join(map(Markup, parts))
     return Markup("<svg aria-hidden=true>{}</svg>").format(inner)
 
 
 @dataclass(frozen=True)
 class Histogram:
-    """The scores of an identity by class, over those of its background: SVG paths.
-
-    `threshold` is a line at the threshold, if there is one.
-    """
+    """SVG paths of the scores of an identity and its background by class."""
 
     harmless: str
     toxic: str
     harmless_background: str
     toxic_background: str
     threshold: str
+    """A line at the threshold; empty without."""
 
 
 def draw_histogram(
     scores: GroupScores, edges: Sequence[float], threshold: float | None
 ) -> Histogram:
-    """Draw the shares of rows by bin on a square root scale; all bins are drawn equally wide."""
+    """Draw the shares of rows by bin on a square root scale; all bins are equally wide."""
     classes = scores.negative, scores.positive
-    shares = [_scale_counts(rows) for one in classes for rows in (one.counts, one.background)]
-    most = max((share for one in shares for share in one), default=0.0) or 1.0
+    shares = [_scale_counts(rows) for side in classes for rows in (side.counts, side.background)]
+    most = max(itertools.chain(*shares), default=0.0) or 1.0
     harmless, harmless_background, toxic, toxic_background = shares
+    places = np.linspace(0, WIDTH, len(edges))
+    place = None if threshold is None else np.interp(threshold, edges, places)
     return Histogram(
         harmless=_draw_steps(harmless, most, closed=True),
         toxic=_draw_steps(toxic, most, closed=True),
         harmless_background=_draw_steps(harmless_background, most),
         toxic_background=_draw_steps(toxic_background, most),
-        threshold="" if threshold is None else f"M{_locate_score(threshold, edges)} 0V{HEIGHT}",
+        threshold="" if place is None else f"M{place:.4g} 0V{HEIGHT}",
     )
 
 
@@ -126,18 +126,6 @@ def draw_line(values: Sequence[float]) -> str:
     return f"M{'L'.join(points)}"
 
 
-def _locate_score(value: float, edges: Sequence[float]) -> str:
-    """Return where a score lies among bins that are drawn equally wide."""
-    places = np.linspace(0, WIDTH, len(edges))
-    return f"{np.interp(value, edges, places):.4g}"
-
-
-def is_empty(scores: GroupScores) -> bool:
-    """Whether an identity has no rows."""
-    classes: tuple[ClassScores, ...] = scores.negative, scores.positive
-    return not any(one.n for one in classes)
-
-
 def _scale_counts(counts: Sequence[float]) -> list[float]:
     total = math.fsum(counts)
     return [math.sqrt(count / total) for count in counts] if total else []
@@ -147,8 +135,7 @@ def _draw_steps(heights: Sequence[float], most: float, *, closed: bool = False) 
     if not heights:
         return ""
     width = WIDTH / len(heights)
-    parts = [f"M0 {HEIGHT}"]
-    last = None
+    parts, last = [f"M0 {HEIGHT}"], None
     for number, height in enumerate(heights):
         top = f"{HEIGHT - (HEIGHT - 2) * height / most:.3g}"
         if top != last:

@@ -164,7 +164,7 @@ class Page:
         elsewhere = {*self.shared, TO_PASS if len(self.lines) > 1 else TERMS}
         found = [(label, text, False) for label, text in line.facts if label not in elsewhere]
         place = "" if self.of_evaluation else self.output
-        command = shlex.join([NAME, *line.next_command(self.output, place, self.store)])
+        command = shlex.join([NAME, *line.suggest_command(self.output, place, self.store)])
         last = {TO_PASS, GAINED}
         at = next((at for at, (label, _, _) in enumerate(found) if label in last), len(found))
         found.insert(at, ("Next", command, True))

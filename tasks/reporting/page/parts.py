@@ -1,4 +1,4 @@
-"""What a page says of one candidate on one set."""
+"""The parts of a page on one candidate on one set."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from biasgate.tasks.records import (
     Details,
     GroupRates,
     GroupScores,
-    Rates,
     Report,
     Verdict,
 )
@@ -31,7 +30,6 @@ from biasgate.tasks.reporting.page.drawing import (
     Histogram,
     draw_histogram,
     draw_interval,
-    is_empty,
 )
 from biasgate.tasks.reporting.page.grids import LIMITS, Grid, build_grid
 from biasgate.tasks.reporting.story import Story
@@ -57,16 +55,17 @@ CHECKS = 100
 
 @dataclass(frozen=True)
 class Part:
-    """Everything of one candidate on one set; `anchor` starts the names of its places."""
+    """The content of a page on one candidate on one set."""
 
     anchor: str
+    """The prefix of anchors in the page."""
     story: Story
     keys: tuple[tuple[str, str], ...]
-    """The numbers of all comments together, with intervals."""
+    """The numbers of all comments, with intervals."""
     lacks: tuple[tuple[str, str], ...]
-    """Why some of them are undefined."""
+    """The undefined numbers, with reasons."""
     harm: tuple[HarmPanel, ...]
-    """The picture of harm at the threshold."""
+    """The panels of harm at the threshold."""
     grid: Grid
     panels: tuple[Panel, ...]
     everyone: Panel
@@ -78,7 +77,7 @@ class Part:
     """A sentence for each identity with a significantly low AUC, in the order of the grid."""
     analyses: tuple[tuple[str, tuple[str, ...]], ...]
     remarks: tuple[str, ...]
-    """Whether the verdict is about more nights than the numbers of the page."""
+    """Warnings on the data, then remarks."""
     digests: tuple[tuple[str, str], ...]
     slices: Table | None
     terms: Table | None
@@ -94,14 +93,14 @@ class Part:
 
     @property
     def met(self) -> tuple[Check, ...]:
-        """The first others."""
+        """The first checks that passed or were skipped."""
         return self.story.met[: self.most_checks]
 
 
 def build_part(
     anchor: str, report: Report, verdict: Verdict, details: Details, axes: Mapping[str, Axis]
 ) -> Part:
-    """Return what a page says of one candidate on one set, drawn on the axes of the page."""
+    """Return the content on one candidate on one set, drawn on the axes of the page."""
     scores = details.scores
     story = Story.from_report(report, verdict, details.champion)
     grid = build_grid(report, verdict, (*LIMITS, *RIVALS), differences=details.champion, axes=axes)
@@ -116,7 +115,7 @@ def build_part(
         ),
         harm=build_harm_panels(report, verdict, details),
         grid=grid,
-        panels=tuple(build_panel(name, one, details) for name, one in scores.subgroups.items()),
+        panels=tuple(build_panel(name, group, details) for name, group in scores.subgroups.items()),
         everyone=build_panel("all comments", scores.overall, details),
         scores_from=format_score(scores.edges[0]),
         scores_to=format_score(scores.edges[-1]),
@@ -128,8 +127,8 @@ def build_part(
             if row.name in report.harms
         ),
         analyses=tuple(
-            (kind.replace("_", " "), tuple(one.sentences))
-            for kind, one in (report.analyses or {}).items()
+            (kind.replace("_", " "), tuple(analysis.sentences))
+            for kind, analysis in (report.analyses or {}).items()
         ),
         remarks=(*story.warnings, *story.remarks),
         digests=tuple(_list_digests(report, verdict)),
@@ -140,20 +139,21 @@ def build_part(
 
 
 def _build_slices(report: Report) -> Table | None:
-    """Return each identity's numbers within each slice, side by side; None without the analysis."""
-    found = (report.analyses or {}).get("slices")
-    if found is None:
+    """Return the numbers of each identity by slice; None without the analysis."""
+    analysis = (report.analyses or {}).get("slices")
+    if analysis is None:
         return None
     shown, _ = select_rows(report.bias.subgroups)
     rows = [
         (
             name,
-            of_slice,
-            format_size(one["subgroups"][name]["n"]),
-            *(_format_cell(one["subgroups"][name][metric], metric) for metric in SUBGROUP_METRICS),
+            slice_name,
+            format_size(cells["n"]),
+            *(_format_cell(cells[metric], metric) for metric in SUBGROUP_METRICS),
         )
         for name in shown
-        for of_slice, one in found.result["slices"].items()
+        for slice_name, numbers in analysis.result["slices"].items()
+        for cells in [numbers["subgroups"][name]]
     ]
     titles = ["Comments", *(METRICS[metric].title for metric in SUBGROUP_METRICS)]
     columns: dict[str, Kind] = {"Identity": "name", "Slice": "name", **number_columns(*titles)}
@@ -163,11 +163,11 @@ def _build_slices(report: Report) -> Table | None:
     return Table(caption, columns, rows[:CHECKS])
 
 
-def _format_cell(found: Mapping[str, Any], metric: str) -> str:
-    cell = MetricValue(
-        found["value"], found.get("reason"), low=found.get("low"), high=found.get("high")
+def _format_cell(cell: Mapping[str, Any], metric: str) -> str:
+    number = MetricValue(
+        cell["value"], cell.get("reason"), low=cell.get("low"), high=cell.get("high")
     )
-    return format_estimate(cell, signed=METRICS[metric].is_gap)
+    return format_estimate(number, signed=METRICS[metric].is_gap)
 
 
 def _list_digests(report: Report, verdict: Verdict) -> Iterator[tuple[str, str]]:
@@ -179,12 +179,9 @@ def _list_digests(report: Report, verdict: Verdict) -> Iterator[tuple[str, str]]
     yield "code that decided", verdict.code.bias_metrics
 
 
-GAPS, RATES = tuple(RATE_OF_GAP), tuple(RATE_OF_GAP.values())
-
-
 @dataclass(frozen=True)
 class Panel:
-    """The scores of an identity: a drawing, and the same in numbers."""
+    """The scores of an identity, as a drawing and as numbers."""
 
     name: str
     n: str
@@ -196,12 +193,12 @@ class Panel:
 def build_panel(name: str, scores: GroupScores, details: Details) -> Panel:
     """Return the panel of one identity, or of all comments."""
     harmless, toxic = (
-        (format_size(one.n), *map(format_score, one.quartiles or ()))
-        for one in (scores.negative, scores.positive)
+        (format_size(side.n), *map(format_score, side.quartiles or ()))
+        for side in (scores.negative, scores.positive)
     )
     n = scores.negative.n + scores.positive.n
     drawing = None
-    if not is_empty(scores):
+    if n:
         curves = details.curves
         threshold = None if curves is None else curves.thresholds[find_start(curves)]
         drawing = draw_histogram(scores, details.scores.edges, threshold)
@@ -210,7 +207,7 @@ def build_panel(name: str, scores: GroupScores, details: Details) -> Panel:
 
 @dataclass(frozen=True)
 class Gap:
-    """A rate of an identity, and its distance from the rate of others in percentage points."""
+    """A rate of an identity, and its gap to the rate of other comments in percentage points."""
 
     rate: str
     rate_interval: str
@@ -224,7 +221,7 @@ class ExplorerRow:
     """The errors on the comments that mention an identity."""
 
     name: str
-    gaps: tuple[Gap, Gap]
+    gaps: tuple[Gap, ...]
 
 
 @dataclass(frozen=True)
@@ -232,113 +229,88 @@ class Explorer:
     """The errors at one threshold, and data for others."""
 
     thresholds: tuple[str, ...]
-    """All of them, as text."""
     position: int
-    """The one that the table is about."""
+    """The position of the table's threshold."""
     named: tuple[tuple[int, str], ...]
-    """Positions of the report's thresholds, with their names."""
+    """The positions of the report's thresholds, with names."""
     overall: tuple[str, str]
-    """Share of harmless comments flagged, and of toxic ones missed."""
+    """The shares of harmless comments flagged, and of toxic comments missed."""
     rows: tuple[ExplorerRow, ...]
-    """By identity."""
     ends: str
-    """What the drawings span, in percentage points."""
+    """The ends of the drawings, in percentage points."""
     data: dict[str, Any]
-    """For the script: shares in thousandths; null where undefined."""
+    """Shares in thousandths for the script; null if undefined."""
 
     @property
     def threshold(self) -> str:
-        """The threshold that the table is about."""
+        """The threshold of the table."""
         return self.thresholds[self.position]
 
 
 def build_explorer(curves: Curves) -> Explorer:
     """Return the table at the given threshold, else at that of equal errors."""
-    named, position = curves.named, find_start(curves)
-    subgroups = curves.subgroups
-    axis = _choose_axis(list(subgroups.values()), position)
-    overall = curves.overall
+    position, overall, subgroups = find_start(curves), curves.overall, curves.subgroups
+    ends = [
+        end
+        for rates in subgroups.values()
+        for gap in RATE_OF_GAP
+        for end in getattr(rates, gap)[position]
+    ]
+    axis = Axis.from_gaps(ends, 0.02)  # values of other thresholds may be beyond an end
+    flagged, missed = (
+        format_percent(getattr(overall, rate)[position]) for rate in RATE_OF_GAP.values()
+    )
     texts = tuple(format_minus(f"{threshold:.4g}") for threshold in curves.thresholds)
     return Explorer(
         thresholds=texts,
         position=position,
-        named=tuple((at, THRESHOLDS[kind]) for kind, at in named.items()),
-        overall=(
-            format_percent(_read_rates(overall, RATES[0])[position]),
-            format_percent(_read_rates(overall, RATES[1])[position]),
-        ),
+        named=tuple((at, THRESHOLDS[kind]) for kind, at in curves.named.items()),
+        overall=(flagged, missed),
         rows=tuple(
-            ExplorerRow(
-                name, (_build_gap(one, 0, position, axis), _build_gap(one, 1, position, axis))
-            )
-            for name, one in subgroups.items()
+            ExplorerRow(name, tuple(_build_gap(rates, gap, position, axis) for gap in RATE_OF_GAP))
+            for name, rates in subgroups.items()
         ),
         ends=format_minus(f"{100 * axis.low:+g} to {100 * axis.high:+g} points"),
         data={
             "thresholds": texts,
             "end": round_thousandths(axis.high),
-            "overall": [_round_all(_read_rates(overall, rate)) for rate in RATES],
+            "overall": [_round_all(getattr(overall, rate)) for rate in RATE_OF_GAP.values()],
             "rows": [
                 [
                     [
-                        _round_all(_read_rates(subgroup, rate)),
-                        *_split_columns(_read_rates(subgroup, f"{rate}_ends")),
-                        *_split_columns(_read_rates(subgroup, gap)),
+                        _round_all(getattr(rates, rate)),
+                        *_split_columns(getattr(rates, f"{rate}_ends")),
+                        *_split_columns(getattr(rates, gap)),
                     ]
-                    for rate, gap in zip(RATES, GAPS, strict=True)
+                    for gap, rate in RATE_OF_GAP.items()
                 ]
-                for subgroup in subgroups.values()
+                for rates in subgroups.values()
             ],
         },
     )
 
 
 def find_start(curves: Curves) -> int:
-    """Return which threshold a page starts with: the given one, else that of equal errors."""
+    """Return the position of the given threshold, else of that of equal errors."""
     return curves.named.get(GIVEN, curves.named[EQUAL_ERRORS])
 
 
-def _choose_axis(subgroups: Sequence[GroupRates], position: int) -> Axis:
-    """Return the axis of the gaps at one threshold; what is beyond is drawn at its end."""
-    ends = [
-        end
-        for subgroup in subgroups
-        for gap in GAPS
-        for end in _read_rates(subgroup, gap)[position]
-    ]
-    return Axis.around_zero(ends, 0.02)
-
-
-def _read_rates(rates: Rates | GroupRates, name: str) -> Any:
-    return getattr(rates, name)
-
-
-def _build_gap(rates: GroupRates, side: int, position: int, axis: Axis) -> Gap:
-    value, low, high = _read_rates(rates, GAPS[side])[position]
-    strip = None if value is None else draw_interval(axis, (value, low, high))
-    shown = (
-        ""
-        if low is None or high is None
-        else format_bounds(format_points(low), format_points(high))
-    )
-    rate, ends = (
-        _read_rates(rates, name)[position] for name in (RATES[side], f"{RATES[side]}_ends")
-    )
-    return Gap(format_percent(rate), _format_ends(*ends), format_points(value), shown, strip)
-
-
-def _format_ends(low: float | None, high: float | None) -> str:
-    return (
-        ""
-        if low is None or high is None
-        else format_bounds(format_percent(low), format_percent(high))
+def _build_gap(rates: GroupRates, gap: str, position: int, axis: Axis) -> Gap:
+    value, low, high = getattr(rates, gap)[position]
+    rate = RATE_OF_GAP[gap]
+    return Gap(
+        format_percent(getattr(rates, rate)[position]),
+        format_bounds(*getattr(rates, f"{rate}_ends")[position], format_percent),
+        format_points(value),
+        format_bounds(low, high, format_points),
+        None if value is None else draw_interval(axis, (value, low, high)),
     )
 
 
-def _split_columns(gaps: Sequence[Sequence[float | None]]) -> list[list[int | None]]:
-    """Return values and ends at all thresholds by column."""
-    return [_round_all(column) for column in zip(*gaps, strict=True)]
+def _split_columns(intervals: Sequence[Sequence[float | None]]) -> list[list[int | None]]:
+    """Return the values and ends at all thresholds by column."""
+    return [_round_all(column) for column in zip(*intervals, strict=True)]
 
 
-def _round_all(found: Sequence[float | None]) -> list[int | None]:
-    return [None if one is None else round_thousandths(one) for one in found]
+def _round_all(shares: Sequence[float | None]) -> list[int | None]:
+    return [None if share is None else round_thousandths(share) for share in shares]

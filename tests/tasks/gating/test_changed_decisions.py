@@ -99,12 +99,14 @@ def test_the_worst_of_several_that_exceed_a_margin_is_the_furthest_beyond_it(tmp
         failed[order.index(muslim_result)] = replace(
             failed[order.index(muslim_result)], bound=first.bound - 0.01
         )
-        story = Story.from_report(report, replace(verdict, outcome="fail", results=[*results, *failed]))
-        assert story.first == "gay"
+        story = Story.from_report(
+            report, replace(verdict, outcome="fail", results=[*results, *failed])
+        )
+        assert story.first_group == "gay"
         line = CandidateStory.from_story(story)
         [row] = build_leaderboard([line]).rows
         assert row.worst.text == f"gay: Newly flagged {first.value:.1%}, margin 0.1%"
-        assert "first: Newly flagged of gay " in line.to_pass
+        assert "first: Newly flagged of gay " in line.requirements
 
 
 def test_a_loss_that_blocks_is_the_worst_number_of_its_row(tmp_path):

@@ -122,7 +122,7 @@ def test_it_says_first_what_was_decided_who_is_treated_worst_and_how_much(result
     assert lines[:2] == ["<!-- biasgate: models -->", "### biasgate: Blocked"]
     page = rendered(text)
     story = Story.from_report(report, verdict)
-    assert f"{story.headline}\nWorst identity: {story.treated_worst}." in page.words
+    assert f"{story.headline}\nWorst identity: {story.worst_text}." in page.words
     assert "biased" in page.words
     assert "Not a registered version: nothing to promote." in page.words
 

@@ -115,7 +115,9 @@ def story_of(names, *checks, **parts):
     """Return what is said of identities, the first of which passes."""
     known = {"holds_for": HoldsFor(identities=list(names[:1]), of=len(names))}
     found = verdict_of(check("Fine", "pass", group=names[0]), *checks, **known | parts)
-    return CandidateStory.from_story(Story.from_report(report_with({name: {} for name in names}), found))
+    return CandidateStory.from_story(
+        Story.from_report(report_with({name: {} for name in names}), found)
+    )
 
 
 def test_every_identity_is_counted_once():
@@ -209,7 +211,7 @@ REGISTERED = candidate_of(model="models:/toxicity/3")
     ],
 )
 def test_what_to_do_next_is_a_command_of_biasgate(story, following):
-    found = story.next_command("out")
+    found = story.suggest_command("out")
     assert " ".join(found) == following
     command = typer.main.get_command(app)
     while hasattr(command, "commands"):
@@ -261,18 +263,18 @@ def test_a_champion_that_is_missing_is_not_told_as_too_few_comments():
     assert story.headline == "No champion to compare with."
     needed = "a champion for 2 checks (or `allow_first: true` in the policy)"
     assert dict(story.facts)["To pass"] == needed
-    assert story.next_command("out") == ["show", "out", "--all"]
+    assert story.suggest_command("out") == ["show", "out", "--all"]
     useless = check(
         "No use", "insufficient", group=None, rule=USEFULNESS_RULE, metric="auc", scope="overall"
     )
     story = story_of("ab", *checks, useless, outcome="insufficient")
-    assert story.next_command("out") == ["show", "out", "--all"]
+    assert story.suggest_command("out") == ["show", "out", "--all"]
     few = check("few rows", "insufficient", group="b", rows_needed={"positive": 3}, **MANY)
     both = story_of("ab", *checks, few, outcome="insufficient")
     assert both.headline == "No check failed, but the evidence is insufficient for a, b."
     told = f"{needed}; more comments or clusters for 1 check (b)"
     assert dict(both.facts)["To pass"] == told
-    assert both.next_command("out")[:2] == ["policy", "plan"]
+    assert both.suggest_command("out")[:2] == ["policy", "plan"]
 
 
 @pytest.mark.parametrize("outcome", ["insufficient", "skipped"])
@@ -376,7 +378,7 @@ def floored(group, value, low):
 def test_who_is_treated_worst_is_told_of_each_set(worst, said, shown, label):
     [story] = story_of("a").stories
     stories = [
-        replace(story, evaluation_set=f"s{at}", worst=one, worst_is_shown=shown)
+        replace(story, evaluation_set=f"s{at}", worst=one, is_worst_significant=shown)
         for at, one in enumerate(worst, 1)
     ]
     told = dict(CandidateStory("c", WORDS["pass"], "X.", tuple(stories)).facts).get(label)
@@ -430,7 +432,8 @@ def test_a_loss_that_no_rule_lets_pass_asks_for_no_proof_of_its_absence():
 def test_for_whom_there_is_no_interval_is_said(unknown, said):
     [story] = story_of("abc").stories
     stories = [
-        replace(story, evaluation_set=f"s{at}", unknown=one) for at, one in enumerate(unknown, 1)
+        replace(story, evaluation_set=f"s{at}", groups_without_interval=one)
+        for at, one in enumerate(unknown, 1)
     ]
     found = CandidateStory("c", WORDS["pass"], "X.", tuple(stories))
     assert dict(found.facts).get("No interval for") == said
@@ -441,18 +444,18 @@ def test_a_loss_against_the_champion_says_who_got_worse_not_who_is_treated_worst
     report = report_with({"a": cells, "b": {}}, counts={"a": RowCounts(100, 100)})
     loss_of_b = check("X", "fail", rule=HARM, kind="champion", metric="bpsn_auc", group="b")
     story = Story.from_report(report, verdict_of(loss_of_b))
-    assert story.treated_worst == (
+    assert story.worst_text == (
         "a: Subgroup AUC 0.700 [0.557, 0.843], the lowest AUC with at least 20 comments in each "
         "class"
     )
-    assert not story.worst_is_shown
+    assert not story.is_worst_significant
     assert (story.worst.group, story.worst.metric) == ("a", "subgroup_auc")
 
 
 def test_who_is_treated_worst_in_a_slice_is_what_the_check_says():
     worst = result("fail", group="gay", value=0.68, slice="language.ar")
     story = Story.from_report(report_with({"gay": {}}), verdict_of(worst))
-    assert story.treated_worst == describe_check(worst)
+    assert story.worst_text == describe_check(worst)
 
 
 def test_every_list_begins_with_the_identity_that_is_called_treated_worst(tmp_path):
@@ -468,5 +471,5 @@ def test_every_list_begins_with_the_identity_that_is_called_treated_worst(tmp_pa
     facts = dict(found.facts)
     assert facts["Worst identity"].startswith("c: ")
     assert "first: BPSN AUC of c " in facts["To pass"]
-    assert found.next_command("out")[-1] == "c"
+    assert found.suggest_command("out")[-1] == "c"
     assert build_grid(report, verdict, LIMITS).rows[0].name == "c"

@@ -217,7 +217,9 @@ def test_whom_a_rule_can_judge_is_not_advised_to_be_named_as_not_measured(judged
     few = next(one for one in verdict.results if one.outcome == "insufficient")
     for one, advised in ((few, True), (replace(few, reason="undefined", rows_needed={}), False)):
         changed = replace(verdict, results=[replace(one, visible=None, n_negative=3)])
-        line = CandidateStory.from_story(Story.from_report(report, replace(changed, outcome="insufficient")))
+        line = CandidateStory.from_story(
+            Story.from_report(report, replace(changed, outcome="insufficient"))
+        )
         assert any("not_measured" in text for _, text in line.facts) == advised
 
 
@@ -481,7 +483,7 @@ def decided(sentence, judged):
 
 def test_the_page_has_the_rows_of_the_leaderboard_in_its_order(five):
     page = build_evaluation_page(decided("Champion of m stays version 3.", five), by_place(five))
-    board = build_leaderboard(page.lines)
+    board = build_leaderboard(page.candidates)
     found = read_page(render_page(page)).one("section", id="verdict")
     rows_ = list(found.one("table", class_="board").one("tbody").find("tr"))
     assert len(rows_) == len(board.rows) == 5
