@@ -1,6 +1,6 @@
-"""`report.html`: a page that holds the results of an evaluation and opens anywhere.
+"""`report.html`: a page with the results of an evaluation, which opens anywhere.
 
-It needs no network and no other file. Steps from numbers to the page: `details` measures what the
-report lacks, `grids`, `drawing` and `parts` turn records into texts and coordinates, `rendering`
-fills the template, in which nothing is computed.
+It needs neither a network nor other files. `details` measures the numbers that the report lacks.
+`grids`, `drawing` and `parts` turn records into texts and coordinates. `writing` fills the
+templates, in which nothing is computed.
 """

@@ -30,6 +30,7 @@ from biasgate.tasks.reporting.page.page import (
 )
 
 FILE = "report.html"
+_TEMPLATES = Path(__file__).parent / "templates"
 
 
 def write_page(page: Page, path: Path) -> None:
@@ -39,7 +40,7 @@ def write_page(page: Page, path: Path) -> None:
 
 
 def read_judged(output: Path, verdict: Verdict) -> Judged:
-    """Read what was written about a candidate on a set."""
+    """Read the published results of a candidate on a set."""
     folder = output / verdict.evaluation_set.name / verdict.candidate.name
     report = Report.read((folder / "report.json").read_bytes())
     return report, verdict, read_details(folder, report, verdict)
@@ -49,7 +50,7 @@ def read_judged(output: Path, verdict: Verdict) -> Judged:
 def write_candidate_page(
     measured: Measured, verdict: Verdict, evidence: EvidenceFile, output: str, store: str
 ) -> None:
-    """Write `details.json`, `report.html`, and the figures of what was judged. Safe to retry.
+    """Write `details.json`, `report.html` and the figures of a verdict. Safe to retry.
 
     They will be published in a folder of `output`.
     """
@@ -71,25 +72,18 @@ def write_evaluation_page(summary: Summary, output: str) -> str:
     candidate before it was killed.
     """
     path = Path(output) / FILE
-    trend = read_trend(Path(output))
-    write_page(build_evaluation_page(summary, _read_all(summary, output), trend, output), path)
+    judged = {
+        (verdict.evaluation_set.name, verdict.candidate.name): read_judged(Path(output), verdict)
+        for verdict in summary.verdicts
+    }
+    write_page(build_evaluation_page(summary, judged, read_trend(Path(output)), output), path)
     log_message(f"wrote {path}, which any browser opens", aside=True)
     return str(path)
 
 
-def _read_all(summary: Summary, output: str) -> dict[tuple[str, str], Judged]:
-    return {
-        (verdict.evaluation_set.name, verdict.candidate.name): read_judged(Path(output), verdict)
-        for verdict in summary.verdicts
-    }
-
-
-_TEMPLATES = Path(__file__).parent / "templates"
-
-
 def render_page(page: Page) -> bytes:
     """Return a page as HTML in UTF-8."""
-    style, script = _read_template("page.css"), _read_template("page.js")
+    style, script = ((_TEMPLATES / name).read_text("utf-8") for name in ("page.css", "page.js"))
     policy = (
         f"default-src 'none'; script-src '{_hash_text(script)}'; style-src '{_hash_text(style)}'; "
         "base-uri 'none'; form-action 'none'"
@@ -99,7 +93,7 @@ def render_page(page: Page) -> bytes:
         .get_template("page.html")
         .render(
             page=page,
-            told=lambda sentence: _format_sentence(sentence, page.names),
+            to_html=lambda sentence: _format_sentence(sentence, page.names),
             style=Markup(style),  # noqa: S704 - our own file
             script=Markup(script),  # noqa: S704 - our own file
             policy=policy,
@@ -109,9 +103,9 @@ def render_page(page: Page) -> bytes:
 
 
 def _format_sentence(sentence: str, names: frozenset[str]) -> Markup:
-    """Return a sentence as HTML in which words in backticks are code.
+    """Return a sentence as HTML, with code for words in backticks.
 
-    Each name of another script, or with backticks of its own, is isolated from what is around it.
+    Each name of another script, or with backticks of its own, is isolated from its surroundings.
     """
     others = [name for name in names if not name.isascii() or "`" in name]
     if not any(name in sentence for name in others):
@@ -119,36 +113,36 @@ def _format_sentence(sentence: str, names: frozenset[str]) -> Markup:
     longest_first = sorted(others, key=len, reverse=True)
     parts = re.split(f"({'|'.join(map(re.escape, longest_first))})", sentence)
     return Markup().join(
-        Markup("<bdi>{}</bdi>").format(escape_invisible(one)) if number % 2 else _mark_code(one)
-        for number, one in enumerate(parts)
+        Markup("<bdi>{}</bdi>").format(escape_invisible(part)) if number % 2 else _mark_code(part)
+        for number, part in enumerate(parts)
     )
 
 
 def _mark_code(text: str) -> Markup:
-    """Return a text in which words in backticks are code."""
+    """Return a text as HTML, with code for words in backticks."""
     parts = re.split("`([^`]+)`", escape_invisible(text))
     return Markup().join(
-        Markup("<code>{}</code>").format(one) if number % 2 else escape(one)
-        for number, one in enumerate(parts)
+        Markup("<code>{}</code>").format(part) if number % 2 else escape(part)
+        for number, part in enumerate(parts)
     )
 
 
 def _escape_value(value: Any) -> Any:
-    """Escape characters that would reorder the line; everything else is left to autoescaping."""
+    """Escape characters that would reorder the line, before autoescaping."""
     if isinstance(value, str) and not isinstance(value, Markup):
         return escape_invisible(value, keep="\n")
     return value
 
 
 def _format_name(name: str) -> Markup:
-    """Return a name isolated from what is around it, with places where its line may break."""
+    """Return a name isolated from its surroundings, with places where its line may break."""
     text = str(escape(escape_invisible(name))).replace("_", "_<wbr>")
     return Markup(f"<bdi>{text}</bdi>")  # noqa: S704 - escaped above
 
 
 @cache
 def _make_environment() -> Environment:
-    found = Environment(
+    environment = Environment(
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
@@ -156,12 +150,8 @@ def _make_environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters["named"] = _format_name
-    return found
-
-
-def _read_template(name: str) -> str:
-    return (_TEMPLATES / name).read_text("utf-8")
+    environment.filters["named"] = _format_name
+    return environment
 
 
 def _hash_text(text: str) -> str:

@@ -53,13 +53,13 @@
     const part = rows.querySelector(".part");
     return tables.find((table) => !part || table.id === part.value);
   };
-  const nameOf = (row) => row.querySelector("th bdi").textContent;
+  const readName = (row) => row.querySelector("th bdi").textContent;
 
   function filter() {
     const name = rows.querySelector(".name").value.trim().toLowerCase();
     const kind = rows.querySelector(".kind").value;
     tables.forEach((table) => table.querySelectorAll("tbody tr").forEach((row) => {
-      row.hidden = !nameOf(row).toLowerCase().includes(name) || (kind && !row.classList.contains(kind));
+      row.hidden = !readName(row).toLowerCase().includes(name) || (kind && !row.classList.contains(kind));
     }));
     const all = [...current().querySelectorAll("tbody tr")];
     const n = all.filter((row) => !row.hidden).length;
@@ -76,7 +76,7 @@
     svg.append(shape);
   };
 
-  // The pictures that are folded are drawn here, in the way in which the open one was.
+  // Draw the cells of folded tables, as the open table was drawn.
   function draw(cell, head) {
     const value = cell.querySelector("b");
     if (!value) return;
@@ -104,11 +104,11 @@
     [...row.cells].slice(1).forEach((cell, at) => act(cell, table.tHead.rows[0].cells[at + 1], row, at + 1));
   });
 
-  function beside() {
+  function showRival() {
     const chosen = rows.querySelector(".rival").value;
     const other = document.getElementById(chosen);
     const known = new Map();
-    if (other) other.querySelectorAll("tbody tr").forEach((row) => known.set(nameOf(row), row));
+    if (other) other.querySelectorAll("tbody tr").forEach((row) => known.set(readName(row), row));
     const ring = document.querySelector("#metrics .ring");
     if (ring) {
       ring.dataset.own ??= ring.textContent;
@@ -116,7 +116,7 @@
     }
     tables.forEach((table) => cells(table, (cell, head, row, at) => {
       cell.dataset.own ??= cell.dataset.r ?? "";
-      const rival = known.get(nameOf(row))?.cells[at]?.querySelector("b");
+      const rival = known.get(readName(row))?.cells[at]?.querySelector("b");
       const isChosen = chosen && table === current();
       cell.dataset.r = isChosen ? rival?.textContent ?? "" : cell.dataset.own;
       const change = cell.querySelector("em");
@@ -125,14 +125,14 @@
     }));
   }
 
-  function offer() {
+  function offerRivals() {
     const set = rows.querySelector(".part").selectedOptions[0].dataset.set;
     const rival = rows.querySelector(".rival");
     [...rival.options].forEach((option) => {
       option.hidden = option.disabled = Boolean(option.value) && option.dataset.set !== set;
     });
     rival.value = "";
-    beside();
+    showRival();
   }
 
   function sort(table, at, button) {
@@ -143,7 +143,7 @@
     const to = { ascending: "descending", descending: null }[now] ?? (now ? null : "ascending");
     if (to) button.parentElement.setAttribute("aria-sort", to);
     const value = (row) => {
-      if (at === 0) return nameOf(row);
+      if (at === 0) return readName(row);
       const text = row.cells[at]?.querySelector("b")?.textContent;
       return text === undefined ? Infinity : number(text);
     };
@@ -171,7 +171,7 @@
         const texts = [cell.querySelector("b")?.textContent ?? "", low, high, cell.dataset.r ?? ""];
         return texts.map(plain);
       });
-      lines.push([nameOf(row), n, ...numbers]);
+      lines.push([readName(row), n, ...numbers]);
     });
     return lines.map((line) => line.map(quoted).join(",")).join("\r\n") + "\r\n";
   }
@@ -197,12 +197,12 @@
     tables.filter((table) => !table.querySelector("svg")).forEach((table) => cells(table, draw));
     rows.addEventListener("submit", (event) => event.preventDefault());
     rows.addEventListener("input", filter);
-    rows.querySelector(".rival")?.addEventListener("input", beside);
+    rows.querySelector(".rival")?.addEventListener("input", showRival);
     rows.querySelector(".part")?.addEventListener("input", () => {
       tables.forEach((table) => { table.closest("details").open = table === current(); });
-      offer();
+      offerRivals();
     });
-    if (rows.querySelector(".rival")) offer();
+    if (rows.querySelector(".rival")) offerRivals();
     const say = (text) => { rows.querySelector("output").textContent = text; };
     rows.querySelector(".copy").addEventListener("click", () => { copy(csv(current())); say("copied"); });
     rows.querySelector(".save").addEventListener("click", () => save(csv(current())));
