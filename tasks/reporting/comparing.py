@@ -1,4 +1,4 @@
-"""Two candidates that were evaluated, compared: which identities differ, and what got worse."""
+"""Comparison of two evaluated candidates: losses, and identities that differ."""
 
 from __future__ import annotations
 
@@ -30,36 +30,34 @@ class Compared(Record):
     """Two candidates on one set."""
 
     evaluation_set: str
-    """The set."""
     first: str
     second: str
-    """The candidates. Differences are those of the first minus the second."""
+    """The candidates. Differences are the first minus the second."""
     paired: bool
-    """Whether both scored the same rows, so that differences have intervals."""
+    """True if both scored the same rows, so that differences have intervals."""
     reason: str | None
-    """Why not."""
+    """The reason if they are not paired."""
     comparison: ReadTable
     """The differences; if not paired, without intervals."""
     worsened: list[Loss]
-    """What is shown to be worse in the first, with all bounds at 95 % together; most first."""
+    """The significant losses of the first, by simultaneous 95 % bounds; the largest first."""
     left_out: list[str]
-    """Identities that only one of the two has."""
+    """Identities of only one of the candidates."""
     changed: dict[str, dict[str, CountedShare]] | None = None
-    """By identity, the decisions of the first that the second does not make, each at the threshold
-    in use."""
+    """The changed decisions by identity, each candidate at its threshold in use."""
 
     @property
     def rows(self) -> list[GridRow]:
-        """The differences by identity; those that are shown to differ, or to be worse, first."""
+        """The differences by identity; identities with significant differences or losses first."""
         worse = {(loss.group, loss.metric) for loss in self.worsened}
         rows = [
             GridRow(
                 name,
                 tuple(
                     build_difference(
-                        cells[of], "fail" if (name, of) in worse else "plain", CONFIDENCE
+                        cells[metric], "fail" if (name, metric) in worse else "plain", CONFIDENCE
                     )
-                    for of in SUBGROUP_METRICS
+                    for metric in SUBGROUP_METRICS
                 ),
             )
             for name, cells in self.comparison.subgroups.items()
@@ -69,11 +67,10 @@ class Compared(Record):
         )
 
     @property
-    def different(self) -> list[str]:
-        """The identities of which a number is shown to differ, after Holm's adjustment for all."""
-        of_rows = {row.name: row.cells for row in self.rows}
-        names = self.comparison.subgroups
-        return [name for name in names if any(cell.differs for cell in of_rows[name])]
+    def differing_groups(self) -> list[str]:
+        """The identities with a significant difference, after Holm's adjustment for all."""
+        differing = {row.name for row in self.rows if any(cell.differs for cell in row.cells)}
+        return [name for name in self.comparison.subgroups if name in differing]
 
 
 def compare_published(
@@ -81,8 +78,8 @@ def compare_published(
 ) -> list[Compared]:
     """Compare candidates on every set that both sides have.
 
-    Where a side has several candidates, those of the same name are compared. `names` are what the
-    sides were called, to tell candidates of one name apart.
+    If a side has several candidates, candidates of the same name are compared. `names` of the sides
+    distinguish candidates of the same name.
 
     Raises
     ------
@@ -99,32 +96,32 @@ def compare_published(
     ]
     if not pairs:
         sides = (
-            ", ".join(" on ".join(reversed(published.names)) for published in x)
-            for x in (first, second)
+            ", ".join(" on ".join(reversed(published.names)) for published in side)
+            for side in (first, second)
         )
-        told = "; ".join(f"{name} has {held}" for name, held in zip(names, sides, strict=True))
+        given = "; ".join(f"{name} has {texts}" for name, texts in zip(names, sides, strict=True))
         msg = (
             "`biasgate compare` must be given two candidates on the same set, or two folders with "
-            f"candidates of the same names; {told}. Name one of each: DIR/SET/CANDIDATE."
+            f"candidates of the same names; {given}. Name one of each: DIR/SET/CANDIDATE."
         )
         raise InputError(msg)
-    return [_compare_pair(one, other, names) for one, other in pairs]
+    return [_compare_pair(published, other, names) for published, other in pairs]
 
 
 def describe_missing_candidate(
     named: str, other: str, folder: Path, each: Sequence[Published], store: str = ""
 ) -> str:
-    """Say that a folder has no candidate `named`, to compare with `other`, and what to do."""
-    known = ", ".join(dict.fromkeys(published.names[1] for published in each))
-    text = f"{named!r} must be a candidate in {folder}; it has {known}."
+    """Return an error for a folder without the candidate `named`, to compare with `other`."""
+    candidates = ", ".join(dict.fromkeys(published.names[1] for published in each))
+    text = f"{named!r} must be a candidate in {folder}; it has {candidates}."
     judged = [published for published in each if published.verdict.champion is not None]
     if not judged:
         return text
-    one = next((published for published in judged if published.names[1] == other), judged[0])
-    version = get_champion_uri(one.verdict)
+    match = next((published for published in judged if published.names[1] == other), judged[0])
+    version = get_champion_uri(match.verdict)
     if version is None:
         return f"{text} Their champion is not a candidate there; report.html compares them with it."
-    own = one.verdict.candidate.model or str(one.folder)
+    own = match.verdict.candidate.model or str(match.folder)
     command = format_command("compare", own, version, *format_store_option(store))
     return f"{text} The champion of that evaluation was {version}: `{command}` compares with it."
 
@@ -149,9 +146,9 @@ def _compare_pair(published: Published, other: Published, sides: tuple[str, str]
             first, numbers=numbers, counts={name: first.counts[name] for name in shared}
         )
     else:
-        found = measurer.measure(CONFIDENCE).table.select_rival(RIVAL)
-        assert found is not None  # noqa: S101 - the other stands in for the champion
-        comparison = found
+        table = measurer.measure(CONFIDENCE).table.select_rival(RIVAL)
+        assert table is not None  # noqa: S101 - the measurer has the rival
+        comparison = table
         worsened = list(measurer.find_losses(RIVAL, ALPHA).cells)
         changed = _count_changes(measurer, published, other)
     return Compared(
@@ -178,12 +175,12 @@ def _count_changes(
 
 
 def _pair_rows(published: Published, other: Published) -> RowMeasurer:
-    """Return both on the same rows.
+    """Return both candidates on the same rows.
 
     Raises
     ------
     NotSameRowsError
-        If they have no such rows, with why.
+        If they have no common rows, with the reason.
     """
     if published.evidence is None or other.evidence is None:
         lacking = published if published.evidence is None else other
@@ -196,10 +193,8 @@ def _pair_rows(published: Published, other: Published) -> RowMeasurer:
         raise NotSameRowsError(msg) from error
 
 
-def _subtract(one: Estimate, other: Estimate, reason: str) -> Difference:
-    first, second, value = one.value, other.value, None
+def _subtract(cell: Estimate, other: Estimate, reason: str) -> Difference:
+    first, second = cell.value, other.value
     if first is None or second is None:
-        reason = one.reason or other.reason or reason
-    else:
-        value = first - second
-    return Difference(first, second, value, reason=reason)
+        return Difference(first, second, None, reason=cell.reason or other.reason or reason)
+    return Difference(first, second, first - second, reason=reason)

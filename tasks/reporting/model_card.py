@@ -17,12 +17,7 @@ from biasgate.tasks.common.markdown import escape_html_tags, escape_markdown
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.common.settings import Settings
 from biasgate.tasks.measuring.identities import Measured
-from biasgate.tasks.records import (
-    EvaluationSetRecord,
-    ModelRecord,
-    Report,
-    Verdict,
-)
+from biasgate.tasks.records import EvaluationSetRecord, ModelRecord, Report, Verdict
 from biasgate.tasks.records.numbers import name_final_score
 from biasgate.tasks.reporting.candidates import CandidateStory
 from biasgate.tasks.reporting.story import HOLDS, Story

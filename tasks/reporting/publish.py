@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -45,35 +45,26 @@ def make_folder(*parts: str) -> str:
 def create_run_folder(output: str, store: str) -> str:
     """Create a new folder `output/<UTC date and time>` and return it.
 
-    It is this run's own: one that starts in the same second gets `...-2`.
+    A run that starts in the same second gets `...-2`.
     """
     require_separate_folders(Path(output), Path(store))
     require_writable(Path(output).absolute(), "output")
     Path(output).mkdir(parents=True, exist_ok=True)
     name = datetime.now(UTC).strftime("%Y-%m-%dT%H%M%SZ")
-    folder = next(path for path in _number_names(Path(output) / name) if _is_new(path))
+    for number in itertools.count(1):
+        folder = Path(output) / (name if number == 1 else f"{name}-{number}")
+        with suppress(FileExistsError):
+            folder.mkdir()
+            break
     log_message(f"evaluating into {folder}")
     return str(folder)
 
 
-def _number_names(folder: Path) -> Iterator[Path]:
-    yield folder
-    yield from (folder.with_name(f"{folder.name}-{number}") for number in itertools.count(2))
-
-
-def _is_new(folder: Path) -> bool:
-    try:
-        folder.mkdir()
-    except FileExistsError:
-        return False
-    return True
-
-
 @task(name="check places")
 def check_places(output: str, store: str) -> None:
-    """Refuse, before any work, places that overlap or are read-only, and servers that are silent.
+    """Refuse, before any work, places that overlap or are read-only, and a silent MLflow server.
 
-    Safe to retry. Servers are MLflow's, where one is named.
+    Safe to retry.
     """
     require_separate_folders(Path(output), Path(store))
     require_writable(Path(output).absolute(), "output")
@@ -84,7 +75,7 @@ def check_places(output: str, store: str) -> None:
 
 @task(name="check output")
 def check_output(output: str, evaluation: str, *, overwrite: bool) -> None:
-    """Refuse, before any work, to replace the results of another evaluation. Only reads."""
+    """Refuse, before any work, to replace the results of another evaluation. Safe to retry."""
     require_own_output(Path(output), evaluation, overwrite=overwrite)
 
 
@@ -101,23 +92,22 @@ def require_own_output(output: Path, evaluation: str, *, overwrite: bool) -> Non
         return
     msg = (
         f"`--output` {output} must be new, or have results of evaluation {evaluation!r}; it has "
-        f"those of {escape_invisible(former.evaluation)!r}. Name another folder, or replace "
-        "them with "
-        "`--overwrite`."
+        f"those of {escape_invisible(former.evaluation)!r}. Name another folder, or replace them "
+        "with `--overwrite`."
     )
     raise InputError(msg)
 
 
 def _read_former(output: Path) -> Summary | None:
-    """Return the summary in a folder of results, or None."""
+    """Return the summary in a folder of results, if there is a summary."""
     path = output / SUMMARY
     return read_record(path, Summary) if path.exists() else None
 
 
 def _remove_former(output: Path, verdicts: Sequence[LoggedVerdict]) -> None:
-    """Remove the folders of candidates and sets that the summary names and the verdicts do not.
+    """Remove folders of candidates and sets of the former summary without a verdict.
 
-    Nothing else in the folder is touched: it may have files of others.
+    Other files in the folder, which may be the user's, are kept.
     """
     try:
         former = _read_former(output)
@@ -155,8 +145,8 @@ def summarise_evaluation(
     """Write every candidate's outcome to `summary.json` and, for CI, to `junit.xml`.
 
     The outcome of the evaluation is the worst of the candidates in `outcome_of` (default: all):
-    error, else blocked, else undecided, else passed. Folders of an evaluation that was
-    here before and that this one does not have are removed. Safe to retry.
+    error, else blocked, else undecided, else passed. Folders that only the former evaluation has
+    are removed. Safe to retry.
     """
     decisions = decided.decisions
     counted = outcome_of or [decision.candidate for decision in decisions]
@@ -191,8 +181,7 @@ def write_submission_file(scores: str, folder: str) -> None:
 @task(name="publish results")
 def publish_results(measured: list[list[Measured]], output: str) -> None:
     """Copy the results to `output/<set>/<candidate>`, each folder atomically. Safe to retry."""
-    for of_candidate in measured:
-        for one in of_candidate:
-            target = Path(output) / one.source.name / one.candidate.name
-            with whole_folder(target) as temporary:
-                shutil.copytree(one.folder, temporary, dirs_exist_ok=True)
+    for entry in itertools.chain(*measured):
+        target = Path(output) / entry.source.name / entry.candidate.name
+        with whole_folder(target) as temporary:
+            shutil.copytree(entry.folder, temporary, dirs_exist_ok=True)

@@ -15,9 +15,7 @@ from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.near_words import NearTerms
 from biasgate.tasks.evidence.file import EvidenceFile
-from biasgate.tasks.measuring.cautions import (
-    list_cautions,
-)
+from biasgate.tasks.measuring.cautions import list_cautions
 from biasgate.tasks.records import (
     AnalysisRecord,
     Choices,
@@ -50,19 +48,18 @@ def build_report(
 ) -> Report:
     """Return the report of one candidate on one set.
 
-    `scores` says what affects its kept scores; `explained` has the numbers and their meaning.
+    `scores` has the provenance of its scores; `explained` has the numbers and their meaning.
     """
+    record = evaluation_set.record
     reported = ReportedChoices(
         **vars(choices),
-        split=evaluation_set.record["split"],
-        source=evaluation_set.record["source"],
-        in_no_slice=evaluation_set.record.get("in_no_slice"),
+        split=record["split"],
+        source=record["source"],
+        in_no_slice=record.get("in_no_slice"),
     )
-    unmatched, near = (
-        evaluation_set.record.get(name, {}) for name in ("unmatched_terms", "near_terms")
-    )
-    near = {name: NearTerms(**words) for name, words in near.items()}
-    judged = ModelRecord(
+    unmatched = record.get("unmatched_terms", {})
+    near = {name: NearTerms(**words) for name, words in record.get("near_terms", {}).items()}
+    model = ModelRecord(
         **vars(candidate.identity()),
         digest=scores.candidate_digest,
         bound=scores.bound,
@@ -75,7 +72,7 @@ def build_report(
             digest=evaluation_set.digest,
             choices=reported,
         ),
-        candidate=judged,
+        candidate=model,
         bias=explained.bias,
         trained_on=scores.trained_on,
         harms=explained.harms,
@@ -83,7 +80,7 @@ def build_report(
         look_first=explained.look_first,
         warnings=[
             *list_cautions(explained.bias, reported, candidate, unmatched, near, explained),
-            *(warning for _, one in analysed for warning in one.warnings),
+            *(warning for _, analysis in analysed for warning in analysis.warnings),
         ],
         missing=missing,
         truncated=truncated,
@@ -101,8 +98,8 @@ def build_metric_table(report: Report) -> dict[str, list[Any]]:
         column = f"{row['metric']}_{AT[row['threshold']]}" if "threshold" in row else row["metric"]
         values.setdefault(column, {})[row["group"]] = row["value"]
     further = {
-        name: [of_group.get(group) for group in report.bias.subgroups]
-        for name, of_group in values.items()
+        name: [column.get(group) for group in report.bias.subgroups]
+        for name, column in values.items()
     }
     return build_wide_table(report.bias) | further
 
@@ -122,13 +119,10 @@ def build_wide_table(table: BiasTable) -> dict[str, list[Any]]:
 
 
 def _list_further_numbers(report: Report) -> Iterator[dict[str, Any]]:
-    """Yield error rates, shares of comments without a score and of truncated ones.
-
-    Each has `metric`, `group` and `value`.
-    """
+    """Yield error rates, and shares of comments without a score and of truncated comments."""
     for threshold, errors in report.thresholds.items():
-        for group, of_group in [(None, errors.overall), *errors.subgroups.items()]:
-            for rate, cell in list_error_rates(of_group).items():
+        for group, rates in [(None, errors.overall), *errors.subgroups.items()]:
+            for rate, cell in list_error_rates(rates).items():
                 yield {"metric": rate, "group": group, "threshold": threshold} | _read_numbers(cell)
     for kind, marked in report.marked.items():
         for group, share in [(None, marked.overall), *marked.subgroups.items()]:
@@ -143,7 +137,7 @@ def _read_numbers(cell: MetricValue | Value) -> dict[str, Any]:
 
 
 def format_metric_csv(report: Report) -> str:
-    """Return every number as a row of CSV; an undefined number is an empty cell."""
+    """Return all numbers as CSV, one per row; an undefined number is an empty cell."""
     rows = [*report.bias.rows(), *_list_further_numbers(report)]
     columns = [name for name in rows[0] if name != "against"]
     return format_csv(columns, [[row.get(name) for name in columns] for row in rows])
@@ -153,7 +147,7 @@ def write_submission(scored: ScoredSet, path: Path) -> None:
     """Write scores in the Kaggle submission format: `id,prediction`; empty without a score."""
     table = scored.table()
     ids, scores = (table.column(name).to_pylist() for name in ("id", "score"))
-    texts = ("" if math.isnan(one) else one for one in scores)
+    texts = ("" if math.isnan(score) else score for score in scores)
     path.write_bytes(format_csv(["id", "prediction"], zip(ids, texts, strict=True)).encode())
 
 

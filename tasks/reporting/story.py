@@ -21,16 +21,8 @@ from bias_metrics.metrics import (
 )
 from bias_metrics.thresholds import CountedShare
 from biasgate.tasks.check_messages import describe_check
-from biasgate.tasks.measuring.cautions import (
-    BY_CHANCE,
-    UPSIDE_DOWN,
-)
-from biasgate.tasks.records import (
-    RATE_OF_GAP,
-    Report,
-    Verdict,
-    list_error_rates,
-)
+from biasgate.tasks.measuring.cautions import BY_CHANCE, UPSIDE_DOWN
+from biasgate.tasks.records import RATE_OF_GAP, Report, Verdict, list_error_rates
 from biasgate.tasks.records.numbers import (
     CONFIDENCE,
     has_enough_rows,

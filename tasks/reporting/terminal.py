@@ -20,25 +20,14 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.printable import escape_invisible
 from biasgate.tasks.common.secrets import mask_secrets
 from biasgate.tasks.measuring.explaining import describe_harm
-from biasgate.tasks.records import (
-    Report,
-    Summary,
-    Value,
-    list_error_rates,
-)
+from biasgate.tasks.records import Report, Summary, Value, list_error_rates
 from biasgate.tasks.records.trend import Night
 from biasgate.tasks.remembering.moved import find_moves
 from biasgate.tasks.remembering.rows import compare_nights
 from biasgate.tasks.reporting.comparing import Compared
 from biasgate.tasks.reporting.decisions import build_decision_tables, build_term_table
 from biasgate.tasks.reporting.leaderboard import Leaderboard, build_leaderboard
-from biasgate.tasks.reporting.page.grids import (
-    DIFFERS,
-    LIMITS,
-    MARKS,
-    build_difference,
-    build_grid,
-)
+from biasgate.tasks.reporting.page.grids import DIFFERS, LIMITS, MARKS, build_difference, build_grid
 from biasgate.tasks.reporting.results import SUMMARY, Published, Results
 from biasgate.tasks.reporting.story import TERMS, Story, describe_terms, list_gains
 from biasgate.tasks.reporting.tables import build_night_table, format_percent, format_score
@@ -365,10 +354,10 @@ def _describe_gains(compared: Compared) -> str:
 
 def _describe_differences(compared: Compared) -> str:
     n = len(compared.comparison.subgroups)
-    if not compared.different:
+    if not compared.differing_groups:
         return f"No significant difference for the {n:,} identities."
-    names = shorten_names(compared.different, _NAMES)
-    return f"Significant differences for {len(compared.different):,} of {n:,} identities: {names}."
+    names = shorten_names(compared.differing_groups, _NAMES)
+    return f"Significant differences for {len(compared.differing_groups):,} of {n:,} identities: {names}."
 
 
 def print_trend(

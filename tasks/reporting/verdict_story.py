@@ -30,11 +30,7 @@ from biasgate.tasks.check_messages import (
 from biasgate.tasks.outcomes import Word
 from biasgate.tasks.records import Verdict
 from biasgate.tasks.reporting.tables import format_number, name_metric
-from biasgate.tasks.wording import (
-    describe_losses,
-    get_verdict_words,
-    list_exception_lines,
-)
+from biasgate.tasks.wording import describe_losses, get_verdict_words, list_exception_lines
 
 NO_CHAMPION = "There was no champion to compare with."
 IS_CHAMPION = "This is the champion."

@@ -1,4 +1,4 @@
-"""The tags and the description of a model version: its verdicts, and what they say."""
+"""Tags and description of a model version, from its verdicts."""
 
 from __future__ import annotations
 
@@ -24,12 +24,11 @@ FILES_DIGEST = "biasgate.files_digest"
 def build_tags(verdicts: Sequence[LoggedVerdict]) -> dict[str, str]:
     """Return the tags for a model version with these verdicts, one group per set.
 
-    `biasgate.required_sets` names the sets on which a pass is required; `biasgate.files_digest`
-    is the digest of the files that were judged. Tags help to find things; what they say counts
-    only as far as the verdicts say the same.
+    `biasgate.required_sets` names the sets on which a pass is required. `biasgate.files_digest` is
+    the digest of the judged files. Tags are for search: only the verdicts count.
     """
-    required = [one.evaluation_set for one in verdicts if one.evaluation_set.required]
-    tags = {"biasgate.required_sets": ",".join(judged_set.name for judged_set in required)}
+    sets = [verdict.evaluation_set for verdict in verdicts]
+    tags = {"biasgate.required_sets": ",".join(entry.name for entry in sets if entry.required)}
     for verdict in verdicts:
         bound = verdict.candidate.bound
         if bound.digest is not None:
@@ -48,10 +47,10 @@ def build_tags(verdicts: Sequence[LoggedVerdict]) -> dict[str, str]:
 
 
 def takes_verdict(version: ModelVersion, registered_model: str | None, policy: Policy) -> bool:
-    """Whether an evaluation's verdict becomes the verdict of a registered version.
+    """Return True if an evaluation's verdict becomes the verdict of a registered version.
 
-    Only an evaluation with this model as its `registered_model` decides about it. One that only
-    reports never replaces a verdict by another policy: a deployed champion keeps its own.
+    Only an evaluation with this model as its `registered_model` decides. A policy that only reports
+    never replaces a verdict by another policy: a deployed champion keeps its verdict.
     """
     if version.name != registered_model:
         return False
@@ -72,12 +71,12 @@ def describe_version(
     policy: Policy,
     workplace: Workplace,
 ) -> None:
-    """Set a version's cards, one per set, as its description, if it gets this verdict.
+    """Set the cards, one per set, as the description of a version that gets this verdict.
 
     Safe to retry.
     """
     gateway = workplace.gateway
     version = gateway.resolve(candidate.uri) if candidate.uri else None
     if version is not None and takes_verdict(version, registered_model, policy):
-        cards = [(Path(one.folder) / MODEL_CARD).read_text("utf-8") for one in measured]
+        cards = [(Path(entry.folder) / MODEL_CARD).read_text("utf-8") for entry in measured]
         gateway.describe_version(version, shorten_card("\n\n".join(cards)))

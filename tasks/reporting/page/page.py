@@ -1,4 +1,4 @@
-"""What a whole page says: of one candidate on one set, or of an evaluation."""
+"""The content of a page, on one candidate on one set or on an evaluation."""
 
 from __future__ import annotations
 
@@ -33,8 +33,7 @@ from biasgate.tasks.reporting.tables import (
     select_rows,
 )
 
-# Most rows of all pictures together with which scores and thresholds are on the page, too.
-_WHOLE = 40
+_WHOLE = 40  # most rows of all tables with which scores and thresholds are on the page
 _SECTIONS = (
     "verdict",
     "harm",
@@ -51,78 +50,74 @@ _SECTIONS = (
 
 @dataclass(frozen=True)
 class TrendView:
-    """What the section says."""
+    """The section on a night."""
 
     number: int
     n_before: int
-    """Of tonight, and how many nights before are compared."""
+    """The number of earlier nights in the comparison."""
     news: tuple[str, ...]
-    """What changed."""
     not_compared: tuple[str, ...]
-    """Whose numbers are not compared with earlier nights, with the reason."""
+    """Identities that are not compared with earlier nights, with the reason."""
     lines: tuple[tuple[Lines, Table], ...]
-    """Every model on every set, with its numbers."""
+    """The numbers of each model on each set."""
     moved: tuple[tuple[Moved, str], ...]
-    """Who moved, with the line of the number: an SVG path."""
+    """The identities that moved, each with its line as an SVG path."""
 
 
 @dataclass(frozen=True)
 class Page:
-    """A page."""
+    """The content of a page."""
 
     title: str
-    """Name of the evaluation, or of the candidate."""
+    """The evaluation, or the candidate."""
     of_evaluation: bool
-    """Whether it is about a whole evaluation."""
+    """True on the page of an evaluation, False on that of a candidate."""
     decided_on: str
     policy: str
-    """The day of the verdicts, and the policy's name."""
     word: Word
     """The outcome."""
-    lines: tuple[CandidateStory, ...]
-    """What is said of each candidate."""
+    candidates: tuple[CandidateStory, ...]
     sets: tuple[SetView, ...]
-    """The evaluation sets."""
     parts: tuple[Part, ...]
-    """Each candidate on each set."""
+    """The content on each candidate on each set."""
     versions: tuple[tuple[str, str], ...]
-    """Of the software."""
+    """The versions of the software."""
     output: str = "."
     """The folder of results."""
     verified: str = "."
-    """The folder whose verdicts are recomputed: of a candidate, with all sets that are required."""
+    """The folder to verify: it has all sets that the verdicts require."""
     store: str = ""
     """The store; empty if it is unknown."""
     evaluate: tuple[str, ...] = ()
-    """The command that makes the page again; empty on the page of a candidate."""
+    """The command that repeats the evaluation; empty on the page of a candidate."""
     trend: TrendView | None = None
-    """Tonight beside the nights before."""
+    """The comparison with earlier nights."""
 
     @cached_property
     def board(self) -> Leaderboard:
         """One row per candidate and set, as on the terminal."""
-        return build_leaderboard(self.lines)
+        return build_leaderboard(self.candidates)
 
     @property
     def is_whole(self) -> bool:
-        """Whether scores, thresholds and findings are on it, not on the pages of candidates."""
+        """True if scores, thresholds and findings are on this page, not on pages of candidates."""
         return not self.of_evaluation or sum(len(part.grid.rows) for part in self.parts) <= _WHOLE
 
     @property
     def champion(self) -> str:
-        """The champion; empty if there is none."""
+        """The champion; empty without."""
         return next((part.story.champion for part in self.parts if part.story.champion), "")
 
     @property
     def first(self) -> Part | None:
-        """The part whose picture is open: that of the worst outcome, the last in the order."""
+        """The unfolded part: of the parts with the worst outcome, the last in the order."""
         return min(self.parts[::-1], key=lambda part: rank_outcome(part.story), default=None)
 
     @property
     def order(self) -> list[int]:
-        """The places of the metrics in all pictures: of the deciding one, of its kind, of others.
+        """The order of the metrics in all tables: the worst number's metric, its kind, others.
 
-        In a narrow window only the first is seen.
+        A narrow window shows only the first.
         """
         worst = self.first.story.worst if self.first is not None else None
         places = list(range(len(SUBGROUP_METRICS)))
@@ -134,58 +129,59 @@ class Page:
 
     @property
     def anchors(self) -> dict[str, str]:
-        """A name for the place of each identity in the first picture, as in `#gay`."""
-        found: dict[str, str] = {}
+        """The anchor of each identity in the first table, as in `#gay`."""
+        anchors: dict[str, str] = {}
         for row in self.first.grid.rows if self.first is not None else ():
             plain = re.sub(r"\W+", "-", row.name).strip("-") or "identity"
-            taken = {*_SECTIONS, *found.values(), *self.places.values()}
+            taken = {*_SECTIONS, *anchors.values(), *self.places.values()}
             numbers = (f"{plain}-{at}" for at in itertools.count(2))
             names = itertools.chain([plain], numbers)
-            found[row.name] = next(name for name in names if name not in taken)
-        return found
+            anchors[row.name] = next(name for name in names if name not in taken)
+        return anchors
 
     @property
     def places(self) -> dict[str, str]:
-        """A name for the place of each candidate's story."""
-        return {line.name: f"candidate-{at}" for at, line in enumerate(self.board.lines)}
+        """The anchor of each candidate's summary."""
+        names = (candidate.name for candidate in self.board.candidates)
+        return {name: f"candidate-{at}" for at, name in enumerate(names)}
 
     @property
     def shared(self) -> dict[str, str]:
         """The identities without an interval, by their label, if several candidates share them."""
-        texts = {dict(line.facts).get(UNKNOWN) for line in self.lines}
+        texts = {dict(candidate.facts).get(UNKNOWN) for candidate in self.candidates}
         text = texts.pop() if len(texts) == 1 else None
-        return {UNKNOWN: text} if text and len(self.lines) > 1 else {}
+        return {UNKNOWN: text} if text and len(self.candidates) > 1 else {}
 
-    def facts(self, line: CandidateStory) -> list[tuple[str, str, bool]]:
-        """Return what to know of a candidate, each with a label and whether it is a command.
+    def list_facts(self, candidate: CandidateStory) -> list[tuple[str, str, bool]]:
+        """Return labels and facts of a candidate, each with True if it is a command.
 
         The command is for the folder where the evaluation was started.
         """
-        elsewhere = {*self.shared, TO_PASS if len(self.lines) > 1 else TERMS}
-        found = [(label, text, False) for label, text in line.facts if label not in elsewhere]
+        elsewhere = {*self.shared, TO_PASS if len(self.candidates) > 1 else TERMS}
+        facts = [(label, text, False) for label, text in candidate.facts if label not in elsewhere]
         place = "" if self.of_evaluation else self.output
-        command = shlex.join([NAME, *line.suggest_command(self.output, place, self.store)])
+        command = shlex.join([NAME, *candidate.suggest_command(self.output, place, self.store)])
         last = {TO_PASS, GAINED}
-        at = next((at for at, (label, _, _) in enumerate(found) if label in last), len(found))
-        found.insert(at, ("Next", command, True))
-        return found
+        at = next((at for at, (label, _, _) in enumerate(facts) if label in last), len(facts))
+        facts.insert(at, ("Next", command, True))
+        return facts
 
     @property
     def commands(self) -> list[str]:
-        """What makes the page again, and recomputes its verdicts."""
+        """The commands that repeat the evaluation and verify its verdicts."""
         verify = "verify", format_path(self.verified)
-        return [shlex.join([NAME, *line]) for line in (self.evaluate, verify) if line]
+        return [shlex.join([NAME, *words]) for words in (self.evaluate, verify) if words]
 
     @property
     def names(self) -> frozenset[str]:
-        """Names that others chose, which sentences may quote."""
-        found = {self.title, self.policy, *(story.name for story in self.lines)}
-        for line, _ in self.trend.lines if self.trend else ():
-            found |= {line.candidate, line.evaluation_set, *(row.group for row in line.rows)}
+        """The names chosen by users, which sentences may quote."""
+        names = {self.title, self.policy, *(candidate.name for candidate in self.candidates)}
+        for lines, _ in self.trend.lines if self.trend else ():
+            names |= {lines.candidate, lines.evaluation_set, *(row.group for row in lines.rows)}
         for set_view in self.sets:
-            found |= {set_view.name, *(row[0] for row in set_view.counts.rows)}
-        found |= {row[1] for part in self.parts if part.terms for row in part.terms.rows}
-        return frozenset(found - {""})
+            names |= {set_view.name, *(row[0] for row in set_view.counts.rows)}
+        names |= {row[1] for part in self.parts if part.terms for row in part.terms.rows}
+        return frozenset(names - {""})
 
 
 Judged = tuple[Report, Verdict, Details]
@@ -198,14 +194,14 @@ def build_candidate_page(
     judged = {(verdict.evaluation_set.name, verdict.candidate.name): (report, verdict, details)}
     page = _build_page(report.candidate.name, judged, {})
     [part] = page.parts
-    line = replace(CandidateStory.from_story(part.story), name=report.candidate.name)
+    candidate = replace(CandidateStory.from_story(part.story), name=report.candidate.name)
     output = shorten_path(output)
     is_part = bool({*verdict.required_sets} - {verdict.evaluation_set.name})
     return replace(
         page,
         of_evaluation=False,
-        word=line.word,
-        lines=(line,),
+        word=candidate.word,
+        candidates=(candidate,),
         output=output,
         verified=str(Path(output).parent.parent) if is_part else output,
         store=store,
@@ -218,15 +214,16 @@ def build_evaluation_page(
     trend: Trend | None = None,
     output: str = "out",
 ) -> Page:
-    """Return the page of an evaluation; with `trend` that of a night."""
+    """Return the page of an evaluation; with `trend`, of a night."""
     uses = {set_use.name: set_use for set_use in summary.sets}
     page = _build_page(summary.evaluation, judged, uses)
-    lines = CandidateStory.from_decisions(summary.decisions, [part.story for part in page.parts])
-    names = [line.name for line in build_leaderboard(lines).lines]
+    stories = [part.story for part in page.parts]
+    candidates = CandidateStory.from_decisions(summary.decisions, stories)
+    names = [candidate.name for candidate in build_leaderboard(candidates).candidates]
     return replace(
         page,
         word=get_outcome_words(summary),
-        lines=tuple(lines),
+        candidates=tuple(candidates),
         parts=tuple(sorted(page.parts, key=lambda part: names.index(part.story.candidate))),
         trend=None if trend is None else describe_trend(trend),
         output=shorten_path(output),
@@ -237,7 +234,7 @@ def build_evaluation_page(
 
 
 def _repeat_command(summary: Summary, output: str, *, is_night: bool) -> Iterator[str]:
-    """Yield the command that makes the page again; that of a night makes a new folder beside it."""
+    """Yield the command that repeats the evaluation; for a night, in a new folder."""
     command, place = ("nightly", Path(output).parent) if is_night else ("evaluate", Path(output))
     yield from (command, shorten_argument(summary.config), "--output", shorten_path(place))
     yield from format_store_option(summary.store_path)
@@ -250,13 +247,15 @@ def _repeat_command(summary: Summary, output: str, *, is_night: bool) -> Iterato
 def _build_page(
     title: str, judged: Mapping[tuple[str, str], Judged], uses: Mapping[str, SetUse]
 ) -> Page:
-    axes = choose_axes([one[:2] for one in judged.values()])
+    axes = choose_axes([(report, verdict) for report, verdict, _ in judged.values()])
     most = max(CHECKS // len(judged), 1)
     parts = tuple(
-        replace(build_part(f"p{at}", *one, axes), most_checks=most)
-        for at, one in enumerate(judged.values())
+        replace(build_part(f"p{at}", *entry, axes), most_checks=most)
+        for at, entry in enumerate(judged.values())
     )
-    reports = {of_set: report for (of_set, _), (report, _, _) in reversed([*judged.items()])}
+    reports: dict[str, Report] = {}  # the first of each set
+    for (set_name, _), (report, _, _) in judged.items():
+        reports.setdefault(set_name, report)
     _, verdict, details = next(iter(judged.values()))
     return Page(
         title=title,
@@ -264,34 +263,27 @@ def _build_page(
         decided_on=verdict.decided_on,
         policy=verdict.policy.name,
         word=parts[0].story.word,
-        lines=(),
-        sets=tuple(
-            describe_set(reports[name], uses.get(name))
-            for name in dict.fromkeys(map(_first, judged))
-        ),
+        candidates=(),
+        sets=tuple(describe_set(report, uses.get(name)) for name, report in reports.items()),
         parts=parts,
         versions=(("biasgate", verdict.code.version), *details.versions.items()),
     )
 
 
-def _first(place: tuple[str, str]) -> str:
-    return place[0]
-
-
 def describe_trend(trend: Trend) -> TrendView:
-    """Return what the page says of a night."""
+    """Return the section on a night."""
     nights = trend.nights
     return TrendView(
         nights[-1].number,
         sum(bool(night.models) for night in nights[:-1]),
         tuple(nights[-1].news),
         tuple(
-            f"{one.candidate} on {one.evaluation_set}: {', '.join(one.identities)} not compared "
-            f"with earlier nights ({one.reason})."
-            for one in trend.not_compared
+            f"{entry.candidate} on {entry.evaluation_set}: {', '.join(entry.identities)} not "
+            f"compared with earlier nights ({entry.reason})."
+            for entry in trend.not_compared
         ),
         tuple((lines, build_night_table(lines)) for lines in compare_nights(nights)),
-        tuple((one, draw_line(one.values)) for one in find_moves(nights)[:PANELS]),
+        tuple((move, draw_line(move.values)) for move in find_moves(nights)[:PANELS]),
     )
 
 
@@ -304,53 +296,54 @@ _NO_LICENCE = "not known to biasgate; ask whoever published the data"
 
 @dataclass(frozen=True)
 class SetView:
-    """An evaluation set: its rows, and how they were chosen."""
+    """An evaluation set, with the choices of its rows."""
 
     name: str
     n: str
-    """Measured comments."""
+    """The number of measured comments."""
     toxic: str
-    """The share of them that is toxic."""
+    """The share of toxic comments."""
     digest: str
     licence: str
-    """What it is."""
     unrated: str
-    """How many rows were left out, and why; empty if none were."""
+    """The number of rows that were left out, and the reason; empty without."""
     choices: tuple[tuple[str, str], ...]
-    """In words."""
+    """The choices of rows, in words."""
     files: tuple[tuple[str, str], ...]
-    """The files that it was read from, with their digests."""
+    """The source files with their digests."""
     counts: Table
-    """The measured rows that mention each identity, after all rows."""
+    """The numbers of measured rows, of all comments and by identity."""
     left_out: str
     """A note if some identities are not listed."""
     use: str
-    """How many candidates it has judged; empty if it is unknown."""
+    """The number of candidates it has judged; empty if it is unknown."""
     is_spent: bool
-    """Whether that is too many."""
+    """True if it was used too often."""
 
 
 def describe_set(report: Report, use: SetUse | None = None) -> SetView:
     """Return an evaluation set, and how often it was used."""
-    evaluation_set, bias = report.evaluation_set, report.bias
-    choices, subgroups = evaluation_set.choices, bias.subgroups
+    evaluation_set, counts = report.evaluation_set, report.bias.counts
+    choices, overall = evaluation_set.choices, counts[None]
     source = choices.source
-    shown, left_out = select_rows(subgroups)
-    counted = {"all comments": bias.counts[None]} | {name: bias.counts[name] for name in shown}
-    numbers = [(name, of.n, of.n_positive, of.n_negative) for name, of in counted.items()]
+    shown, left_out = select_rows(report.bias.subgroups)
+    sizes = {"all comments": overall} | {name: counts[name] for name in shown}
     return SetView(
         name=evaluation_set.name,
-        n=format_size(bias.counts[None].n),
-        toxic=f"{bias.counts[None].n_positive / bias.counts[None].n:.0%}",
+        n=format_size(overall.n),
+        toxic=f"{overall.n_positive / overall.n:.0%}",
         digest=evaluation_set.digest,
         licence=_LICENCES.get(str(source.get("source")), _NO_LICENCE),
         unrated=choices.left_out or "",
         choices=tuple(choices.describe_choices()),
-        files=tuple((str(name), str(one)) for name, one in source.get("files", {}).items()),
+        files=tuple((str(name), str(digest)) for name, digest in source.get("files", {}).items()),
         counts=Table(
             "Measured comments that mention each identity",
             {"Identity": "name", **number_columns("Comments", "Toxic", "Harmless")},
-            [(name, *map(format_size, found)) for name, *found in numbers],
+            [
+                (name, *map(format_size, (size.n, size.n_positive, size.n_negative)))
+                for name, size in sizes.items()
+            ],
         ),
         left_out=left_out,
         use="" if use is None else use.sentence,

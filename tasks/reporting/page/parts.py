@@ -25,12 +25,7 @@ from biasgate.tasks.records import (
 )
 from biasgate.tasks.reporting.decisions import build_change_table, build_term_table
 from biasgate.tasks.reporting.harm import HarmPanel, build_harm_panels
-from biasgate.tasks.reporting.page.drawing import (
-    Axis,
-    Histogram,
-    draw_histogram,
-    draw_interval,
-)
+from biasgate.tasks.reporting.page.drawing import Axis, Histogram, draw_histogram, draw_interval
 from biasgate.tasks.reporting.page.grids import LIMITS, Grid, build_grid
 from biasgate.tasks.reporting.story import Story
 from biasgate.tasks.reporting.tables import (

@@ -6,15 +6,7 @@ import numpy as np
 import pytest
 import typer
 from support.judged import judge, rows
-from support.made import (
-    candidate_of,
-    decision_of,
-    loss,
-    report_with,
-    result,
-    rival_of,
-    verdict_of,
-)
+from support.made import candidate_of, decision_of, loss, report_with, result, rival_of, verdict_of
 
 from bias_metrics import MetricValue, RowCounts
 from bias_metrics.gate import HARM_RULE as HARM

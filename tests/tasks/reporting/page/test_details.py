@@ -12,11 +12,7 @@ from biasgate.tasks.common.plain import convert_to_plain
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.records import Details
 from biasgate.tasks.reporting.page import details as module
-from biasgate.tasks.reporting.page.details import (
-    measure_details,
-    read_details,
-    write_details,
-)
+from biasgate.tasks.reporting.page.details import measure_details, read_details, write_details
 
 NAMES = ["gay", "muslim", "deaf"]
 CLUSTERS = {"cluster": np.arange(900) % 60}
