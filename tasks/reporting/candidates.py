@@ -94,7 +94,7 @@ class CandidateStory:
 
     @property
     def headline(self) -> str:
-        """The outcome in one sentence, with its set if there are several sets."""
+        """The outcome in a sentence, with its set if there are several sets."""
         worst = self.worst
         if worst is None:
             return self.sentence
@@ -155,7 +155,7 @@ class CandidateStory:
 
     @property
     def sentences(self) -> list[str]:
-        """The sentences below the outcome, the most important ones first."""
+        """The sentences below the outcome, the most important first."""
         facts = [f"{label}: {text.removesuffix('.')}." for label, text in self.facts]
         exceptions = self._list_exceptions(_EXCEPTIONS)
         basis = [text for story in self.stories for text in story.basis]

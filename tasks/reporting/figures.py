@@ -42,7 +42,7 @@ def select_identities(
 
 
 def draw_distributions(report: Report, evidence: EvidenceFile) -> Figure:
-    """Draw scores by class of each identity and its background; only the worst of many."""
+    """Draw scores by identity and class, over the background's; only the worst of many."""
     rows = evidence.rows
     shown, left_out = select_identities(report.bias.subgroups, PANELS)
     return plot.distribution_panels(
@@ -53,7 +53,7 @@ def draw_distributions(report: Report, evidence: EvidenceFile) -> Figure:
 
 
 def draw_reliability(report: Report) -> Figure | None:
-    """Draw the reliability of each identity, if it is known; only the worst of many."""
+    """Draw the reliability by identity, if it is known; only the worst of many."""
     calibration = report.calibration
     if calibration is None or calibration.reason is not None:
         return None
@@ -108,7 +108,7 @@ def draw_intervals(report: Report, verdict: Verdict) -> Figure:
 
 
 def find_floor(verdict: Verdict, metric: str) -> float | None:
-    """Return the floor of a metric; None if there is none, or if it differs by identity."""
+    """Return the floor of a metric; None without, or if it differs by identity."""
     limits = {
         result.limit
         for result in verdict.results

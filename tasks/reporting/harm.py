@@ -55,7 +55,7 @@ class HarmPanel:
     overall: float | None
     """The number of all comments."""
     is_rate: bool = False
-    """True for a share of comments, of which lower values are better."""
+    """True for a share of comments, which is better if lower."""
     change: str = ""
     """The name of the decisions in `HarmRow.changed`; empty without a champion at a threshold."""
 

@@ -163,7 +163,7 @@ def _list_decisions(candidates: Sequence[CandidateStory]) -> list[str]:
 
 
 def _list_notices(candidates: Sequence[CandidateStory]) -> Iterator[str]:
-    """Yield errors, copies, terms, exceptions and warnings, then decisions; shared ones once."""
+    """Yield errors, copies, terms, exceptions and warnings, then decisions; shared notices once."""
     judged = [candidate for candidate in candidates if candidate.stories]
     yield from (f"{entry.name}: {entry.sentence}" for entry in candidates if not entry.stories)
     stories = [story for candidate in judged for story in candidate.stories]

@@ -55,7 +55,7 @@ class About(Settings):
 
 
 def build_model_card(report: Report, verdict: Verdict, about: About, promote: str = "newer") -> str:
-    """Return the card of one candidate on one set, without texts of comments."""
+    """Return the card of a candidate on a set, without texts of comments."""
     candidate, story = report.candidate, Story.from_report(report, verdict)
     sections = {
         f"Model card: {candidate.name}": list(_describe_verdict(story, verdict, promote)),

@@ -224,7 +224,7 @@ def _format_subject(message: Message) -> str:
 def notify(
     notifications: Sequence[Notification], message: Message, seconds: float = SECONDS
 ) -> list[str]:
-    """Send the notifications of this outcome; log and return descriptions of undelivered ones."""
+    """Send the notifications of this outcome; log and return failures in words."""
     undelivered = []
     for number, notification in enumerate(notifications, start=1):
         if not notification.is_for(message):
@@ -281,7 +281,7 @@ def notify_people(
     trend: Trend | None = None,
     report: str | None = None,
 ) -> list[str]:
-    """Send the notifications of an evaluation file; return the undelivered ones."""
+    """Send the notifications of an evaluation file; return failures in words."""
     results = load_results(summary, Path(output))
     return notify(notifications, build_message(results, trend, report))
 

@@ -1,4 +1,4 @@
-"""Publishing finished results: complete folders, or nothing."""
+"""Publication of finished results, in complete folders."""
 
 from __future__ import annotations
 

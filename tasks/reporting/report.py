@@ -46,7 +46,7 @@ def build_report(
     missing: MarkedComments | None = None,
     truncated: MarkedComments | None = None,
 ) -> Report:
-    """Return the report of one candidate on one set.
+    """Return the report of a candidate on a set.
 
     `scores` has the provenance of its scores; `explained` has the numbers and their meaning.
     """

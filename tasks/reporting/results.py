@@ -24,7 +24,7 @@ SUMMARY, REPORT, VERDICT, PAGE = "summary.json", "report.json", "verdict.json", 
 
 @dataclass(frozen=True)
 class Published:
-    """The published results of one candidate on one set."""
+    """The published results of a candidate on a set."""
 
     folder: Path
     report: Report
@@ -55,13 +55,13 @@ class Published:
 
 @dataclass(frozen=True)
 class Results:
-    """The results of an evaluation, or of one candidate on one set."""
+    """The results of an evaluation, or of a candidate on a set."""
 
     folder: Path
     summary: Summary | None
     """None for a single candidate on a set."""
     published: Sequence[Published]
-    """The results of each candidate on each set."""
+    """The results by candidate and set."""
 
     @property
     def page(self) -> Path:
@@ -105,7 +105,7 @@ def read_results(folder: Path) -> Results:
     Raises
     ------
     InputError
-        If there are none, or biasgate did not write them.
+        If the folder has no results, or biasgate did not write them.
     """
     if (folder / SUMMARY).exists():
         return load_results(read_record(folder / SUMMARY, Summary), folder)

@@ -129,7 +129,7 @@ class ErrorHarm:
     gap: MetricValue
     """The gap to other comments, with joint bounds over all identities and rates."""
     others: tuple[str, ...]
-    """The other identities whose gap is significant."""
+    """The other identities with a significant gap."""
 
     @property
     def text(self) -> str:
@@ -201,7 +201,7 @@ class Story(VerdictStory):
     terms_text: str
     """The terms with the highest error rates; empty without terms."""
     worse_terms: str
-    """Only the names of these terms."""
+    """The names of the terms in `terms_text`."""
     unjudged_metrics: tuple[str, ...]
     """The metrics without a blocking rule."""
     gains: tuple[Change, ...]
@@ -215,9 +215,9 @@ class Story(VerdictStory):
     errors: Errors | None
     """The worst error rates, if a threshold is given."""
     n_without_interval: int
-    """The number of identities with a metric that has no interval."""
+    """The number of identities with a metric without an interval."""
     groups_without_interval: tuple[str, ...]
-    """The identities of which every metric lacks an interval."""
+    """The identities without an interval for any metric."""
 
     @classmethod
     def from_report(

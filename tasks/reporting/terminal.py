@@ -354,10 +354,11 @@ def _describe_gains(compared: Compared) -> str:
 
 def _describe_differences(compared: Compared) -> str:
     n = len(compared.comparison.subgroups)
-    if not compared.differing_groups:
+    groups = compared.differing_groups
+    if not groups:
         return f"No significant difference for the {n:,} identities."
-    names = shorten_names(compared.differing_groups, _NAMES)
-    return f"Significant differences for {len(compared.differing_groups):,} of {n:,} identities: {names}."
+    names = shorten_names(groups, _NAMES)
+    return f"Significant differences for {len(groups):,} of {n:,} identities: {names}."
 
 
 def print_trend(

@@ -2,5 +2,5 @@
 
 It needs neither a network nor other files. `details` measures the numbers that the report lacks.
 `grids`, `drawing` and `parts` turn records into texts and coordinates. `writing` fills the
-templates, in which nothing is computed.
+templates, which compute no values.
 """

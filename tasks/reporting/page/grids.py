@@ -163,7 +163,7 @@ def build_grid(
 ) -> Grid:
     """Return the five metrics by identity, those with failed checks first, then by lowest AUC.
 
-    Checks of these `kinds` set marks. `differences` add the champion's numbers. Grids that are
+    `kinds` are the checks that set marks. `differences` add the champion's numbers. Grids that are
     drawn together have the same `axes`, by metric.
     """
     outcomes, subgroups = Outcomes(verdict, kinds), report.bias.subgroups
@@ -251,7 +251,7 @@ class Outcomes:
                     self._limits.setdefault(key, []).append(result.limit)
 
     def get_status(self, metric: str, group: str) -> str:
-        """Return the worst outcome of a number: one of `MARKS`."""
+        """Return the worst outcome of a number, a key of `MARKS`."""
         statuses = self._statuses.get((metric, group), set())
         return next((status for status in MARKS if status in statuses), "plain")
 
@@ -268,7 +268,7 @@ class Outcomes:
 
 
 def choose_axes(judged: Sequence[tuple[Report, Verdict]]) -> dict[str, Axis]:
-    """Return one axis for all AUCs and one for all gaps, so that all cells are comparable."""
+    """Return an axis for all AUCs and an axis for all gaps, so that cells are comparable."""
     values: dict[bool, list[float | None]] = {True: [], False: []}
     for report, verdict in judged:
         outcomes = Outcomes(verdict, LIMITS)

@@ -1,4 +1,4 @@
-"""The content of a page, on one candidate on one set or on an evaluation."""
+"""The content of a page on a candidate, or on an evaluation."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class TrendView:
     not_compared: tuple[str, ...]
     """Identities that are not compared with earlier nights, with the reason."""
     lines: tuple[tuple[Lines, Table], ...]
-    """The numbers of each model on each set."""
+    """The numbers by model and set."""
     moved: tuple[tuple[Moved, str], ...]
     """The identities that moved, each with its line as an SVG path."""
 
@@ -129,7 +129,7 @@ class Page:
 
     @property
     def anchors(self) -> dict[str, str]:
-        """The anchor of each identity in the first table, as in `#gay`."""
+        """The anchors of identities in the first table, as in `#gay`."""
         anchors: dict[str, str] = {}
         for row in self.first.grid.rows if self.first is not None else ():
             plain = re.sub(r"\W+", "-", row.name).strip("-") or "identity"
@@ -141,7 +141,7 @@ class Page:
 
     @property
     def places(self) -> dict[str, str]:
-        """The anchor of each candidate's summary."""
+        """The anchors of the candidates' summaries."""
         names = (candidate.name for candidate in self.board.candidates)
         return {name: f"candidate-{at}" for at, name in enumerate(names)}
 
@@ -190,7 +190,7 @@ Judged = tuple[Report, Verdict, Details]
 def build_candidate_page(
     report: Report, verdict: Verdict, details: Details, output: str = ".", store: str = ""
 ) -> Page:
-    """Return the page of one candidate on one set, whose results are in `output`."""
+    """Return the page of a candidate on a set, whose results are in `output`."""
     judged = {(verdict.evaluation_set.name, verdict.candidate.name): (report, verdict, details)}
     page = _build_page(report.candidate.name, judged, {})
     [part] = page.parts

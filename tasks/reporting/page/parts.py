@@ -1,4 +1,4 @@
-"""The parts of a page on one candidate on one set."""
+"""The parts of a page on a candidate on a set."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ CHECKS = 100
 
 @dataclass(frozen=True)
 class Part:
-    """The content of a page on one candidate on one set."""
+    """The content of a page on a candidate on a set."""
 
     anchor: str
     """The prefix of anchors in the page."""
@@ -95,7 +95,7 @@ class Part:
 def build_part(
     anchor: str, report: Report, verdict: Verdict, details: Details, axes: Mapping[str, Axis]
 ) -> Part:
-    """Return the content on one candidate on one set, drawn on the axes of the page."""
+    """Return the content on a candidate on a set, drawn on the axes of the page."""
     scores = details.scores
     story = Story.from_report(report, verdict, details.champion)
     grid = build_grid(report, verdict, (*LIMITS, *RIVALS), differences=details.champion, axes=axes)
@@ -134,7 +134,7 @@ def build_part(
 
 
 def _build_slices(report: Report) -> Table | None:
-    """Return the numbers of each identity by slice; None without the analysis."""
+    """Return the numbers by identity and slice; None without the analysis."""
     analysis = (report.analyses or {}).get("slices")
     if analysis is None:
         return None
@@ -186,7 +186,7 @@ class Panel:
 
 
 def build_panel(name: str, scores: GroupScores, details: Details) -> Panel:
-    """Return the panel of one identity, or of all comments."""
+    """Return the panel of an identity, or of all comments."""
     harmless, toxic = (
         (format_size(side.n), *map(format_score, side.quartiles or ()))
         for side in (scores.negative, scores.positive)
@@ -221,7 +221,7 @@ class ExplorerRow:
 
 @dataclass(frozen=True)
 class Explorer:
-    """The errors at one threshold, and data for others."""
+    """The errors at a threshold, and data for others."""
 
     thresholds: tuple[str, ...]
     position: int

@@ -1,4 +1,4 @@
-"""The steps that write pages: one for each candidate and set, and one for the evaluation."""
+"""The steps that write pages: by candidate and set, and of the evaluation."""
 
 from __future__ import annotations
 
