@@ -15,15 +15,15 @@ from biasgate.tasks.records import CandidateDecision
 from biasgate.tasks.reporting.story import (
     CHANGED,
     GAINED,
-    HOLDS,
+    IDENTITIES,
     LOWEST,
     NOT_JUDGED,
     TERMS,
     TO_PASS,
-    TREATED_WORST,
     UNKNOWN,
     WARNING,
     WORSE,
+    WORST,
     Story,
 )
 from biasgate.tasks.reporting.tables import name_metric
@@ -177,13 +177,13 @@ class CandidateStory:
         compared = [story for story in stories if story.champion is not None]
         terms = self.join_sets("terms_text")
         facts = {
-            TREATED_WORST if any(story.is_worst_significant for story in stories) else LOWEST: (
+            WORST if any(story.is_worst_significant for story in stories) else LOWEST: (
                 self._describe_worst()
             ),
             WORSE: self._describe_changes("losses") or _describe_no_loss(compared),
             TERMS: f"{terms}; all terms are in terms.csv" if terms else "",
             CHANGED: self.join_sets("changes_text"),
-            HOLDS: self.identity_counts,
+            IDENTITIES: self.identity_counts,
             UNKNOWN: self._describe_unknown(),
             WARNING: self._describe_warnings(),
             NOT_JUDGED: self._name_unjudged(),

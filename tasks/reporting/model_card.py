@@ -20,7 +20,7 @@ from biasgate.tasks.measuring.identities import Measured
 from biasgate.tasks.records import EvaluationSetRecord, ModelRecord, Report, Verdict
 from biasgate.tasks.records.numbers import name_final_score
 from biasgate.tasks.reporting.candidates import CandidateStory
-from biasgate.tasks.reporting.story import HOLDS, Story
+from biasgate.tasks.reporting.story import IDENTITIES, Story
 from biasgate.tasks.reporting.tables import Table, format_estimate, number_columns, select_rows
 from biasgate.tasks.wording import list_exception_lines
 
@@ -120,7 +120,7 @@ def _describe_verdict(story: Story, verdict: Verdict, promote: str) -> Iterator[
     yield ""
     yield escape_markdown(story.summary)
     if identity_counts := CandidateStory.from_story(story).identity_counts:
-        yield escape_markdown(f"{HOLDS}: {identity_counts}.")
+        yield escape_markdown(f"{IDENTITIES}: {identity_counts}.")
     yield f"Promotion rule: `promote: {promote}`."
     comparison = "" if story.champion is None else ", compared with the champion's"
     yield f"Objective{comparison}: {escape_markdown(story.objective)}."

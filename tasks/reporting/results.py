@@ -78,7 +78,7 @@ class Results:
         return CandidateStory.from_decisions(self.summary.decisions, stories)
 
     @property
-    def first(self) -> Published | None:
+    def worst(self) -> Published | None:
         """The results with the worst outcome, whose figures represent all."""
         return min(
             self.published, key=lambda published: rank_outcome(published.story), default=None

@@ -47,9 +47,9 @@ from biasgate.tasks.wording import (
 
 WORSE, GAINED = "Worse than the champion", "Better than the champion"
 CHANGED, TERMS = "Changed decisions", "Worst terms"
-HOLDS, UNKNOWN, NOT_JUDGED = "Identities", "No interval for", "No limit in the policy"
+IDENTITIES, UNKNOWN, NOT_JUDGED = "Identities", "No interval for", "No limit in the policy"
 WARNING, TO_PASS = "Warning", "To pass"
-TREATED_WORST, LOWEST = "Worst identity", "Lowest AUC"
+WORST, LOWEST = "Worst identity", "Lowest AUC"
 # Groups of identities for which a verdict does not hold.
 _FAILED = "failed"
 _UNSETTLED = "undecided"

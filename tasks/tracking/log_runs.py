@@ -277,8 +277,8 @@ def close_evaluation_run(run: EvaluationRun, summary: Summary, page: str) -> Non
     note = write_evaluation_note(summary, text, experiment_id, make_flow_run_link())
     gateway.log(run_id, tags={"biasgate.outcome": summary.outcome, NOTE: note})
     gateway.log_file(run_id, Path(page))
-    if results.first is not None:
-        _log_pictures(gateway, run_id, results.first.folder)
+    if results.worst is not None:
+        _log_pictures(gateway, run_id, results.worst.folder)
     metric_names, now = gateway.list_child_metrics(run_id), int(time.time() * 1000)
     views = make_saved_views(run_id, find_best_run(summary), metric_names, now)
     gateway.tag_experiment(experiment_id, views)
@@ -337,7 +337,12 @@ def write_candidate_note(story: Story, experiment_id: str, run_id: str) -> str:
         "Tables of candidates": format_tables_address(experiment_id, LATEST),
     }
     explained = [f"- {escape_markdown(text)}" for text in (story.look_first, *story.analyses)]
-    parts = [_format_links(links), "", *format_candidates([CandidateStory.from_story(story)]), *explained]
+    parts = [
+        _format_links(links),
+        "",
+        *format_candidates([CandidateStory.from_story(story)]),
+        *explained,
+    ]
     return shorten_note("\n".join(parts))
 
 

@@ -70,7 +70,7 @@ class Page:
 
     title: str
     """The evaluation, or the candidate."""
-    of_evaluation: bool
+    is_evaluation: bool
     """True on the page of an evaluation, False on that of a candidate."""
     decided_on: str
     policy: str
@@ -101,7 +101,7 @@ class Page:
     @property
     def is_whole(self) -> bool:
         """True if scores, thresholds and findings are on this page, not on pages of candidates."""
-        return not self.of_evaluation or sum(len(part.grid.rows) for part in self.parts) <= _WHOLE
+        return not self.is_evaluation or sum(len(part.grid.rows) for part in self.parts) <= _WHOLE
 
     @property
     def champion(self) -> str:
@@ -109,7 +109,7 @@ class Page:
         return next((part.story.champion for part in self.parts if part.story.champion), "")
 
     @property
-    def first(self) -> Part | None:
+    def open_part(self) -> Part | None:
         """The unfolded part: of the parts with the worst outcome, the last in the order."""
         return min(self.parts[::-1], key=lambda part: rank_outcome(part.story), default=None)
 
@@ -119,7 +119,7 @@ class Page:
 
         A narrow window shows only the first.
         """
-        worst = self.first.story.worst if self.first is not None else None
+        worst = self.open_part.story.worst if self.open_part is not None else None
         places = list(range(len(SUBGROUP_METRICS)))
         if worst is not None and worst.is_pictured:
             metrics = [METRICS[metric] for metric in SUBGROUP_METRICS]
@@ -131,7 +131,7 @@ class Page:
     def anchors(self) -> dict[str, str]:
         """The anchors of identities in the first table, as in `#gay`."""
         anchors: dict[str, str] = {}
-        for row in self.first.grid.rows if self.first is not None else ():
+        for row in self.open_part.grid.rows if self.open_part is not None else ():
             plain = re.sub(r"\W+", "-", row.name).strip("-") or "identity"
             taken = {*_SECTIONS, *anchors.values(), *self.places.values()}
             numbers = (f"{plain}-{at}" for at in itertools.count(2))
@@ -159,7 +159,7 @@ class Page:
         """
         elsewhere = {*self.shared, TO_PASS if len(self.candidates) > 1 else TERMS}
         facts = [(label, text, False) for label, text in candidate.facts if label not in elsewhere]
-        place = "" if self.of_evaluation else self.output
+        place = "" if self.is_evaluation else self.output
         command = shlex.join([NAME, *candidate.suggest_command(self.output, place, self.store)])
         last = {TO_PASS, GAINED}
         at = next((at for at, (label, _, _) in enumerate(facts) if label in last), len(facts))
@@ -199,7 +199,7 @@ def build_candidate_page(
     is_part = bool({*verdict.required_sets} - {verdict.evaluation_set.name})
     return replace(
         page,
-        of_evaluation=False,
+        is_evaluation=False,
         word=candidate.word,
         candidates=(candidate,),
         output=output,
@@ -259,7 +259,7 @@ def _build_page(
     _, verdict, details = next(iter(judged.values()))
     return Page(
         title=title,
-        of_evaluation=True,
+        is_evaluation=True,
         decided_on=verdict.decided_on,
         policy=verdict.policy.name,
         word=parts[0].story.word,
