@@ -42,8 +42,8 @@ def judged(columns, tmp_path_factory):
     return judge(tmp_path_factory.mktemp("judged"), columns)
 
 
-def with_terms(judged, names, worst=(), n=4000):
-    """Give a report errors by term, of which some flag every comment."""
+def add_terms(judged, names, worst=(), n=4000):
+    """Add errors by term to a report; the worst terms flag every comment."""
     report, verdict, details = judged
     codes = np.arange(n) % len(names)
     y_true = np.arange(n) // len(names) % 2 == 1
@@ -53,17 +53,17 @@ def with_terms(judged, names, worst=(), n=4000):
     return replace(report, terms=found), verdict, details
 
 
-def table_of(page, caption):
-    """The body of the table on a page whose caption begins so."""
+def find_table(page, caption):
+    """Return the rows of the table with this caption."""
     tables = page.find("table")
     return next(one for one in tables if one.content and caption in one.text).rows()
 
 
-def read(text):
+def read_csv(text):
     return list(csv.DictReader(io.StringIO(text)))
 
 
-def changed_by_hand(columns, name):
+def count_changes(columns, name):
     """Count newly flagged harmless and newly missed toxic comments, each with its class."""
     toxic, own = columns["label"], columns[f"identity/{name}"]
     first, second = (columns[f"score/{role}"] >= 0.9 for role in ("candidate", "champion"))
@@ -79,10 +79,10 @@ def changed_by_hand(columns, name):
 def test_the_page_has_the_changed_decisions_of_every_identity_as_counted_by_hand(columns, judged):
     of_all = build_evaluation_page(summary_of([judged]), by_place([judged]))
     for page in (build_candidate_page(*judged), of_all):
-        shown = {name: cells for name, *cells in table_of(read_page(render_page(page)), CHANGED)}
+        shown = {name: cells for name, *cells in find_table(read_page(render_page(page)), CHANGED)}
         assert set(shown) == set(GROUPS)
         for name in GROUPS:
-            flagged, n_harmless, missed, n_toxic = changed_by_hand(columns, name)
+            flagged, n_harmless, missed, n_toxic = count_changes(columns, name)
             counts, share, missed_counts, _ = shown[name]
             assert counts == f"{flagged:,} of {n_harmless:,}"
             assert missed_counts == f"{missed:,} of {n_toxic:,}"
@@ -95,8 +95,8 @@ def test_the_page_has_the_changed_decisions_of_every_identity_as_counted_by_hand
 
 def test_the_csv_of_changed_decisions_has_the_same_numbers(columns, judged):
     changed = judged[1].changed
-    for row in read(format_changes_csv(changed)):
-        flagged, n_harmless, missed, n_toxic = changed_by_hand(columns, row["subgroup"])
+    for row in read_csv(format_changes_csv(changed)):
+        flagged, n_harmless, missed, n_toxic = count_changes(columns, row["subgroup"])
         assert (int(row["n_newly_flagged"]), int(row["n_negative"])) == (flagged, n_harmless)
         assert (int(row["n_newly_missed"]), int(row["n_positive"])) == (missed, n_toxic)
         known = changed[row["subgroup"]]["newly_missed"]
@@ -116,7 +116,7 @@ def test_without_a_champion_or_terms_a_page_has_no_such_table(tmp_path):
 
 def test_the_first_screen_names_the_terms_that_are_shown_and_where_all_are(judged):
     names = [f"word{at}" for at in range(20)]
-    report, verdict, details = with_terms(judged, names, worst=names[4:9])
+    report, verdict, details = add_terms(judged, names, worst=names[4:9])
     one = next(one for one in report.terms.terms if one.term == "word4").rates
     [flagged, _] = one.values()
     overall = report.terms.overall["false_positive_rate"]
@@ -128,7 +128,7 @@ def test_the_first_screen_names_the_terms_that_are_shown_and_where_all_are(judge
     )
     page = read_page(render_page(build_candidate_page(report, verdict, details)))
     assert 'with "word4" (gay) are flagged' in page.one("section", id="verdict").text
-    first, *others = table_of(page, BY_TERM)
+    first, *others = find_table(page, BY_TERM)
     assert first[0] == "all comments"
     assert {row[1] for row in others[:5]} == set(names[4:9])
     assert others[0][3] == "100 of 100"
@@ -137,7 +137,7 @@ def test_the_first_screen_names_the_terms_that_are_shown_and_where_all_are(judge
 
 
 def test_without_a_threshold_the_first_screen_says_at_which_terms_are_counted(judged):
-    report, verdict, _ = with_terms(judged, ["oak", "elm", "ash"], worst=["elm"])
+    report, verdict, _ = add_terms(judged, ["oak", "elm", "ash"], worst=["elm"])
     equal = report.thresholds["equal_errors"]
     report = replace(report, thresholds={"equal_errors": equal})
     facts = dict(CandidateStory.from_story(Story.from_report(report, verdict)).facts)
@@ -147,7 +147,7 @@ def test_without_a_threshold_the_first_screen_says_at_which_terms_are_counted(ju
 def test_a_candidates_own_page_has_every_section_however_many_identities(tmp_path):
     many = judge(tmp_path, rows([f"group{at}" for at in range(50)], champion=True))
     page = read_page(render_page(build_candidate_page(*many)))
-    assert len(table_of(page, CHANGED)) == 50
+    assert len(find_table(page, CHANGED)) == 50
     assert {"scores", "thresholds"} <= {one.attributes.get("id") for one in page.find("section")}
     of_all = read_page(render_page(build_evaluation_page(summary_of([many]), by_place([many]))))
     assert CHANGED not in of_all.text
@@ -155,19 +155,21 @@ def test_a_candidates_own_page_has_every_section_however_many_identities(tmp_pat
 
 
 def test_a_fair_model_has_the_table_and_no_line(judged):
-    report, verdict, _ = with_terms(judged, ["oak", "elm"])
-    assert "Worst terms" not in dict(CandidateStory.from_story(Story.from_report(report, verdict)).facts)
-    assert {row["shown_worse"] for row in read(format_terms_csv(report.terms))} == {""}
+    report, verdict, _ = add_terms(judged, ["oak", "elm"])
+    assert "Worst terms" not in dict(
+        CandidateStory.from_story(Story.from_report(report, verdict)).facts
+    )
+    assert {row["shown_worse"] for row in read_csv(format_terms_csv(report.terms))} == {""}
 
 
 def test_long_tables_have_the_worst_and_say_where_all_are(judged):
     names = [f"word{at}" for at in range(80)]
-    report, verdict, _ = with_terms(judged, names, worst=["word70"])
+    report, verdict, _ = add_terms(judged, names, worst=["word70"])
     table = build_term_table(report.terms)
     assert len(table.rows) == 60
     assert table.rows[1][1] == "word70"
     assert table.caption.endswith(": the worst 59 of 80 terms; all are in terms.csv")
-    assert len(read(format_terms_csv(report.terms))) == 81
+    assert len(read_csv(format_terms_csv(report.terms))) == 81
     many = {f"group{at}": verdict.changed["gay"] for at in range(61)}
     table = build_change_table(many)
     assert len(table.rows) == 60
@@ -176,13 +178,13 @@ def test_long_tables_have_the_worst_and_say_where_all_are(judged):
 
 @pytest.fixture(scope="module")
 def hostile(judged):
-    """Terms as an attacker would choose them, all of them shown to be worse, and fair ones."""
+    """Hostile terms, all significantly worse, and fair terms."""
     fair = [f"word{at}" for at in range(len(NAMES) * 3)]
-    return with_terms(judged, [*NAMES, *fair], worst=NAMES, n=20_000)
+    return add_terms(judged, [*NAMES, *fair], worst=NAMES, n=20_000)
 
 
 def test_hostile_terms_are_no_formulas_in_the_csv_and_can_be_read_back(hostile):
-    found = read(format_terms_csv(hostile[0].terms))
+    found = read_csv(format_terms_csv(hostile[0].terms))
     assert [row["term"].removeprefix("'") for row in found[1 : len(NAMES) + 1]] == NAMES
     assert not [row for row in found if row["term"].startswith(("=", "+", "-1+", "@"))]
     worse = {row["term"].removeprefix("'") for row in found if row["shown_worse"]}

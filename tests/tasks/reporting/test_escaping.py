@@ -61,8 +61,8 @@ ROOT = Path(__file__).parents[3]
 WRITES = {"to_csv", "write_csv", "savetxt", "tofile"}
 
 
-def writers(path):
-    """Where a module could write CSV by itself."""
+def find_writers(path):
+    """Yield the lines in which a module could write CSV."""
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         names = []
         if isinstance(node, ast.Import | ast.ImportFrom):
@@ -78,7 +78,7 @@ def test_every_file_of_csv_is_written_by_the_one_writer():
         for room in ("bias_metrics", "tasks", "flows", "deployments", "biasgate")
         for path in sorted((ROOT / room).rglob("*.py"))
     ]
-    found = [one for path in modules for one in writers(path)]
+    found = [one for path in modules for one in find_writers(path)]
     assert [one.partition(":")[0] for one in found] == ["tasks/common/csv_files.py"], found
 
 

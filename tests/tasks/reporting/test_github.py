@@ -32,7 +32,7 @@ HOSTILE = [
 
 
 class Page(HTMLParser):
-    """Tags, and the texts between them with the tags that they are in."""
+    """The tags of a page, and its texts, each with True if it is code."""
 
     def __init__(self, html):
         super().__init__()
@@ -59,7 +59,7 @@ class Page(HTMLParser):
         return "".join(text for _, text in self.texts if text != "\N{BULLET}")
 
 
-def rendered(text):
+def render_markdown(text):
     return Page(MarkdownIt("commonmark", {"html": True}).enable("table").render(text))
 
 
@@ -71,7 +71,9 @@ def hostile(tmp_path_factory):
     found = read_results(folder)
     decision = replace(found.summary.decisions[0], sentence=" ".join(HOSTILE))
     summary = replace(found.summary, decisions=[decision], evaluation=HOSTILE[0])
-    return rendered(format_github_comment(replace(found, summary=summary), "https://example.org/1"))
+    return render_markdown(
+        format_github_comment(replace(found, summary=summary), "https://example.org/1")
+    )
 
 
 def test_names_of_others_make_no_html_link_or_picture(hostile):
@@ -102,7 +104,7 @@ def test_names_are_read_as_they_were_written(hostile):
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_an_inert_text_is_one_paragraph_of_plain_words(text):
-    page = rendered(f"x {escape_github(text)}")
+    page = render_markdown(f"x {escape_github(text)}")
     assert page.tags == ["p"]
     assert "http://" not in escape_github(text)
     assert "www." not in escape_github(text)
@@ -120,7 +122,7 @@ def test_it_says_first_what_was_decided_who_is_treated_worst_and_how_much(result
     text = format_github_comment(found)
     lines = text.splitlines()
     assert lines[:2] == ["<!-- biasgate: models -->", "### biasgate: Blocked"]
-    page = rendered(text)
+    page = render_markdown(text)
     story = Story.from_report(report, verdict)
     assert f"{story.headline}\nWorst identity: {story.worst_text}." in page.words
     assert "biased" in page.words
@@ -143,4 +145,4 @@ def test_only_a_web_address_is_a_link(results, link):
 
 def test_an_address_cannot_end_its_link(results):
     text = format_github_comment(results[0], "https://example.org/a)[b](c")
-    assert rendered(text).links == ["https://example.org/a%29%5Bb%5D%28c"]
+    assert render_markdown(text).links == ["https://example.org/a%29%5Bb%5D%28c"]

@@ -25,22 +25,24 @@ from biasgate.tasks.reporting.verdict_story import Change, VerdictStory
 from biasgate.tasks.wording import summarize_outcome
 
 
-def check(why, outcome, **parts):
-    """Return a result of which the message says why."""
+def make_check(why, outcome, **parts):
+    """Return a result with this reason in its message."""
     return result(outcome, reason="undefined", why=why, **parts)
 
 
-def verdict(candidate, *checks, required=True):
+def make_verdict(candidate, *checks, required=True):
     return verdict_of(*checks, name=candidate, required=required)
 
 
 MANY = {"n_positive": 100, "n_negative": 100}
-FAILED = check("too far", "fail")
+FAILED = make_check("too far", "fail")
 VERDICTS = [
-    verdict("a", check("On a set that decides nothing", "fail"), required=False),
-    verdict("a", check("few rows", "insufficient"), FAILED, FAILED, check("Fine", "pass")),
-    verdict("b", check("Warned", "fail", action="warn"), check("Fine", "pass")),
-    verdict("c", check("few rows", "insufficient")),
+    make_verdict("a", make_check("On a set that decides nothing", "fail"), required=False),
+    make_verdict(
+        "a", make_check("few rows", "insufficient"), FAILED, FAILED, make_check("Fine", "pass")
+    ),
+    make_verdict("b", make_check("Warned", "fail", action="warn"), make_check("Fine", "pass")),
+    make_verdict("c", make_check("few rows", "insufficient")),
 ]
 
 
@@ -61,26 +63,26 @@ def test_the_outcome_is_told_with_the_first_check_behind_it(candidate, outcome, 
     assert summarize_outcome(decision_of(candidate, outcome, "X."), VERDICTS) == said
 
 
-def passed_on(of_set, *names, required=True, outcome="pass", **parts):
-    """Return a pass on a set that is proven for the first of these identities alone."""
+def make_pass(of_set, *names, required=True, outcome="pass", **parts):
+    """Return a pass that is proven only for the first identity."""
     exceptions = [PassException(name, "no_rule", 1, groups=(name,)) for name in names[1:]]
     extent = HoldsFor(identities=list(names[:1]), of=len(names))
     parts |= {"outcome": outcome, "holds_for": extent, "exceptions": exceptions}
     return verdict_of(of_set=of_set, required=required, **parts)
 
 
-def told_of(*verdicts, outcome="pass"):
-    """Return what is said of a candidate with these verdicts."""
+def make_candidate(*verdicts, outcome="pass"):
+    """Return a candidate with these verdicts."""
     stories = tuple(map(VerdictStory.from_verdict, verdicts))
     return CandidateStory("c", WORDS[outcome], "X.", stories)
 
 
 def test_with_several_sets_each_exception_names_its_set():
-    assert told_of(passed_on("news", "gay", "deaf")).exceptions == (
+    assert make_candidate(make_pass("news", "gay", "deaf")).exceptions == (
         "Passed only for gay.",
         "Exception: no blocking rule covers deaf.",
     )
-    both = told_of(passed_on("news", "gay", "deaf"), passed_on("forum", "deaf", "gay"))
+    both = make_candidate(make_pass("news", "gay", "deaf"), make_pass("forum", "deaf", "gay"))
     assert both.exceptions == (
         "Passed on news only for gay.",
         "Exception on news: no blocking rule covers deaf.",
@@ -90,23 +92,25 @@ def test_with_several_sets_each_exception_names_its_set():
 
 
 def test_exceptions_are_those_of_the_sets_that_decide():
-    failed = passed_on("extra", "gay", "deaf", required=False, outcome="fail")
-    assert told_of(passed_on("news", "gay", "deaf"), failed).exceptions == (
+    failed = make_pass("extra", "gay", "deaf", required=False, outcome="fail")
+    assert make_candidate(make_pass("news", "gay", "deaf"), failed).exceptions == (
         "Passed on news only for gay.",
         "Exception on news: no blocking rule covers deaf.",
     )
-    blocked = passed_on("forum", "gay", "deaf", outcome="fail")
-    assert told_of(passed_on("news", "gay", "deaf"), blocked, outcome="fail").exceptions == ()
+    blocked = make_pass("forum", "gay", "deaf", outcome="fail")
+    assert (
+        make_candidate(make_pass("news", "gay", "deaf"), blocked, outcome="fail").exceptions == ()
+    )
 
 
 SKIPPED = result("skipped", blind=0.1)
 OPEN = [("e", "shown_worse"), ("d", "not_measured"), ("f", "blind"), ("b", "blind")]
 
 
-def story_of(names, *checks, **parts):
-    """Return what is said of identities, the first of which passes."""
+def build_candidate(names, *checks, **parts):
+    """Return a candidate whose first identity passes."""
     known = {"holds_for": HoldsFor(identities=list(names[:1]), of=len(names))}
-    found = verdict_of(check("Fine", "pass", group=names[0]), *checks, **known | parts)
+    found = verdict_of(make_check("Fine", "pass", group=names[0]), *checks, **known | parts)
     return CandidateStory.from_story(
         Story.from_report(report_with({name: {} for name in names}), found)
     )
@@ -114,9 +118,9 @@ def story_of(names, *checks, **parts):
 
 def test_every_identity_is_counted_once():
     known = [("b", "fail"), ("c", "insufficient")]
-    checks = [check("X", outcome, group=group, **MANY) for group, outcome in known]
+    checks = [make_check("X", outcome, group=group, **MANY) for group, outcome in known]
     exceptions = [PassException(group, why, 1, check=SKIPPED) for group, why in OPEN]
-    facts = dict(story_of("abcdefg", *checks, exceptions=exceptions).facts)
+    facts = dict(build_candidate("abcdefg", *checks, exceptions=exceptions).facts)
     assert facts["Identities"] == (
         "1 of 7 passed, 1 failed (b), 1 undecided (c), 1 not measured (d), "
         "1 significantly worse (e), 1 excepted (f), 1 without a check of their own (g)"
@@ -137,10 +141,10 @@ def test_every_identity_is_counted_once():
     ],
 )
 def test_who_passed_alone_is_not_settled_by_a_rule_on_the_worst(outcome, held):
-    worst = check("X", outcome, group="c", scope="worst", **MANY)
-    passed = [check("Fine", "pass", group=name) for name in "abc"]
+    worst = make_check("X", outcome, group="c", scope="worst", **MANY)
+    passed = [make_check("Fine", "pass", group=name) for name in "abc"]
     none = HoldsFor(identities=[], of=4)
-    story = story_of("abcd", *passed, worst, holds_for=none, outcome=outcome)
+    story = build_candidate("abcd", *passed, worst, holds_for=none, outcome=outcome)
     assert dict(story.facts)["Identities"] == held
 
 
@@ -153,15 +157,15 @@ def test_who_passed_alone_is_not_settled_by_a_rule_on_the_worst(outcome, held):
     ],
 )
 def test_what_is_not_settled_in_slices_alone_names_them(slices, who):
-    unsettled = [check("X", "insufficient", group="b", slice=one, **MANY) for one in slices]
-    warned = check("X", "insufficient", group="b", action="warn")
-    [one] = story_of("ab", *unsettled, warned, outcome="insufficient").stories
+    unsettled = [make_check("X", "insufficient", group="b", slice=one, **MANY) for one in slices]
+    warned = make_check("X", "insufficient", group="b", action="warn")
+    [one] = build_candidate("ab", *unsettled, warned, outcome="insufficient").stories
     assert one.headline == f"No check failed, but the evidence is insufficient for {who}."
 
 
 def test_a_loss_is_told_before_what_is_not_settled_and_is_no_gain():
-    unsettled = check("X", "insufficient", group="b", **MANY)
-    story = story_of("ab", unsettled, worsened=[loss("b")], outcome="insufficient")
+    unsettled = make_check("X", "insufficient", group="b", **MANY)
+    story = build_candidate("ab", unsettled, worsened=[loss("b")], outcome="insufficient")
     assert dict(story.facts)["Identities"] == "1 of 2 passed, 1 significantly worse (b)"
     [one] = story.stories
     better = tuple(Change(group, "bpsn_auc", 0.8, 0.9) for group in "ba")
@@ -170,7 +174,7 @@ def test_a_loss_is_told_before_what_is_not_settled_and_is_no_gain():
 
 
 def test_of_several_sets_the_headline_names_the_one_that_it_is_about():
-    [one] = story_of("ab", check("X", "fail", group="b")).stories
+    [one] = build_candidate("ab", make_check("X", "fail", group="b")).stories
     other = replace(one, evaluation_set="forum", word=WORDS["pass"])
     both = CandidateStory("c", WORDS["fail"], "X.", (other, one))
     assert both.headline == f"{one.headline.removesuffix('.')} (on s)."
@@ -178,9 +182,9 @@ def test_of_several_sets_the_headline_names_the_one_that_it_is_about():
 
 def test_a_pass_names_for_whom_it_holds():
     exceptions = [PassException(group, "not_measured", 1, check=SKIPPED) for group in "bcd"]
-    facts = dict(story_of("abcd", outcome="pass", exceptions=exceptions).facts)
+    facts = dict(build_candidate("abcd", outcome="pass", exceptions=exceptions).facts)
     assert facts["Identities"] == "1 of 4 passed (a), 3 not measured (b, c and 1 more)"
-    assert dict(story_of("a", outcome="pass").facts)["Identities"] == "all 1 passed"
+    assert dict(build_candidate("a", outcome="pass").facts)["Identities"] == "all 1 passed"
 
 
 REGISTERED = candidate_of(model="models:/toxicity/3")
@@ -190,16 +194,18 @@ REGISTERED = candidate_of(model="models:/toxicity/3")
     ("story", "following"),
     [
         (CandidateStory("c", WORDS["error"], "X.", ()), "doctor"),
-        (story_of("ab", check("X", "fail", group="b")), "show out/s/c --identity b"),
-        (story_of("ab", worsened=[loss("b")], outcome="pass"), "show out/s/c --identity b"),
+        (build_candidate("ab", make_check("X", "fail", group="b")), "show out/s/c --identity b"),
+        (build_candidate("ab", worsened=[loss("b")], outcome="pass"), "show out/s/c --identity b"),
         # A check of a category: `show` knows identities.
-        (story_of("ab", check("X", "fail", group="category")), "show out --all"),
+        (build_candidate("ab", make_check("X", "fail", group="category")), "show out --all"),
         (
-            story_of("ab", check("X", "insufficient", group="b"), outcome="insufficient"),
+            build_candidate(
+                "ab", make_check("X", "insufficient", group="b"), outcome="insufficient"
+            ),
             "policy plan out/s/c/policy.json out/s/c",
         ),
-        (story_of("a", outcome="pass"), "show out --all"),
-        (story_of("a", outcome="pass", candidate=REGISTERED), "verify toxicity 3"),
+        (build_candidate("a", outcome="pass"), "show out --all"),
+        (build_candidate("a", outcome="pass", candidate=REGISTERED), "verify toxicity 3"),
     ],
 )
 def test_what_to_do_next_is_a_command_of_biasgate(story, following):
@@ -212,27 +218,27 @@ def test_what_to_do_next_is_a_command_of_biasgate(story, following):
     command.make_context(command.name, found)  # which refuses an option that is not known
 
 
-def lacking(**parts):
+def make_undecided(**parts):
     """Return an undecided check; `parts` are of its result."""
-    return check("It is open", "insufficient", **parts)
+    return make_check("It is open", "insufficient", **parts)
 
 
 @pytest.mark.parametrize(
     ("results", "said"),
     [
         (
-            [lacking(group="deaf", rows_needed={"positive": 134})],
+            [make_undecided(group="deaf", rows_needed={"positive": 134})],
             "more comments or clusters for 1 check (deaf)",
         ),
         (
-            [lacking(bound=0.79)] * 2,
+            [make_undecided(bound=0.79)] * 2,
             "more comments for 2 checks that are too close to the limit (gay)",
         ),
         (
-            [lacking(kind="champion", bound=-0.02)],
+            [make_undecided(kind="champion", bound=-0.02)],
             "more comments for 1 check that is too close to the margin (gay)",
         ),
-        ([lacking(group=None)] * 2, "more evidence for 2 checks on all comments"),
+        ([make_undecided(group=None)] * 2, "more evidence for 2 checks on all comments"),
     ],
 )
 def test_what_a_pass_takes_is_no_more_than_is_known(results, said):
@@ -240,8 +246,8 @@ def test_what_a_pass_takes_is_no_more_than_is_known(results, said):
 
 
 def test_a_warning_is_told_before_numbers_that_the_first_screen_may_leave_out():
-    [one] = story_of("ab", outcome="pass").stories
-    warned = replace(one, warnings=("Look.",), not_judged=("fpr_gap",))
+    [one] = build_candidate("ab", outcome="pass").stories
+    warned = replace(one, warnings=("Look.",), unjudged_metrics=("fpr_gap",))
     labels = [label for label, _ in CandidateStory.from_story(warned).facts]
     assert labels.index("Warning") + 1 == labels.index("No limit in the policy")
 
@@ -250,19 +256,19 @@ NO_RIVAL = {"outcome": "insufficient", "kind": "champion", **MANY}
 
 
 def test_a_champion_that_is_missing_is_not_told_as_too_few_comments():
-    checks = [check("No champion", group=name, **NO_RIVAL) for name in "ab"]
-    story = story_of("ab", *checks, outcome="insufficient")
+    checks = [make_check("No champion", group=name, **NO_RIVAL) for name in "ab"]
+    story = build_candidate("ab", *checks, outcome="insufficient")
     assert story.headline == "No champion to compare with."
     needed = "a champion for 2 checks (or `allow_first: true` in the policy)"
     assert dict(story.facts)["To pass"] == needed
     assert story.suggest_command("out") == ["show", "out", "--all"]
-    useless = check(
+    useless = make_check(
         "No use", "insufficient", group=None, rule=USEFULNESS_RULE, metric="auc", scope="overall"
     )
-    story = story_of("ab", *checks, useless, outcome="insufficient")
+    story = build_candidate("ab", *checks, useless, outcome="insufficient")
     assert story.suggest_command("out") == ["show", "out", "--all"]
-    few = check("few rows", "insufficient", group="b", rows_needed={"positive": 3}, **MANY)
-    both = story_of("ab", *checks, few, outcome="insufficient")
+    few = make_check("few rows", "insufficient", group="b", rows_needed={"positive": 3}, **MANY)
+    both = build_candidate("ab", *checks, few, outcome="insufficient")
     assert both.headline == "No check failed, but the evidence is insufficient for a, b."
     told = f"{needed}; more comments or clusters for 1 check (b)"
     assert dict(both.facts)["To pass"] == told
@@ -271,41 +277,43 @@ def test_a_champion_that_is_missing_is_not_told_as_too_few_comments():
 
 @pytest.mark.parametrize("outcome", ["insufficient", "skipped"])
 def test_allow_first_is_not_advised_where_every_rule_needs_a_champion(outcome):
-    checks = [check("None", **NO_RIVAL | {"outcome": outcome}, group=name) for name in "ab"]
-    scored = check("All", "pass", rule="max_missing", kind="ceiling", group=None)
-    warned = check("Warned", "fail", action="warn", group="a")
+    checks = [make_check("None", **NO_RIVAL | {"outcome": outcome}, group=name) for name in "ab"]
+    scored = make_check("All", "pass", rule="max_missing", kind="ceiling", group=None)
+    warned = make_check("Warned", "fail", action="warn", group="a")
     found = verdict_of(*checks, scored, warned, outcome="insufficient")
     story = CandidateStory.from_story(Story.from_report(report_with({"a": {}, "b": {}}), found))
     assert story.headline == "No champion to compare with."
     needed = dict(story.facts)["To pass"]
     assert needed.startswith("a champion for 2 checks (no other rule blocks, so `allow_first` has")
     assert "`biasgate promote NAME VERSION --reset --reason TEXT`" in needed
-    passed = verdict_of(*checks, check("Fine", "pass", group="a"), outcome="pass")
+    passed = verdict_of(*checks, make_check("Fine", "pass", group="a"), outcome="pass")
     assert not VerdictStory.from_verdict(passed).needs_champion
 
 
 def test_with_a_champion_its_checks_may_lack_comments():
-    few = check("few rows", group="b", **NO_RIVAL)
-    story = story_of("ab", few, outcome="insufficient", champion=rival_of())
+    few = make_check("few rows", group="b", **NO_RIVAL)
+    story = build_candidate("ab", few, outcome="insufficient", champion=rival_of())
     assert dict(story.facts)["To pass"] == "more comments or clusters for 1 check (b)"
 
 
 def test_a_reference_that_is_missing_is_named_by_its_key():
-    lacking = check("No reference", group="b", **NO_RIVAL | {"kind": "reference"})
-    story = story_of("ab", lacking, outcome="insufficient", champion=rival_of())
+    lacking = make_check("No reference", group="b", **NO_RIVAL | {"kind": "reference"})
+    story = build_candidate("ab", lacking, outcome="insufficient", champion=rival_of())
     assert story.headline == "No reference to compare with."
     assert dict(story.facts)["To pass"] == "a reference for 1 check (`reference:`)"
 
 
 def test_scores_that_are_missing_without_a_limit_are_told_with_what_to_do():
     found = MarkedRows(MarkedShare(90, 3, MetricValue(3 / 90)), {})
-    story = story_of("a", *judge_missing(found, None), outcome="insufficient")
+    story = build_candidate("a", *judge_missing(found, None), outcome="insufficient")
     needed = "a score for every comment, or `max_missing` in the policy"
     assert dict(story.facts)["To pass"] == needed
 
 
 def test_truncation_that_is_unknown_is_told_with_what_to_do():
-    story = story_of("a", *judge_truncated(None, ShareLimits(each=0.1)), outcome="insufficient")
+    story = build_candidate(
+        "a", *judge_truncated(None, ShareLimits(each=0.1)), outcome="insufficient"
+    )
     needed = "a model whose truncation is known, or a policy without `max_truncated`"
     assert dict(story.facts)["To pass"] == needed
 
@@ -322,7 +330,7 @@ def test_truncation_that_is_unknown_is_told_with_what_to_do():
 def test_a_failed_limit_of_marked_comments_is_told_as_it_is_written(metric, rule, marked):
     limit = {"group": "b", "metric": metric, "kind": "ceiling", "limit": 0.3, "value": 0.4}
     said = {"rule": rule, "reason": "share", "n_marked": 4, "n_rows": 10}
-    story = story_of("ab", result("fail", **limit, **said), outcome="fail")
+    story = build_candidate("ab", result("fail", **limit, **said), outcome="fail")
     assert story.stories[0].headline == (
         f"{metric} of b is 0.4000, significantly above the limit 0.3: 4 of 10 comments {marked}."
     )
@@ -336,21 +344,24 @@ def test_a_failed_limit_of_marked_comments_is_told_as_it_is_written(metric, rule
 
 
 def test_a_pass_with_a_shown_loss_is_told_and_coloured_as_one_with_exceptions():
-    lost = passed_on("news", "gay", champion=rival_of(), worsened=[loss("gay")])
+    lost = make_pass("news", "gay", champion=rival_of(), worsened=[loss("gay")])
     story = VerdictStory.from_verdict(lost)
     assert _write_headline(story, None, []) == (
         "Passed with exceptions: worse than the champion for gay, which the policy permits."
     )
-    assert (told_of(lost).badge, told_of(passed_on("news", "gay")).badge) == ("except", "pass")
+    assert (make_candidate(lost).badge, make_candidate(make_pass("news", "gay")).badge) == (
+        "except",
+        "pass",
+    )
     blocked = replace(lost, outcome="fail")
     assert _write_headline(VerdictStory.from_verdict(blocked), None, []) == (
         "Worse than the champion for gay."
     )
-    assert told_of(blocked, outcome="fail").badge == "fail"
+    assert make_candidate(blocked, outcome="fail").badge == "fail"
 
 
-def floored(group, value, low):
-    """The worst number of an identity, which fails a floor."""
+def make_worst(group, value, low):
+    """Return a worst number that fails a floor."""
     return WorstNumber(group, "bpsn_auc", MetricValue(value, low=low, high=0.9), result("fail"))
 
 
@@ -358,17 +369,17 @@ def floored(group, value, low):
     ("worst", "said"),
     [
         ([None], None),
-        ([None, floored("a", 0.7, 0.6)], ["a: BPSN AUC 0.700 [0.600, 0.900]"]),
+        ([None, make_worst("a", 0.7, 0.6)], ["a: BPSN AUC 0.700 [0.600, 0.900]"]),
         (
-            [floored("a", 0.7, 0.6), floored("b", 0.6, 0.5)],
+            [make_worst("a", 0.7, 0.6), make_worst("b", 0.6, 0.5)],
             ["a: BPSN AUC 0.700 [0.600, 0.900]", "b: BPSN AUC 0.600 [0.500, 0.900]"],
         ),
-        ([floored("a", 0.7, 0.6)] * 5, ["a: BPSN AUC 0.700 [0.600, 0.900]"] * 3),
+        ([make_worst("a", 0.7, 0.6)] * 5, ["a: BPSN AUC 0.700 [0.600, 0.900]"] * 3),
     ],
 )
 @pytest.mark.parametrize(("shown", "label"), [(True, "Worst identity"), (False, "Lowest AUC")])
 def test_who_is_treated_worst_is_told_of_each_set(worst, said, shown, label):
-    [story] = story_of("a").stories
+    [story] = build_candidate("a").stories
     stories = [
         replace(story, evaluation_set=f"s{at}", worst=one, is_worst_significant=shown)
         for at, one in enumerate(worst, 1)
@@ -385,7 +396,7 @@ def test_who_is_treated_worst_is_told_of_each_set(worst, said, shown, label):
 
 
 def test_a_failed_number_whose_interval_has_the_limit_names_the_bound_of_its_check():
-    worst = floored("a", 0.75, 0.7)  # its interval ends at 0.9
+    worst = make_worst("a", 0.75, 0.7)  # its interval ends at 0.9
     limit = result("fail").limit
     assert worst.limit == f"fails the floor {limit:g}"
     bounded = replace(worst, check=replace(worst.check, bound=0.79))
@@ -396,8 +407,8 @@ def test_a_failed_number_whose_interval_has_the_limit_names_the_bound_of_its_che
 
 
 def test_a_headline_on_one_set_says_which_sets_ended_the_same():
-    [story] = story_of("ab", check("X", "fail"), outcome="fail").stories
-    [passed] = story_of("ab", outcome="pass").stories
+    [story] = build_candidate("ab", make_check("X", "fail"), outcome="fail").stories
+    [passed] = build_candidate("ab", outcome="pass").stories
     stories = [
         replace(one, evaluation_set=f"s{at}") for at, one in enumerate([story, passed, story], 1)
     ]
@@ -407,7 +418,9 @@ def test_a_headline_on_one_set_says_which_sets_ended_the_same():
 
 def test_a_loss_that_no_rule_lets_pass_asks_for_no_proof_of_its_absence():
     known = {"rule": HARM, "kind": "champion", "limit": 0.02, "metric": "bpsn_auc", "group": "b"}
-    said = dict(story_of("ab", check("X", "fail", **known), outcome="fail").facts)["To pass"]
+    said = dict(build_candidate("ab", make_check("X", "fail", **known), outcome="fail").facts)[
+        "To pass"
+    ]
     assert (
         said == "BPSN AUC of b must not be significantly more than 0.02 worse than the champion's"
     )
@@ -422,7 +435,7 @@ def test_a_loss_that_no_rule_lets_pass_asks_for_no_proof_of_its_absence():
     ],
 )
 def test_for_whom_there_is_no_interval_is_said(unknown, said):
-    [story] = story_of("abc").stories
+    [story] = build_candidate("abc").stories
     stories = [
         replace(story, evaluation_set=f"s{at}", groups_without_interval=one)
         for at, one in enumerate(unknown, 1)
@@ -434,7 +447,7 @@ def test_for_whom_there_is_no_interval_is_said(unknown, said):
 def test_a_loss_against_the_champion_says_who_got_worse_not_who_is_treated_worst():
     cells = {"subgroup_auc": MetricValue(0.7, low=0.6, high=0.8)}
     report = report_with({"a": cells, "b": {}}, counts={"a": RowCounts(100, 100)})
-    loss_of_b = check("X", "fail", rule=HARM, kind="champion", metric="bpsn_auc", group="b")
+    loss_of_b = make_check("X", "fail", rule=HARM, kind="champion", metric="bpsn_auc", group="b")
     story = Story.from_report(report, verdict_of(loss_of_b))
     assert story.worst_text == (
         "a: Subgroup AUC 0.700 [0.557, 0.843], the lowest AUC with at least 20 comments in each "

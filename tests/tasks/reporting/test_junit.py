@@ -18,7 +18,7 @@ OUTCOMES = ("pass", "fail", "insufficient", "error")
 SAID = {one: describe_check(result(one)) for one in (*OUTCOMES, "skipped")}
 
 
-def summary_of(*results, required=True, report_only=False, decided=None):
+def make_summary(*results, required=True, report_only=False, decided=None):
     outcome = find_worst_outcome([one.outcome for one in results])
     decided = decided or outcome
     known = {"name": "words", "of_set": "comments", "outcome": outcome}
@@ -27,25 +27,25 @@ def summary_of(*results, required=True, report_only=False, decided=None):
     return made.summary_of([verdict], [decision], outcome=decided)
 
 
-def read(summary):
+def parse_junit(summary):
     return ET.fromstring(format_junit(summary))  # noqa: S314 - our own
 
 
-def children(summary):
-    """Every case's name with what stands in it, and the sentence of that."""
+def list_cases(summary):
+    """Return the elements of each case by its name."""
     return {
         case.get("name"): [(one.tag, one.get("message"), one.text) for one in case]
-        for case in read(summary).iter("testcase")
+        for case in parse_junit(summary).iter("testcase")
     }
 
 
 def test_every_rule_result_and_every_decision_is_a_case():
-    found = summary_of(
+    found = make_summary(
         result("pass"),
         result("fail", group="deaf", slice="short"),
         result("fail", kind="champion", group=None, rival=0.9),
     )
-    suites = {one.get("name"): [case.get("name") for case in one] for one in read(found)}
+    suites = {one.get("name"): [case.get("name") for case in one] for one in parse_junit(found)}
     assert suites == {
         "comments/words": [
             "bpsn_auc/each floor gay",
@@ -61,7 +61,7 @@ def test_every_rule_result_and_every_decision_is_a_case():
     [("fail", "failure"), ("insufficient", "failure"), ("error", "error")],
 )
 def test_what_is_not_a_pass_carries_its_sentence(outcome, element):
-    [case, decision] = children(summary_of(result(outcome))).values()
+    [case, decision] = list_cases(make_summary(result(outcome))).values()
     assert case == [(element, SAID[outcome], SAID[outcome])]
     assert decision == [(element, "What became of it.", "What became of it.")]
 
@@ -75,14 +75,14 @@ def test_what_is_not_a_pass_carries_its_sentence(outcome, element):
     ],
 )
 def test_what_does_not_count_is_skipped_with_the_reason(changes, options, message):
-    found = summary_of(result("insufficient", **changes), decided="pass", **options)
-    case = children(found)["bpsn_auc/each floor gay"]
+    found = make_summary(result("insufficient", **changes), decided="pass", **options)
+    case = list_cases(found)["bpsn_auc/each floor gay"]
     text = message + SAID["insufficient"]
     assert case == [("skipped", text, text)]
 
 
 def test_a_candidate_whose_outcome_does_not_count_is_skipped_with_the_reason():
-    found = children(replace(summary_of(result("fail")), outcome_of=["another"]))
+    found = list_cases(replace(make_summary(result("fail")), outcome_of=["another"]))
     assert found == {
         "bpsn_auc/each floor gay": [("skipped", *2 * (NOT_COUNTED + SAID["fail"],))],
         "words": [("skipped", *2 * (NOT_COUNTED + "What became of it.",))],
@@ -90,20 +90,20 @@ def test_a_candidate_whose_outcome_does_not_count_is_skipped_with_the_reason():
 
 
 def test_a_rule_without_champion_to_compare_with_is_skipped():
-    case = children(summary_of(result("skipped"), decided="pass"))["bpsn_auc/each floor gay"]
+    case = list_cases(make_summary(result("skipped"), decided="pass"))["bpsn_auc/each floor gay"]
     assert case == [("skipped", SAID["skipped"], SAID["skipped"])]
 
 
 @pytest.mark.parametrize("outcomes", list(product(OUTCOMES, repeat=2)))
 def test_the_file_is_red_exactly_when_the_run_did_not_pass(outcomes):
-    root = read(summary_of(*map(result, outcomes)))
+    root = parse_junit(make_summary(*map(result, outcomes)))
     red = int(root.get("failures")) + int(root.get("errors"))
     assert (red == 0) == (set(outcomes) == {"pass"})
 
 
 def test_counts_of_suites_and_of_the_whole_are_those_of_their_cases():
     outcomes = ["pass", "pass", "fail", "insufficient", "error", "skipped"]
-    root = read(summary_of(*map(result, outcomes)))
+    root = parse_junit(make_summary(*map(result, outcomes)))
     first, decisions = root
     counts = ("tests", "failures", "errors", "skipped")
     assert [int(first.get(one)) for one in counts] == [6, 2, 1, 1]
@@ -112,13 +112,15 @@ def test_counts_of_suites_and_of_the_whole_are_those_of_their_cases():
 
 
 def test_characters_that_xml_cannot_hold_are_replaced(tmp_path):
-    write_junit(tmp_path / "junit.xml", summary_of(result("fail", group="a<&\"'\x00\ud800é😀")))
+    write_junit(tmp_path / "junit.xml", make_summary(result("fail", group="a<&\"'\x00\ud800é😀")))
     root = ET.parse(tmp_path / "junit.xml").getroot()  # noqa: S314 - our own
     assert root[0][0].get("name") == "bpsn_auc/each floor a<&\"'\ufffd\ufffdé😀"
 
 
 def test_readers_for_junit_files_agree_with_the_summary():
-    xml = junitparser.JUnitXml.fromstring(format_junit(summary_of(result("pass"), result("fail"))))
+    xml = junitparser.JUnitXml.fromstring(
+        format_junit(make_summary(result("pass"), result("fail")))
+    )
     [suite, decisions] = xml
     assert (suite.tests, suite.failures, suite.errors) == (2, 1, 0)
     [passed, failed] = suite

@@ -48,13 +48,13 @@ VERDICT = verdict_of(
 )
 
 
-def sections(about=None):
+def split_sections(about=None):
     parts = build_model_card(REPORT, VERDICT, about or About()).split("\n## ")
     return {one.partition("\n")[0]: one.partition("\n\n")[2].strip() for one in parts}
 
 
 def test_the_sections_are_those_of_a_model_card():
-    assert list(sections()) == [
+    assert list(split_sections()) == [
         "# Model card: words",
         "Details",
         "Intended use",
@@ -70,13 +70,13 @@ def test_the_sections_are_those_of_a_model_card():
 def test_metrics_stand_with_intervals_and_undefined_ones_say_so():
     row = r"| a\|b\<script> | 10 | 4 | undefined | 0.750 [0.700, 0.800] | 0.900 | "
     row += "0.000 [\N{MINUS SIGN}0.100, 0.100] | 0.250 |"
-    assert row in sections()["Metrics"].splitlines()
+    assert row in split_sections()["Metrics"].splitlines()
     overall = "Overall AUC 0.875 [0.850, 0.900]; final score over 1 identity undefined."
-    assert overall in sections()["Metrics"]
+    assert overall in split_sections()["Metrics"]
 
 
 def test_the_verdict_stands_with_its_reasons():
-    found = sections()["# Model card: words"]
+    found = split_sections()["# Model card: words"]
     assert found.startswith("**Undecided** by policy `fair`, on 2026-11-21.")
     assert "Compared with `models:/toxicity/2`." in found
     assert r"(only warns): bpsn_auc of a\|b\<script> is undefined: too few rows." in found
@@ -117,13 +117,13 @@ def test_the_verdict_says_what_replaces_a_champion_and_how_the_objective_compare
 
 
 def test_groups_without_evidence_are_named_with_what_is_missing():
-    assert sections()["Groups without evidence"] == (
+    assert split_sections()["Groups without evidence"] == (
         r"- a\|b\<script>: undefined: subgroup_auc; undecided: bpsn_auc/each floor"
     )
 
 
 def test_data_are_told_by_digest_and_choices_but_not_by_path():
-    assert sections()["Evaluation data"].splitlines() == [
+    assert split_sections()["Evaluation data"].splitlines() == [
         "- set: comments",
         "- digest: `d2`",
         "- label_threshold: 0.5",
@@ -148,7 +148,7 @@ def test_what_the_owner_does_not_say_is_marked_as_missing(key):
 
 
 def test_warnings_of_the_report_are_caveats():
-    assert "- Every AUC is near one half." in sections()["Caveats"].splitlines()
+    assert "- Every AUC is near one half." in split_sections()["Caveats"].splitlines()
 
 
 def test_a_card_that_is_too_long_is_cut_at_a_line_and_says_so():

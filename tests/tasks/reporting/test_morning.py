@@ -29,7 +29,7 @@ SUMMARY = summary_of([], [DECISION], evaluation="production", outcome="pass", ru
 REPORT = "https://mlflow.example.org/#/experiments/1/runs/r1/artifacts/report.html"
 
 
-def trend(*news):
+def make_trend(*news):
     known = {"schema_version": 1, "evaluation": "production"}
     night = Night(
         **known, number=12, at="", run_id="r1", joint_confidence=0.95, models=[], news=list(news)
@@ -37,20 +37,20 @@ def trend(*news):
     return Trend(**known, nights=[night], changed=[], moved=[], not_compared=[])
 
 
-def message(summary):
+def make_message(summary):
     return build_message(Results(Path(), summary, []))
 
 
-def told(*news):
-    return build_message(Results(Path(), SUMMARY, []), trend(*news), REPORT)
+def make_night_message(*news):
+    return build_message(Results(Path(), SUMMARY, []), make_trend(*news), REPORT)
 
 
-def kind(name, *when):
+def make_notification(name, *when):
     return Notification(kind=name, url="${HOOK}", **({"when": when} if when else {}))
 
 
 def test_the_message_of_a_night_has_verdicts_changes_and_a_link():
-    assert format_message(told(NEWS)).splitlines() == [
+    assert format_message(make_night_message(NEWS)).splitlines() == [
         "biasgate production: passed",
         "Night 12:",
         f"- {NEWS}",
@@ -58,7 +58,7 @@ def test_the_message_of_a_night_has_verdicts_changes_and_a_link():
         "- models:/toxicity/7 is champion now.",
         f"Report: {REPORT}",
     ]
-    assert "Night 12: nothing changed." in format_message(told())
+    assert "Night 12: nothing changed." in format_message(make_night_message())
 
 
 def test_show_and_the_summary_in_prefect_name_who_moved(capsys):
@@ -73,7 +73,10 @@ def test_apprise_delivers_it_to_a_service(monkeypatch, caplog):
         patience = f"?cto={PATIENCE_S}&rto={PATIENCE_S}"
         monkeypatch.setenv("HOOK", address.replace("http://", "json://") + patience)
         with caplog.at_level(logging.DEBUG):
-            assert notify([kind("apprise", "pass")], told(NEWS), PATIENCE_S) == []
+            assert (
+                notify([make_notification("apprise", "pass")], make_night_message(NEWS), PATIENCE_S)
+                == []
+            )
         [message] = arrived
         assert message["title"] == "biasgate production: passed"
         assert NEWS.replace(">", ")") in message["message"]
@@ -86,8 +89,8 @@ def test_apprise_delivers_it_to_a_service(monkeypatch, caplog):
 def test_silence_when_nothing_changed_can_be_chosen(monkeypatch, when):
     with receiving() as (address, arrived):
         monkeypatch.setenv("HOOK", address)
-        for told_now in (told(), told(NEWS), message(SUMMARY)):
-            notify([kind("webhook", when)], told_now, PATIENCE_S)
+        for told_now in (make_night_message(), make_night_message(NEWS), make_message(SUMMARY)):
+            notify([make_notification("webhook", when)], told_now, PATIENCE_S)
     assert [one.get("changed") for one in arrived] == (
         [[NEWS]] if when == "change" else [[], [NEWS], None]
     )
@@ -96,21 +99,29 @@ def test_silence_when_nothing_changed_can_be_chosen(monkeypatch, when):
 def test_a_heartbeat_follows_every_verdict_and_no_crash(monkeypatch):
     with receiving() as (address, arrived):
         monkeypatch.setenv("HOOK", address)
-        notify([kind("heartbeat")], told(), PATIENCE_S)
-        notify([kind("heartbeat")], message(replace(SUMMARY, outcome="fail")), PATIENCE_S)
-        notify([kind("heartbeat")], build_crash_message("production", "OSError"), PATIENCE_S)
+        notify([make_notification("heartbeat")], make_night_message(), PATIENCE_S)
+        notify(
+            [make_notification("heartbeat")],
+            make_message(replace(SUMMARY, outcome="fail")),
+            PATIENCE_S,
+        )
+        notify(
+            [make_notification("heartbeat")],
+            build_crash_message("production", "OSError"),
+            PATIENCE_S,
+        )
     assert arrived == [{}, {}]
 
 
 def test_a_heartbeat_takes_no_outcomes():
     with pytest.raises(ValidationError, match="kind heartbeat takes no `when`"):
-        kind("heartbeat", "pass")
+        make_notification("heartbeat", "pass")
 
 
 @pytest.mark.parametrize("address", ["", "what", "nosuchscheme://host json://127.0.0.1:1"])
 def test_an_address_that_is_none_of_apprises_is_reported_without_it(monkeypatch, address):
     monkeypatch.setenv("HOOK", address)
-    [lost] = notify([kind("apprise", "pass")], told(), PATIENCE_S)
+    [lost] = notify([make_notification("apprise", "pass")], make_night_message(), PATIENCE_S)
     assert lost == "notification 1 (apprise) was not delivered: ValueError."
 
 

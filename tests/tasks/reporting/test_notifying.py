@@ -79,8 +79,8 @@ def test_only_who_wants_to_know_is_told(monkeypatch, outcome, when):
     assert sent == ([message] if outcome == when else [])
 
 
-def lost(caplog):
-    """Send one message; return the one sentence about it, which must not tell the address."""
+def send_lost_message(caplog):
+    """Send a message; return the failure, which must not contain the address."""
     caplog.set_level(logging.DEBUG)
     [sentence] = notify([WEBHOOK], MESSAGE, PATIENCE_S)
     assert sentence in caplog.text
@@ -94,14 +94,14 @@ def test_a_receiver_that_refuses_is_told_by_its_status(monkeypatch, caplog, stat
     with receiving(status) as (address, arrived):
         monkeypatch.setenv("HOOK", address)
         expected = f"notification 1 (webhook) was not delivered: the receiver answered {status}."
-        assert lost(caplog) == expected
+        assert send_lost_message(caplog) == expected
     assert len(arrived) == 1
 
 
 def test_a_receiver_that_is_down_is_told(monkeypatch, caplog):
     with receiving() as (address, _):
         monkeypatch.setenv("HOOK", address)
-    assert lost(caplog).endswith("was not delivered: URLError.")
+    assert send_lost_message(caplog).endswith("was not delivered: URLError.")
 
 
 def test_a_receiver_that_hangs_is_waited_for_no_longer_than_allowed(monkeypatch):
@@ -119,7 +119,7 @@ def test_a_variable_without_an_address_is_told(monkeypatch, caplog, address):
     monkeypatch.delenv("HOOK", raising=False)
     if address is not None:
         monkeypatch.setenv("HOOK", address)
-    assert lost(caplog).endswith("was not delivered: UnusableAddressError.")
+    assert send_lost_message(caplog).endswith("was not delivered: UnusableAddressError.")
 
 
 def test_one_lost_message_does_not_keep_the_next(monkeypatch):

@@ -17,11 +17,11 @@ def output(tmp_path):
     return tmp_path / "out"
 
 
-def summary_of(output):
+def read_summary(output):
     return Summary.read((output / "summary.json").read_bytes())
 
 
-def summarise(output, verdicts, decisions):
+def write_summary(output, verdicts, decisions):
     options = {"evaluation": "models", "outcome_of": [], "report_only": False, "sets": []}
     options |= {"store": str(output), "config": "file.yaml"}
     summarise_evaluation.fn(Decided(verdicts, decisions), "run", str(output), **options)
@@ -49,19 +49,19 @@ def test_a_summary_of_another_program_is_not_replaced_unasked(output):
 
 
 def test_folders_of_candidates_and_sets_that_are_no_longer_there_are_removed(output):
-    summary = summary_of(output)
+    summary = read_summary(output)
     kept = [one for one in summary.verdicts if one.candidate.name == "fair"]
     kept = [one for one in kept if one.evaluation_set.name == "s"]
-    summarise(output, kept, [summary.decisions[1]])
+    write_summary(output, kept, [summary.decisions[1]])
     assert sorted(str(one.relative_to(output)) for one in output.glob("*/*")) == ["s/fair"]
     assert not (output / "t").exists()
 
 
 def test_files_of_others_stay(output):
-    summary = summary_of(output)
+    summary = read_summary(output)
     (output / "s/notes.txt").write_text("mine")
     (output / "s/biased/report.json").unlink()
-    summarise(output, [], [summary.decisions[1]])
+    write_summary(output, [], [summary.decisions[1]])
     left = {str(one.relative_to(output)) for one in output.glob("*/*")}
     assert left == {"s/notes.txt", "s/biased"}
 
@@ -70,7 +70,7 @@ def test_a_summary_cannot_name_folders_outside(output, tmp_path):
     outside = tmp_path / "precious"
     outside.mkdir()
     (outside / "report.json").write_text("{}")
-    summary = summary_of(output)
+    summary = read_summary(output)
     first, *others = summary.verdicts
     named = replace(
         first,
@@ -78,5 +78,5 @@ def test_a_summary_cannot_name_folders_outside(output, tmp_path):
         candidate=replace(first.candidate, name="precious"),
     )
     write_json(output / "summary.json", replace(summary, verdicts=[named, *others]))
-    summarise(output, [], summary.decisions[:1])
+    write_summary(output, [], summary.decisions[:1])
     assert (outside / "report.json").exists()

@@ -29,7 +29,7 @@ def test_nights_that_start_in_the_same_second_have_folders_of_their_own(tmp_path
     assert all(Path(one).is_dir() for one in found)
 
 
-def fail_in(folder, *, after_writing):
+def fail_night(folder, *, after_writing):
     with discard_if_empty(str(folder)):
         if after_writing:
             (folder / "summary.json").touch()
@@ -40,7 +40,7 @@ def fail_in(folder, *, after_writing):
 def test_a_night_that_fails_leaves_a_folder_only_with_what_it_wrote(tmp_path, after_writing):
     (tmp_path / "night").mkdir()
     with pytest.raises(ZeroDivisionError):
-        fail_in(tmp_path / "night", after_writing=after_writing)
+        fail_night(tmp_path / "night", after_writing=after_writing)
     assert (tmp_path / "night").exists() == after_writing
 
 

@@ -18,8 +18,8 @@ NAMES = ["gay", "muslim", "deaf"]
 CLUSTERS = {"cluster": np.arange(900) % 60}
 
 
-def near(expected):
-    """Equal but for the digits that a page could not show."""
+def approximate(expected):
+    """Compare up to the digits that a page shows."""
     return pytest.approx(expected, abs=1e-6)
 
 
@@ -59,10 +59,10 @@ def test_error_rates_at_each_threshold_are_the_shares_of_rows(judged, columns):
     own, overall = curves.subgroups["gay"], curves.overall
     for at, threshold in enumerate(curves.thresholds):
         flagged = score >= threshold
-        assert own.false_positive_rate[at] == near(flagged[gay & ~label].mean())
-        assert own.false_negative_rate[at] == near((~flagged)[gay & label].mean())
-        assert overall.false_positive_rate[at] == near(flagged[~label].mean())
-        assert overall.false_negative_rate[at] == near((~flagged)[label].mean())
+        assert own.false_positive_rate[at] == approximate(flagged[gay & ~label].mean())
+        assert own.false_negative_rate[at] == approximate((~flagged)[gay & label].mean())
+        assert overall.false_positive_rate[at] == approximate(flagged[~label].mean())
+        assert overall.false_negative_rate[at] == approximate((~flagged)[label].mean())
 
 
 def test_error_rates_of_an_identity_have_wilsons_interval(judged, columns):
@@ -72,7 +72,7 @@ def test_error_rates_of_an_identity_have_wilsons_interval(judged, columns):
     for at, threshold in enumerate(curves.thresholds):
         rows = (score >= threshold)[gay & ~label]
         known = binomtest(int(rows.sum()), rows.size).proportion_ci(0.95, "wilson")
-        assert own.false_positive_rate_ends[at] == near([known.low, known.high])
+        assert own.false_positive_rate_ends[at] == approximate([known.low, known.high])
 
 
 @pytest.mark.parametrize("background", ["outside_subgroup", "no_identity"])
@@ -92,7 +92,7 @@ def test_gaps_are_those_of_the_library(tmp_path, columns, background, clusters):
         for name in NAMES:
             for metric, cell in alone.subgroups[name].items():
                 expected = [cell.value, cell.low, cell.high]
-                assert getattr(curves.subgroups[name], metric)[at] == near(expected)
+                assert getattr(curves.subgroups[name], metric)[at] == approximate(expected)
 
 
 def test_at_the_thresholds_of_the_report_the_numbers_are_the_reports(judged):

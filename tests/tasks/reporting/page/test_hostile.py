@@ -94,11 +94,11 @@ def test_the_only_script_and_style_sheet_are_those_that_the_policy_names(html):
     scripts = [one for one in page.find("script") if "type" not in one.attributes]
     rules = dict(one.split(" ", 1) for one in policy.split("; "))
     assert rules["default-src"] == rules["base-uri"] == rules["form-action"] == "'none'"
-    assert rules["style-src"] == digest_of(style)
-    assert [rules["script-src"]] == [digest_of(one) for one in scripts]
+    assert rules["style-src"] == hash_content(style)
+    assert [rules["script-src"]] == [hash_content(one) for one in scripts]
 
 
-def digest_of(element):
+def hash_content(element):
     digest = hashlib.sha256("".join(element.content).encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 

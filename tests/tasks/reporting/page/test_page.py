@@ -42,24 +42,24 @@ SECTIONS = [
 LARGEST = 330_000
 
 
-def page_of(judged):
+def render_candidate(judged):
     return read_page(render_page(build_candidate_page(*judged)))
 
 
-def page_of_all(judged):
+def render_evaluation(judged):
     return read_page(render_page(build_evaluation_page(summary_of(judged), by_place(judged))))
 
 
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory):
-    """A candidate that is worse than the champion for one identity; nothing mentions another."""
+    """A candidate that is worse than the champion for gay; no comment mentions deaf."""
     columns = rows(NAMES, empty=["deaf"], champion=True)
     return judge(tmp_path_factory.mktemp("judged"), columns)
 
 
 @pytest.fixture(scope="module")
 def page(judged):
-    return page_of(judged)
+    return render_candidate(judged)
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,7 @@ def five(tmp_path_factory):
     ]
 
 
-def shown(cell, *, signed):
+def format_cell(cell, *, signed):
     """A number and its interval as text."""
     form = "{:+.3f}" if signed else "{:.3f}"
     texts = [form.format(getattr(cell, key)) for key in ("value", "low", "high")]
@@ -89,7 +89,7 @@ def shown(cell, *, signed):
 
 @pytest.mark.parametrize("of", ["candidate", "evaluation"])
 def test_sections_come_in_the_order_of_the_questions(judged, of):
-    found = page_of(judged) if of == "candidate" else page_of_all([judged])
+    found = render_candidate(judged) if of == "candidate" else render_evaluation([judged])
     assert [one.attributes["id"] for one in found.find("section")] == SECTIONS
 
 
@@ -100,7 +100,7 @@ def test_every_number_of_the_grid_is_the_reports(judged, page):
     for name in ("gay", "muslim"):
         for metric in SUBGROUP_METRICS:
             cell, known = grid[name][METRICS[metric].title], subgroups[name][metric]
-            assert without_marks(cell) == shown(known, signed=METRICS[metric].is_gap)
+            assert remove_marks(cell) == format_cell(known, signed=METRICS[metric].is_gap)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_every_number_of_the_grid_is_the_reports(judged, page):
     ],
 )
 def test_the_metric_that_decides_is_the_first_column(tmp_path, rule, titles):
-    table = page_of(judge(tmp_path, rows(NAMES), rules=(RULES[0], rule))).one(
+    table = render_candidate(judge(tmp_path, rows(NAMES), rules=(RULES[0], rule))).one(
         "table", class_="grid"
     )
     assert list(grid_of(table)["gay"]) == titles
@@ -120,7 +120,7 @@ def test_the_metric_that_decides_is_the_first_column(tmp_path, rule, titles):
 
 def test_each_number_stands_beside_the_champions(judged, page):
     grid = grid_of(page.one("section", id="metrics").one("table", class_="grid"))
-    low = axis_of(page)["BPSN AUC"]
+    low = read_axis(page)["BPSN AUC"]
     for name in ("gay", "muslim"):
         for metric in SUBGROUP_METRICS:
             cell, known = (
@@ -134,8 +134,8 @@ def test_each_number_stands_beside_the_champions(judged, page):
         assert place == pytest.approx(100 * (known - low) / (1 - low), abs=0.1)
 
 
-def with_a_gain(details, *, p_holm):
-    """Let the BPSN AUC of one identity be higher than the champion's."""
+def add_gain(details, *, p_holm):
+    """Make the BPSN AUC of muslim higher than the champion's."""
     ends = {"first": 0.9, "second": 0.5, "value": 0.4, "low": 0.3, "high": 0.5}
     cell = replace(details.champion["bpsn_auc", "muslim"], **ends, p_holm=p_holm)
     champion = with_number(details.champion, cell, "bpsn_auc", "muslim")
@@ -147,41 +147,43 @@ def test_what_is_shown_to_be_worse_or_better_than_the_champions_is_marked(judged
     losses = [one for one in verdict.worsened if not one.without]
     assert losses
     shared = replace(losses[0], group="muslim", without=("gay",))
-    details = with_a_gain(details, p_holm=0.01)
-    found = page_of((report, replace(verdict, worsened=losses), details))
+    details = add_gain(details, p_holm=0.01)
+    found = render_candidate((report, replace(verdict, worsened=losses), details))
     grid = grid_of(found.one("section", id="metrics").one("table", class_="grid"))
-    assert "worse" in row_of(found, "gay").classes
-    assert "worse" not in row_of(found, "muslim").classes
+    assert "worse" in find_row(found, "gay").classes
+    assert "worse" not in find_row(found, "muslim").classes
     for one in (one for one in losses if one.metric in SUBGROUP_METRICS):
         cell = grid[one.group][METRICS[one.metric].title]
         assert "worse" in cell.classes
         assert cell.one("em").text.startswith("▼ from ")
     assert "better" in grid["muslim"]["BPSN AUC"].classes
-    facts = facts_of(found.one("details", class_="story"))
+    facts = read_facts(found.one("details", class_="story"))
     assert facts["Better than the champion"] == "muslim BPSN AUC 0.500 → 0.900"
     first = losses[0]
     assert facts["Worse than the champion"].startswith(f"{first.group} ")
     bound = f", worse by at least {first.worse_by_at_least:.3f}"
     assert bound in facts["Worse than the champion"]
-    both = page_of((report, replace(verdict, worsened=[*losses, shared]), details))
-    assert "Better than the champion" not in facts_of(both.one("details", class_="story"))
+    both = render_candidate((report, replace(verdict, worsened=[*losses, shared]), details))
+    assert "Better than the champion" not in read_facts(both.one("details", class_="story"))
 
 
 def test_a_gain_that_holms_adjustment_does_not_show_is_not_told(judged):
     report, verdict, details = judged
     verdict = replace(verdict, worsened=[])
-    found = page_of((report, verdict, with_a_gain(details, p_holm=0.06)))
-    assert "Better than the champion" not in facts_of(found.one("details", class_="story"))
+    found = render_candidate((report, verdict, add_gain(details, p_holm=0.06)))
+    assert "Better than the champion" not in read_facts(found.one("details", class_="story"))
 
 
 def test_a_number_that_is_worse_through_comments_of_another_says_so(judged):
     report, verdict, details = judged
     first = replace(verdict.worsened[0], group="gay", without=())
     worsened = [first, replace(first, group="muslim", without=("gay",))]
-    found = page_of((report, replace(verdict, worsened=worsened), details))
+    found = render_candidate((report, replace(verdict, worsened=worsened), details))
     shared = "not without comments that mention gay"
     assert f"Also muslim, but {shared}." in found.one("section", id="checks").text
-    assert "muslim" not in facts_of(found.one("details", class_="story"))["Worse than the champion"]
+    assert (
+        "muslim" not in read_facts(found.one("details", class_="story"))["Worse than the champion"]
+    )
 
 
 def test_each_check_that_did_not_pass_is_told_once(judged, page):
@@ -195,13 +197,13 @@ def test_each_check_that_did_not_pass_is_told_once(judged, page):
 
 
 def test_the_first_screen_says_who_is_treated_worst_for_whom_it_fails_and_holds(judged, page):
-    facts = facts_of(page.one("details", class_="story"))
+    facts = read_facts(page.one("details", class_="story"))
     story = Story.from_report(*judged[:2])
     focus = story.worst
     cell = judged[0].bias[focus.metric, focus.group]
     n_aucs_gaps_and_error_gaps = 5 + 2
     cell = widen_selected(cell, n_aucs_gaps_and_error_gaps * len(judged[0].bias.subgroups))
-    value = shown(cell, signed=METRICS[focus.metric].is_gap)
+    value = format_cell(cell, signed=METRICS[focus.metric].is_gap)
     assert facts["Worst identity"].startswith(
         f"{focus.group}: {METRICS[focus.metric].title} {value}"
     )
@@ -229,7 +231,7 @@ def test_the_first_screen_says_who_is_flagged_how_many_times_as_often(judged, pa
     gaps = judged[0].bias.select_threshold("given")
     gap = widen_selected(gaps["gay"]["fpr_gap"], 2 * len(gaps))
     low, high = 100 * gap.low, 100 * gap.high
-    text = facts_of(page.one("details", class_="story"))["At threshold 0.9"]
+    text = read_facts(page.one("details", class_="story"))["At threshold 0.9"]
     overall, harm = text.split(". ")
     flagged, missed = at.overall.false_positive_rate.value, at.overall.false_negative_rate.value
     closest = judged[0].thresholds["equal_errors"]
@@ -242,7 +244,7 @@ def test_the_first_screen_says_who_is_flagged_how_many_times_as_often(judged, pa
     assert "no error rates" not in page.one("header").text
 
 
-def with_gaps(report, gaps):
+def add_gaps(report, gaps):
     """Return a report that has only these gaps at the given threshold, by group and metric."""
     others = {key: one for key, one in report.bias.items() if key.threshold != "given"}
     table = replace(report.bias, numbers={**others, **key_numbers(gaps, "given")})
@@ -259,7 +261,7 @@ def test_both_kinds_of_errors_are_told_with_all_of_whom_they_are_shown(judged):
     }
     overall = replace(at.overall, false_negative_rate=MetricValue(0.3))
     at = replace(at, overall=overall)
-    found = Story.from_report(with_gaps(replace(report, thresholds={"given": at}), gaps), verdict)
+    found = Story.from_report(add_gaps(replace(report, thresholds={"given": at}), gaps), verdict)
     overall, flagged, missed = found.errors.text.split(". ")
     assert overall.endswith(", 30.0% of toxic comments missed")
     assert ' of harmless comments that mention "muslim" are flagged (gap' in flagged
@@ -273,33 +275,33 @@ def test_both_kinds_of_errors_are_told_with_all_of_whom_they_are_shown(judged):
 def test_errors_that_are_not_shown_to_be_more_are_not_told(judged):
     report, verdict, _ = judged
     unsure = {"fpr_gap": MetricValue(0.2, low=-0.1, high=0.5)}
-    found = Story.from_report(with_gaps(report, dict.fromkeys(report.bias.groups, unsure)), verdict)
+    found = Story.from_report(add_gaps(report, dict.fromkeys(report.bias.groups, unsure)), verdict)
     no_error = ". No identity has a significantly higher error rate than other comments"
     assert found.errors.threshold == "0.9"
     assert found.errors.text.endswith(no_error)
 
 
 def test_without_a_threshold_the_page_says_so(tmp_path):
-    found = page_of(judge(tmp_path, rows(NAMES), threshold=None))
+    found = render_candidate(judge(tmp_path, rows(NAMES), threshold=None))
     assert "no threshold given" in found.one("header").text
-    assert not [one for one in facts_of(found.one("details", class_="story")) if "At" in one]
+    assert not [one for one in read_facts(found.one("details", class_="story")) if "At" in one]
 
 
-def row_of(page, name):
+def find_row(page, name):
     rows_ = page.one("section", id="metrics").one("tbody").find("tr")
     return next(row for row in rows_ if row.one("bdi").text == name)
 
 
-def facts_of(section):
+def read_facts(section):
     return {one.one("dt").text: one.one("dd").text for one in section.one("dl").find("div")}
 
 
-def without_marks(cell):
+def remove_marks(cell):
     return re.sub(" [▼▲] from \\S+", "", re.sub("^[✕?!⊘~] ", "", cell.text))
 
 
-def axis_of(page):
-    """Where the axis of each column begins."""
+def read_axis(page):
+    """Return the start of the axis by column."""
     heads = list(page.one("section", id="metrics").one("thead").find("th"))[1:]
     ends = [one.one("small", class_="ends").text.split()[2] for one in heads]
     titles = [next(x for x in one.content if isinstance(x, str)) for one in heads]
@@ -383,14 +385,14 @@ def test_a_failed_check_is_marked_by_sign_words_and_shape(page):
     ],
 )
 def test_the_mark_of_a_number_is_what_its_check_came_to(tmp_path, options, status, shape):
-    found = page_of(judge(tmp_path, rows(NAMES), **options))
+    found = render_candidate(judge(tmp_path, rows(NAMES), **options))
     cell = grid_of(found.one("section", id="metrics").one("table"))["gay"]["BPSN AUC"]
     assert cell.classes == [status]
     assert cell.one("path", class_="d").attributes["d"].endswith(shape)
 
 
 def test_a_policy_that_only_reports_says_so(tmp_path):
-    found = page_of(judge(tmp_path, rows(NAMES), report_only=True))
+    found = render_candidate(judge(tmp_path, rows(NAMES), report_only=True))
     assert [one.text for one in found.find("span", class_="badge")] == [
         "i REPORTED ONLY",
         "i Reported only",
@@ -398,14 +400,14 @@ def test_a_policy_that_only_reports_says_so(tmp_path):
 
 
 def test_without_a_champion_the_page_says_so(tmp_path):
-    found = page_of(judge(tmp_path, rows(NAMES)))
+    found = render_candidate(judge(tmp_path, rows(NAMES)))
     assert "no champion" in found.one("header").text
     assert "champion" not in found.one("details", class_="story").text
 
 
 def test_rows_with_weights_have_no_errors_at_thresholds(tmp_path):
     columns = rows(NAMES) | {"weight": np.linspace(0.5, 2, 900)}
-    section = page_of(judge(tmp_path, columns)).one("section", id="thresholds")
+    section = render_candidate(judge(tmp_path, columns)).one("section", id="thresholds")
     assert "need all rows, without sampling weights" in section.text
     assert not list(section.find("table"))
 
@@ -415,7 +417,7 @@ def test_analyses_are_told_in_their_own_words(judged):
     told = {
         "intersections": AnalysisRecord(options={}, sentences=["Gay and deaf: few."], result={})
     }
-    found = page_of((replace(report, analyses=told), verdict, details))
+    found = render_candidate((replace(report, analyses=told), verdict, details))
     assert "Analysis: intersections Gay and deaf: few." in found.one("section", id="findings").text
 
 
@@ -424,7 +426,7 @@ def test_an_identity_stands_side_by_side_in_each_slice(judged):
     whole = {name: build_record(report.bias, name) for name in report.bias.subgroups}
     slices = {name: {"subgroups": whole} for name in ("language.german", "language.(others)")}
     told = {"slices": AnalysisRecord(options={}, sentences=[], result={"slices": slices})}
-    found = page_of((replace(report, analyses=told), verdict, details))
+    found = render_candidate((replace(report, analyses=told), verdict, details))
     tables = [one.rows() for one in found.one("section", id="findings").find("table")]
     shown = next(one for one in tables if one[0][1].startswith("language."))
     assert [row[:2] for row in shown] == [
@@ -438,14 +440,14 @@ def test_an_identity_stands_side_by_side_in_each_slice(judged):
     assert "rows; all are in" not in found.one("section", id="findings").text
     many = {f"language.{at:02}": {"subgroups": whole} for at in range(40)}
     told = {"slices": AnalysisRecord(options={}, sentences=[], result={"slices": many})}
-    text = page_of((replace(report, analyses=told), verdict, details)).one("main").text
+    text = render_candidate((replace(report, analyses=told), verdict, details)).one("main").text
     assert ": the first 100 of 120 rows; all are in analyses/slices.csv" in text
 
 
 def test_of_very_many_identities_the_worst_are_shown_and_the_page_says_so(judged, monkeypatch):
     monkeypatch.setattr(page_module, "CHECKS", 2)
     monkeypatch.setattr(tables, "ROWS", 2)
-    found = page_of(judged)
+    found = render_candidate(judged)
     assert len(found.one("table", class_="checks").rows()) == 2
     assert "first 2; all are in verdict.json" in found.one("section", id="checks").text
     section = found.one("section", id="metrics")
@@ -456,25 +458,27 @@ def test_of_very_many_identities_the_worst_are_shown_and_the_page_says_so(judged
 def test_a_page_of_24_identities_and_five_candidates_is_small(five):
     html = render_page(build_evaluation_page(summary_of(five), by_place(five)))
     assert len(html) < LARGEST / 2  # there is one set here
-    assert page_of_all(five).one("section", id="checks").text.count("/report.html") == 5
+    assert render_evaluation(five).one("section", id="checks").text.count("/report.html") == 5
 
 
 def test_pictures_of_all_candidates_share_their_axes(five):
-    tables_ = list(page_of_all(five).one("section", id="metrics").find("table"))
+    tables_ = list(render_evaluation(five).one("section", id="metrics").find("table"))
     assert len(tables_) == 5
     ends = {tuple(one.text for one in table.find("small", class_="ends")) for table in tables_}
     assert len(ends) == 1
 
 
 def test_the_picture_of_the_worst_outcome_is_open_with_a_place_for_each_identity(five):
-    parts_ = list(page_of_all(five).one("section", id="metrics").find("details", class_="part"))
+    parts_ = list(
+        render_evaluation(five).one("section", id="metrics").find("details", class_="part")
+    )
     opened = [one for one in parts_ if "open" in one.attributes]
     assert len(opened) == 1
     rows_ = list(opened[0].one("tbody").find("tr"))
     assert {one.attributes["id"] for one in rows_} == {f"identity_{at}" for at in range(24)}
 
 
-def decided(sentence, judged):
+def add_decision(sentence, judged):
     """Return the summary of candidates with this decision on each."""
     summary = summary_of(judged)
     decisions = [replace(one, sentence=sentence) for one in summary.decisions]
@@ -482,7 +486,9 @@ def decided(sentence, judged):
 
 
 def test_the_page_has_the_rows_of_the_leaderboard_in_its_order(five):
-    page = build_evaluation_page(decided("Champion of m stays version 3.", five), by_place(five))
+    page = build_evaluation_page(
+        add_decision("Champion of m stays version 3.", five), by_place(five)
+    )
     board = build_leaderboard(page.candidates)
     found = read_page(render_page(page)).one("section", id="verdict")
     rows_ = list(found.one("table", class_="board").one("tbody").find("tr"))
@@ -535,7 +541,7 @@ def test_a_candidate_is_verified_with_all_sets_that_its_verdict_requires(judged)
 
 def test_sets_have_their_own_tables(tmp_path):
     both = [judge(tmp_path / one, rows(NAMES), of_set=one) for one in ("phrases", "comments")]
-    section = page_of_all(both).one("section", id="data")
+    section = render_evaluation(both).one("section", id="data")
     assert [one.text for one in section.find("h3")] == ["phrases", "comments"]
     assert len(list(section.find("table"))) == 2
 
@@ -570,6 +576,6 @@ def test_the_digests_of_a_verdict_are_there_to_reproduce_it(judged, page):
 def test_what_a_sentence_has_in_backticks_is_code_and_a_name_with_backticks_is_not(tmp_path):
     report, verdict, details = judge(tmp_path, rows(["a `b` c", "gay"]))
     report = replace(report, warnings=["Of a `b` c: say so in the policy (`not_measured`)."])
-    found = page_of((report, verdict, details)).one("section", id="findings").one("p")
+    found = render_candidate((report, verdict, details)).one("section", id="findings").one("p")
     assert found.text == "Of a `b` c: say so in the policy ( not_measured )."
     assert [one.text for one in found.find("code")] == ["not_measured"]
