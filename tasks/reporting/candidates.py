@@ -176,9 +176,12 @@ class CandidateStory:
         threshold = f"At threshold {errors.threshold}" if errors else ""
         compared = [story for story in stories if story.champion is not None]
         terms = self.join_sets("terms_text")
+        ordered = sorted(stories, key=rank_outcome)
+        is_worst_significant = any(story.is_worst_significant for story in stories)
+        unjudged = set.intersection(*(set(story.unjudged_metrics) for story in stories))
         facts = {
-            WORST if any(story.is_worst_significant for story in stories) else LOWEST: (
-                self._describe_worst()
+            WORST if is_worst_significant else LOWEST: (
+                self._join_texts((story.worst_text, story) for story in ordered)
             ),
             WORSE: self._describe_changes("losses") or _describe_no_loss(compared),
             TERMS: f"{terms}; all terms are in terms.csv" if terms else "",
@@ -186,7 +189,7 @@ class CandidateStory:
             IDENTITIES: self.identity_counts,
             UNKNOWN: self._describe_unknown(),
             WARNING: self._describe_warnings(),
-            NOT_JUDGED: self._name_unjudged(),
+            NOT_JUDGED: ", ".join(name_metric(key) for key in METRICS if key in unjudged),
             threshold: errors_text,
             TO_PASS: self._describe_requirements(),
             GAINED: self._describe_changes("gains"),
@@ -226,16 +229,6 @@ class CandidateStory:
         warnings = self.warnings
         more = f"; and {len(warnings) - 1:,} more" if warnings[1:] else ""
         return f"{warnings[0].removesuffix('.')}{more}" if warnings else ""
-
-    def _name_unjudged(self) -> str:
-        """Name the metrics without a blocking rule on any set."""
-        unjudged = set.intersection(*(set(story.unjudged_metrics) for story in self.stories))
-        return ", ".join(name_metric(metric) for metric in METRICS if metric in unjudged)
-
-    def _describe_worst(self) -> str:
-        """Return the worst number on each set, the worst outcome first."""
-        ordered = sorted(self.stories, key=rank_outcome)
-        return self._join_texts((story.worst_text, story) for story in ordered)
 
     def _describe_unknown(self) -> str:
         """Name the identities without any interval, by set."""

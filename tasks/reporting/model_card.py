@@ -57,6 +57,9 @@ class About(Settings):
 def build_model_card(report: Report, verdict: Verdict, about: About, promote: str = "newer") -> str:
     """Return the card of a candidate on a set, without texts of comments."""
     candidate, story = report.candidate, Story.from_report(report, verdict)
+    has_intersections = "intersections" in (report.analyses or {})
+    unmeasured = "dialect or irony" if has_intersections else "dialect, irony or intersections"
+    caveats = [f"- {text.format(unmeasured=unmeasured)}" for text in CAVEATS]
     sections = {
         f"Model card: {candidate.name}": list(_describe_verdict(story, verdict, promote)),
         "Details": _list_details(candidate, about),
@@ -71,7 +74,7 @@ def build_model_card(report: Report, verdict: Verdict, about: About, promote: st
         "Groups without evidence": list(_list_lacks(report.bias, verdict)),
         "Evaluation data": list(_list_data(report.evaluation_set)),
         "Ethical considerations": [_read_about(about, "ethical_considerations")],
-        "Caveats": [*_list_caveats(report), *map(_format_item, story.warnings)],
+        "Caveats": [*caveats, *map(_format_item, story.warnings)],
     }
     parts = ("\n".join([f"## {title}", "", *lines]) for title, lines in sections.items())
     return "\n\n".join(parts).removeprefix("#") + "\n"
@@ -79,12 +82,6 @@ def build_model_card(report: Report, verdict: Verdict, about: About, promote: st
 
 def _format_item(sentence: str) -> str:
     return f"- {escape_markdown(sentence)}"
-
-
-def _list_caveats(report: Report) -> list[str]:
-    has_intersections = "intersections" in (report.analyses or {})
-    unmeasured = "dialect or irony" if has_intersections else "dialect, irony or intersections"
-    return [f"- {text.format(unmeasured=unmeasured)}" for text in CAVEATS]
 
 
 def _list_details(candidate: ModelRecord, about: About) -> list[str]:

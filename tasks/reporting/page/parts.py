@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -126,7 +126,14 @@ def build_part(
             for kind, analysis in (report.analyses or {}).items()
         ),
         remarks=(*story.warnings, *story.remarks),
-        digests=tuple(_list_digests(report, verdict)),
+        digests=(
+            ("evaluation set", report.evaluation_set.digest),
+            ("candidate (everything that decides its scores)", report.candidate.digest),
+            ("policy", verdict.policy.digest),
+            ("report.json", verdict.report_digest),
+            (EVIDENCE if verdict.counts is None else COUNTS, verdict.evidence_digest),
+            ("code that decided", verdict.code.bias_metrics),
+        ),
         slices=_build_slices(report),
         terms=None if report.terms is None else build_term_table(report.terms),
         changed=None if verdict.changed is None else build_change_table(verdict.changed),
@@ -163,15 +170,6 @@ def _format_cell(cell: Mapping[str, Any], metric: str) -> str:
         cell["value"], cell.get("reason"), low=cell.get("low"), high=cell.get("high")
     )
     return format_estimate(number, signed=METRICS[metric].is_gap)
-
-
-def _list_digests(report: Report, verdict: Verdict) -> Iterator[tuple[str, str]]:
-    yield "evaluation set", report.evaluation_set.digest
-    yield "candidate (everything that decides its scores)", report.candidate.digest
-    yield "policy", verdict.policy.digest
-    yield "report.json", verdict.report_digest
-    yield EVIDENCE if verdict.counts is None else COUNTS, verdict.evidence_digest
-    yield "code that decided", verdict.code.bias_metrics
 
 
 @dataclass(frozen=True)
