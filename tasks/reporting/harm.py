@@ -126,12 +126,14 @@ def _build_rate_panel(
             name,
             _count_rows(report, name, side),
             value,
-            *getattr(rates, f"{rate}_ends")[at],
+            low,
+            high,
             champion_rates.get(name, {}).get(rate),
             changed.get(name, {}).get(change),
         )
         for name, rates in curves.subgroups.items()
         if (value := getattr(rates, rate)[at]) is not None
+        for low, high in [getattr(rates, f"{rate}_ends")[at]]
     ]
     return HarmPanel(
         _TITLES[rate],

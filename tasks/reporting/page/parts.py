@@ -291,9 +291,10 @@ def find_start(curves: Curves) -> int:
 def _build_gap(rates: GroupRates, gap: str, position: int, axis: Axis) -> Gap:
     value, low, high = getattr(rates, gap)[position]
     rate = RATE_OF_GAP[gap]
+    rate_low, rate_high = getattr(rates, f"{rate}_ends")[position]
     return Gap(
         format_percent(getattr(rates, rate)[position]),
-        format_bounds(*getattr(rates, f"{rate}_ends")[position], format_percent),
+        format_bounds(rate_low, rate_high, format_percent),
         format_points(value),
         format_bounds(low, high, format_points),
         None if value is None else draw_interval(axis, (value, low, high)),
