@@ -1,8 +1,8 @@
 """Results for CI systems: as JUnit XML, and as Markdown for GitHub.
 
 JUnit has one test case per rule result, and failures exactly if the command does not exit with 0. A
-skipped case with its sentence is a result that only warns, was skipped, is on a set that is not
-required, or is of a candidate whose outcome does not count (`outcome_of`).
+result is a skipped case with its sentence if it only warns, was skipped, or is on a set that is not
+required. So are all results of candidates whose outcome does not count (`outcome_of`).
 
 The Markdown is for a comment on a pull request, and a job summary. The author of a pull request may
 choose the names of candidates, sets and identities: these cannot become HTML, links, mentions or

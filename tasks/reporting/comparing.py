@@ -127,9 +127,9 @@ def describe_missing_candidate(
 
 
 def _compare_pair(published: Published, other: Published, sides: tuple[str, str]) -> Compared:
-    names = published.names[1], other.names[1]
+    names = [published.names[1], other.names[1]]
     if names[0] == names[1]:
-        names = tuple(f"{name} of {side}" for name, side in zip(names, sides, strict=True))  # type: ignore[assignment]
+        names = [f"{name} of {side}" for name, side in zip(names, sides, strict=True)]
     first, second = published.report.bias, other.report.bias
     reason, worsened, changed = None, [], None
     try:
@@ -141,10 +141,8 @@ def _compare_pair(published: Published, other: Published, sides: tuple[str, str]
             for key, number in first.items()
             if key in second and key.threshold is None and key.metric in _COMPARED
         }
-        shared = [name for name in first.counts if name in second.counts]
-        comparison = replace(
-            first, numbers=numbers, counts={name: first.counts[name] for name in shared}
-        )
+        counts = {name: n for name, n in first.counts.items() if name in second.counts}
+        comparison = replace(first, numbers=numbers, counts=counts)
     else:
         table = measurer.measure(CONFIDENCE).table.select_rival(RIVAL)
         assert table is not None  # noqa: S101 - the measurer has the rival
