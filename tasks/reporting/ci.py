@@ -26,7 +26,7 @@ from biasgate.tasks.records import Summary, Verdict
 from biasgate.tasks.reporting.markdown import format_candidates
 from biasgate.tasks.reporting.results import Results
 from biasgate.tasks.reporting.story import Story
-from biasgate.tasks.reporting.verdict_story import Check
+from biasgate.tasks.reporting.verdict_story import CheckStory
 
 # XML 1.0 cannot represent other characters below space, or lone surrogates.
 _UNWRITABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -42,7 +42,7 @@ def format_junit(summary: Summary) -> bytes:
         name = f"{verdict.evaluation_set.name}/{verdict.candidate.name}"
         suite = ET.SubElement(root, "testsuite", {"name": name})
         verdict_excuse = _excuse_verdict(verdict, summary)
-        for check in map(Check.from_result, verdict.results):
+        for check in map(CheckStory.from_result, verdict.results):
             result = check.result
             on_slice = f"on {result.slice}" if result.slice else None
             words = filter(None, [result.rule, result.kind, result.group, on_slice])

@@ -26,7 +26,7 @@ _COMPARED = ("auc", "final_score", *SUBGROUP_METRICS)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compared(Record):
+class CandidateComparison(Record):
     """Two candidates on one set."""
 
     evaluation_set: str
@@ -75,7 +75,7 @@ class Compared(Record):
 
 def compare_published(
     first: Sequence[Published], second: Sequence[Published], names: tuple[str, str]
-) -> list[Compared]:
+) -> list[CandidateComparison]:
     """Compare candidates on every set that both sides have.
 
     If a side has several candidates, candidates of the same name are compared. `names` of the sides
@@ -126,7 +126,9 @@ def describe_missing_candidate(
     return f"{text} The champion of that evaluation was {version}: `{command}` compares with it."
 
 
-def _compare_pair(published: Published, other: Published, sides: tuple[str, str]) -> Compared:
+def _compare_pair(
+    published: Published, other: Published, sides: tuple[str, str]
+) -> CandidateComparison:
     names = [published.names[1], other.names[1]]
     if names[0] == names[1]:
         names = [f"{name} of {side}" for name, side in zip(names, sides, strict=True)]
@@ -149,7 +151,7 @@ def _compare_pair(published: Published, other: Published, sides: tuple[str, str]
         comparison = table
         worsened = list(measurer.find_losses(RIVAL, ALPHA).cells)
         changed = _count_changes(measurer, published, other)
-    return Compared(
+    return CandidateComparison(
         evaluation_set=published.names[0],
         first=names[0],
         second=names[1],

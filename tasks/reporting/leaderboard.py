@@ -16,7 +16,7 @@ from bias_metrics.parts import format_count
 from biasgate.tasks.check_messages import describe_lack
 from biasgate.tasks.outcomes import COPY, EXCEPT, NOT_REGISTERED, REPORTED, WORDS
 from biasgate.tasks.reporting.candidates import CandidateStory, rank_outcome
-from biasgate.tasks.reporting.story import TERMS, Errors, Story
+from biasgate.tasks.reporting.story import TERMS, ErrorSummary, Story
 from biasgate.tasks.reporting.tables import (
     format_estimate,
     format_minus,
@@ -127,7 +127,7 @@ def build_leaderboard(candidates: Sequence[CandidateStory]) -> Leaderboard:
     )
 
 
-def _describe_threshold(errors: Sequence[Errors]) -> str:
+def _describe_threshold(errors: Sequence[ErrorSummary]) -> str:
     """Return the ranges of all comments' rates, and of the threshold where they are closest."""
     if not errors:
         return ""

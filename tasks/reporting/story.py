@@ -37,7 +37,7 @@ from biasgate.tasks.reporting.tables import (
     format_score,
     name_metric,
 )
-from biasgate.tasks.reporting.verdict_story import Change, Check, VerdictStory
+from biasgate.tasks.reporting.verdict_story import Change, CheckStory, VerdictStory
 from biasgate.tasks.wording import (
     describe_changed_decisions,
     describe_worse_terms,
@@ -151,7 +151,7 @@ class OverallErrors(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Errors:
+class ErrorSummary:
     """The error rates at the given threshold."""
 
     threshold: str
@@ -212,7 +212,7 @@ class Story(VerdictStory):
     n_identities: int
     other_groups: tuple[tuple[str, tuple[str, ...]], ...]
     """The identities that did not pass, by what happened to them."""
-    errors: Errors | None
+    errors: ErrorSummary | None
     """The worst error rates, if a threshold is given."""
     n_without_interval: int
     """The number of identities with a metric without an interval."""
@@ -341,7 +341,7 @@ def _group_others(report: Report, story: VerdictStory) -> Iterator[tuple[str, tu
             yield words, names
 
 
-def _find_errors(report: Report) -> Errors | None:
+def _find_errors(report: Report) -> ErrorSummary | None:
     """Return the error rates at the given threshold, with the largest significant gaps.
 
     None without a given threshold, or if no gap has an interval.
@@ -368,7 +368,7 @@ def _find_errors(report: Report) -> Errors | None:
         assert own is not None  # noqa: S101 - its gap is defined
         harms.append(ErrorHarm(rate, first, own, every, wide[first], tuple(others)))
     closest = _read_errors(report, EQUAL_ERRORS) if EQUAL_ERRORS in report.thresholds else None
-    return Errors(f"{at.threshold:g}", _read_errors(report, GIVEN), closest, tuple(harms))
+    return ErrorSummary(f"{at.threshold:g}", _read_errors(report, GIVEN), closest, tuple(harms))
 
 
 def _read_errors(report: Report, kind: str) -> OverallErrors:
@@ -451,7 +451,7 @@ def _explain_undecided(story: VerdictStory) -> str:
     return lacking[0].sentence if lacking else "No check failed."
 
 
-def _name_slices(group: str, unmet: Sequence[Check]) -> str:
+def _name_slices(group: str, unmet: Sequence[CheckStory]) -> str:
     """Return an identity, with its slices if it is undecided only in slices."""
     slices = dict.fromkeys(
         check.result.slice for check in unmet if check.result.group == group and not check.excuse
@@ -481,7 +481,7 @@ def _select_worst_number(report: Report, worst: RuleResult | None) -> WorstNumbe
     return WorstNumber(name, metric, widen_number(report.bias, name, metric), worst)
 
 
-def _find_worst_check(report: Report, unmet: Sequence[Check]) -> RuleResult | None:
+def _find_worst_check(report: Report, unmet: Sequence[CheckStory]) -> RuleResult | None:
     """Return the failed check of an identity that is furthest beyond its limit.
 
     A floor or ceiling comes before a loss against a rival, then the identity to look at first.

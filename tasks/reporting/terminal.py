@@ -24,7 +24,7 @@ from biasgate.tasks.records import Report, Summary, Value, list_error_rates
 from biasgate.tasks.records.trend import Night
 from biasgate.tasks.remembering.moved import find_moves
 from biasgate.tasks.remembering.rows import compare_nights
-from biasgate.tasks.reporting.comparing import Compared
+from biasgate.tasks.reporting.comparing import CandidateComparison
 from biasgate.tasks.reporting.decisions import build_decision_tables, build_term_table
 from biasgate.tasks.reporting.leaderboard import Leaderboard, build_leaderboard
 from biasgate.tasks.reporting.page.grids import DIFFERS, LIMITS, MARKS, build_difference, build_grid
@@ -290,7 +290,7 @@ def _format_value(cell: Value) -> str:
     return f"undefined ({cell.reason})" if cell.value is None else f"{cell.value:.3f}"
 
 
-def print_comparisons(compared: Sequence[Compared]) -> None:
+def print_comparisons(compared: Sequence[CandidateComparison]) -> None:
     """Print losses, gains and significant differences, then all differences."""
     out = make_console()
     for at, comparison in enumerate(compared):
@@ -299,7 +299,7 @@ def print_comparisons(compared: Sequence[Compared]) -> None:
         _print_comparison(out, comparison)
 
 
-def _print_comparison(out: Console, compared: Compared) -> None:
+def _print_comparison(out: Console, compared: CandidateComparison) -> None:
     title = escape_invisible(f"{compared.first} minus {compared.second}")
     print_text(out, Text(title, "bold"))
     lines = []
@@ -341,7 +341,7 @@ def _print_comparison(out: Console, compared: Compared) -> None:
     print_text(out, Text(" ".join(legend), "dim"), indent=0, in_pipe=True)
 
 
-def _describe_gains(compared: Compared) -> str:
+def _describe_gains(compared: CandidateComparison) -> str:
     """Return the largest significant gain, and name other identities with gains."""
     gains = list_gains(compared.comparison)
     if not gains:
@@ -352,7 +352,7 @@ def _describe_gains(compared: Compared) -> str:
     return f"Significantly better than {escape_invisible(compared.second)}: {gains[0].text}{also}."
 
 
-def _describe_differences(compared: Compared) -> str:
+def _describe_differences(compared: CandidateComparison) -> str:
     n = len(compared.comparison.subgroups)
     groups = compared.differing_groups
     if not groups:

@@ -45,7 +45,7 @@ _COUNTED = {
 
 
 @dataclass(frozen=True)
-class Check:
+class CheckStory:
     """The outcome of a check of the policy."""
 
     status: str
@@ -59,7 +59,7 @@ class Check:
     result: RuleResult
 
     @classmethod
-    def from_result(cls, result: RuleResult) -> Check:
+    def from_result(cls, result: RuleResult) -> CheckStory:
         """Describe the result of a check."""
         status, excuse = str(result.outcome), ""
         if status not in {"pass", "skipped"} and result.action == "warn":
@@ -113,9 +113,9 @@ class VerdictStory:
     """The number of bounds, and how many may be wrong by chance."""
     basis: tuple[str, ...]
     """The counts that decided, if rows did not."""
-    checks: tuple[Check, ...]
+    checks: tuple[CheckStory, ...]
     """In the order of the policy."""
-    unmet: tuple[Check, ...]
+    unmet: tuple[CheckStory, ...]
     """The checks that did not pass, the worst first, without skipped checks."""
     losses_text: str
     """The identities that are significantly worse than under the champion, with bounds."""
@@ -129,7 +129,7 @@ class VerdictStory:
     @classmethod
     def from_verdict(cls, verdict: Verdict) -> VerdictStory:
         """Describe a verdict."""
-        checks = tuple(map(Check.from_result, verdict.results))
+        checks = tuple(map(CheckStory.from_result, verdict.results))
         kinds = WORST_FIRST[: WORST_FIRST.index("pass")]
         champion, objective = verdict.champion, verdict.objective
         counts = verdict.counts
@@ -173,7 +173,7 @@ class VerdictStory:
         return _list_groups(check for check in self.unmet if check.has_failed)
 
     @property
-    def without_rival(self) -> tuple[Check, ...]:
+    def without_rival(self) -> tuple[CheckStory, ...]:
         """The checks against a champion or reference that does not exist."""
         rivals = {"champion": self.verdict.champion, "reference": self.verdict.reference}
         absent = {kind for kind in RIVALS if rivals[kind] is None}
@@ -220,12 +220,12 @@ class VerdictStory:
         return f"{self.candidate} on {self.evaluation_set}"
 
     @property
-    def met(self) -> tuple[Check, ...]:
+    def met(self) -> tuple[CheckStory, ...]:
         """The checks that passed or were skipped."""
         return tuple(check for check in self.checks if check.status in {"pass", "skipped"})
 
 
-def _count_checks(checks: Sequence[Check]) -> str:
+def _count_checks(checks: Sequence[CheckStory]) -> str:
     counts = Counter(check.status for check in checks)
     n_skipped = counts.pop("skipped", 0)
     texts = [f"{counts[status]:,} {text}" for status, text in _COUNTED.items() if status in counts]
@@ -233,6 +233,6 @@ def _count_checks(checks: Sequence[Check]) -> str:
     return f"{text}; {n_skipped:,} skipped" if n_skipped else text
 
 
-def _list_groups(checks: Iterable[Check]) -> tuple[str, ...]:
+def _list_groups(checks: Iterable[CheckStory]) -> tuple[str, ...]:
     names = (check.result.group for check in checks)
     return tuple(dict.fromkeys(name for name in names if name is not None))

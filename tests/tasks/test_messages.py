@@ -28,7 +28,7 @@ from biasgate.tasks.outcomes import COPY, EXCEPT, WORDS
 from biasgate.tasks.records import RATE_OF_GAP
 from biasgate.tasks.reporting.candidates import CandidateStory
 from biasgate.tasks.reporting.leaderboard import build_leaderboard
-from biasgate.tasks.reporting.story import ErrorHarm, Errors, OverallErrors, Story
+from biasgate.tasks.reporting.story import ErrorHarm, ErrorSummary, OverallErrors, Story
 from biasgate.tasks.wording import describe_changed_decisions, describe_losses
 
 FILE = Path(__file__).with_name("messages.txt")
@@ -344,8 +344,8 @@ def rendered():
     at, closest = OverallErrors(0.5, 0.021, 0.342), OverallErrors(0.31, 0.118, 0.121)
     for rate in RATE_OF_GAP.values():
         harm = ErrorHarm(rate, "muslim", 0.41, 0.12, number(0.3, 0.25, 0.35), ("gay",))
-        yield f"errors, {rate}", Errors("0.5", at, closest, (harm,)).text
-    yield "errors, none", Errors("0.5", at, None, ()).text
+        yield f"errors, {rate}", ErrorSummary("0.5", at, closest, (harm,)).text
+    yield "errors, none", ErrorSummary("0.5", at, None, ()).text
     for metric in METRICS.values():
         if metric.harm:
             for side in dict.fromkeys(metric.sides):

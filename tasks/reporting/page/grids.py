@@ -15,7 +15,7 @@ from biasgate.tasks.records import Report, Verdict
 from biasgate.tasks.reporting.page.drawing import Axis, Shape, draw_interval
 from biasgate.tasks.reporting.story import compute_excess, find_worst_number, list_gains
 from biasgate.tasks.reporting.tables import format_bounds, format_number, format_size, select_rows
-from biasgate.tasks.reporting.verdict_story import Check
+from biasgate.tasks.reporting.verdict_story import CheckStory
 
 LIMITS = ("floor", "ceiling")
 # The outcomes of a number's checks, the worst first, each with a sign and words.
@@ -243,7 +243,7 @@ class Outcomes:
         for result in verdict.results:
             if result.kind in kinds and result.group is not None and result.slice is None:
                 key = result.metric, result.group
-                status = Check.from_result(result).status
+                status = CheckStory.from_result(result).status
                 if status == "skipped":
                     status = "small" if result.judged_in else "plain"
                 self._statuses.setdefault(key, set()).add(status)

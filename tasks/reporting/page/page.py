@@ -22,7 +22,7 @@ from biasgate.tasks.reporting.candidates import CandidateStory, rank_outcome
 from biasgate.tasks.reporting.leaderboard import Leaderboard, build_leaderboard
 from biasgate.tasks.reporting.page.drawing import draw_line
 from biasgate.tasks.reporting.page.grids import choose_axes
-from biasgate.tasks.reporting.page.parts import CHECKS, Part, build_part
+from biasgate.tasks.reporting.page.parts import CHECKS, PagePart, build_part
 from biasgate.tasks.reporting.story import GAINED, TERMS, TO_PASS, UNKNOWN
 from biasgate.tasks.reporting.tables import (
     PANELS,
@@ -78,7 +78,7 @@ class Page:
     """The outcome."""
     candidates: tuple[CandidateStory, ...]
     sets: tuple[SetView, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[PagePart, ...]
     """The content on each candidate on each set."""
     versions: tuple[tuple[str, str], ...]
     """The versions of the software."""
@@ -109,7 +109,7 @@ class Page:
         return next((part.story.champion for part in self.parts if part.story.champion), "")
 
     @property
-    def open_part(self) -> Part | None:
+    def open_part(self) -> PagePart | None:
         """The unfolded part: of the parts with the worst outcome, the last in the order."""
         return min(self.parts[::-1], key=lambda part: rank_outcome(part.story), default=None)
 

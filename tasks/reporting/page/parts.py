@@ -42,14 +42,14 @@ from biasgate.tasks.reporting.tables import (
     round_thousandths,
     select_rows,
 )
-from biasgate.tasks.reporting.verdict_story import Check
+from biasgate.tasks.reporting.verdict_story import CheckStory
 
 # Most checks in the tables of a page: if there are more, the first.
 CHECKS = 100
 
 
 @dataclass(frozen=True)
-class Part:
+class PagePart:
     """The content of a page on a candidate on a set."""
 
     anchor: str
@@ -82,24 +82,24 @@ class Part:
     most_checks: int = CHECKS
 
     @property
-    def unmet(self) -> tuple[Check, ...]:
+    def unmet(self) -> tuple[CheckStory, ...]:
         """The first checks that did not pass."""
         return self.story.unmet[: self.most_checks]
 
     @property
-    def met(self) -> tuple[Check, ...]:
+    def met(self) -> tuple[CheckStory, ...]:
         """The first checks that passed or were skipped."""
         return self.story.met[: self.most_checks]
 
 
 def build_part(
     anchor: str, report: Report, verdict: Verdict, details: Details, axes: Mapping[str, Axis]
-) -> Part:
+) -> PagePart:
     """Return the content on a candidate on a set, drawn on the axes of the page."""
     scores = details.scores
     story = Story.from_report(report, verdict, details.champion)
     grid = build_grid(report, verdict, (*LIMITS, *RIVALS), differences=details.champion, axes=axes)
-    return Part(
+    return PagePart(
         anchor=anchor,
         story=story,
         keys=tuple((name, format_estimate(cell)) for name, cell in story.numbers),
