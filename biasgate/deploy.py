@@ -1,4 +1,4 @@
-"""For deploy scripts, before they load a model."""
+"""Checks for deploy scripts, to call before they load a model."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ def require_champion(
 ) -> str:
     """Return the version under `champion` if its promotion still holds; raise an error if not.
 
-    Every verdict of the version is recomputed from its stored evidence, as `biasgate verify`
-    does. If something cannot be looked up, that is an error too. Whatever this function
-    raises, do not deploy.
+    Every verdict of the version is recomputed from its stored evidence, as by `biasgate verify`.
+    Missing information is also an error. Do not deploy if this function raises any exception.
 
     Parameters
     ----------
@@ -41,8 +40,8 @@ def require_champion(
     Raises
     ------
     ValueError
-        If there is no champion, if its verdicts are missing or not a pass, or if their
-        evidence was changed. The text says what does not hold.
+        If a champion does not exist, if its verdicts are missing or not a pass, or if their
+        evidence was changed. The text names the check that failed.
 
     Examples
     --------
@@ -51,11 +50,10 @@ def require_champion(
     ...
     biasgate.tasks.common.errors.InputError: store no-such-folder must be a folder that ...
     """
-    # MLflow takes seconds to import, and not every user of biasgate needs it.
-    from biasgate.tasks.promoting.verify import require_champion as require  # noqa: PLC0415
+    from biasgate.tasks.promoting import verify  # noqa: PLC0415 - MLflow takes seconds to import
 
-    gateway, folder = _registry(store, tracking_uri)
-    return require(model, gateway, folder).uri
+    gateway, folder = _open_registry(store, tracking_uri)
+    return verify.require_champion(model, gateway, folder).uri
 
 
 def open_champion(
@@ -64,18 +62,18 @@ def open_champion(
     tracking_uri: str | None = None,
     folder: str | Path | None = None,
 ) -> Path:
-    """Return a folder with the files of the champion, checked as `require_champion` checks them.
+    """Return a folder with the files of the champion, after the checks of `require_champion`.
 
-    The files are downloaded once, into a folder of this call's own, and the copy is what is
-    checked: load the model from there, and nothing can be exchanged in between. Remove the
-    folder when the model is no longer needed.
+    The files are downloaded once, into a new folder, and this copy is checked. A model that is
+    loaded from the folder therefore has the checked files. Remove the folder when the model is no
+    longer needed.
 
     Parameters
     ----------
     model, store, tracking_uri
         As in `require_champion`.
     folder : str or Path, optional
-        An existing folder in which the new one is made. Default: the system's folder for
+        An existing folder in which to create the new folder. Default: the system's folder for
         temporary files.
 
     Returns
@@ -87,24 +85,24 @@ def open_champion(
     ------
     ValueError
         As `require_champion`; also if a file of the version was changed, added, removed or
-        replaced by a link since it was judged, or if its verdict names no files. Nothing is left
-        behind.
+        replaced by a link since it was judged, or if its verdict does not name files. The new
+        folder is then removed.
     """
     from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
     from biasgate.tasks.common.own_folders import own_folder  # noqa: PLC0415
-    from biasgate.tasks.promoting.verify import open_champion as opened  # noqa: PLC0415
+    from biasgate.tasks.promoting import verify  # noqa: PLC0415
 
-    gateway, sets = _registry(store, tracking_uri)
+    gateway, sets = _open_registry(store, tracking_uri)
     parent = Path(folder or tempfile.gettempdir())
     if not parent.is_dir():
         msg = f"open_champion: `folder` must be an existing folder; got {parent}. Make it first."
         raise InputError(msg)
-    # A killed process leaves `own`, which the next one removes. The result is the caller's.
+    # The own folder of a killed process is removed by the next call.
     with own_folder(parent, "biasgate-") as own:
         (own / "files").mkdir()
-        found = opened(model, own / "files", gateway, sets)
-        found.chmod(0o700)
-        return found.rename(parent / f"biasgate-champion-{uuid.uuid4().hex}")
+        files = verify.open_champion(model, own / "files", gateway, sets)
+        files.chmod(0o700)
+        return files.rename(parent / f"biasgate-champion-{uuid.uuid4().hex}")
 
 
 def require_attestation(
@@ -116,25 +114,25 @@ def require_attestation(
     policy_digest: str | None = None,
     evaluation_sets: Mapping[str, str] | None = None,
 ) -> None:
-    """Check the files of a folder against signed attestations; raise an error if they do not hold.
+    """Check the files of a folder against signed attestations; raise an error if a check fails.
 
-    Needs neither registry nor network, only the public keys that are trusted here. As
-    `biasgate verify --attestation`.
+    Needs neither registry nor network, only the public keys that are trusted on this machine. The
+    checks are those of `biasgate verify --attestation`.
 
     Parameters
     ----------
     file : str or Path
-        As `biasgate attest` writes it.
+        A file that `biasgate attest` wrote.
     folder : str or Path
         The model's files, as they are to be deployed.
     model : str
         The registered model that must be attested.
     version : str, optional
-        Its version. Default: any that passed. Nothing here says whether it was blocked or replaced
-        since: `require_champion` does.
+        Its version. Default: any version that passed. Whether it was blocked or replaced since is
+        checked only by `require_champion`.
     policy_digest : str, optional
-        The policy that must have judged it, as `biasgate policy check` prints its digest. Default:
-        any that a trusted key signed, also a lenient one.
+        Digest of the policy that must have judged it, as `biasgate policy check` prints it.
+        Default: any policy that a trusted key signed, also a lenient policy.
     evaluation_sets : mapping of str to str, optional
         The required sets by name, each with the digest of its rows or an empty text. Default: any.
 
@@ -142,7 +140,7 @@ def require_attestation(
     ------
     ValueError
         If an attestation is not signed by a trusted key, did not pass, is of another model, policy
-        or set, or of other files. The text says what does not hold.
+        or set, or of other files. The text names the checks that failed.
     """
     from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
     from biasgate.tasks.verifying.attestation import Pins, verify_attestation  # noqa: PLC0415
@@ -154,8 +152,10 @@ def require_attestation(
         raise InputError(describe_failures(folder, findings))
 
 
-def _registry(store: str | Path | None, tracking_uri: str | None) -> tuple[Gateway, Path | None]:
-    """Return the registry, and the store if there is one."""
+def _open_registry(
+    store: str | Path | None, tracking_uri: str | None
+) -> tuple[Gateway, Path | None]:
+    """Return the registry, and the store if it exists."""
     from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
     from biasgate.tasks.mlflow_server.local_store import require_store  # noqa: PLC0415
     from biasgate.tasks.mlflow_server.runs import Gateway  # noqa: PLC0415
