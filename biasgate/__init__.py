@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-# A checkout on a system without symbolic links: there git writes a file in place of each link.
+# On a system without symbolic links, git writes a file in place of each link.
 if not Path(__file__).with_name("tasks").is_dir():
     __path__.append(str(Path(__file__).parents[1]))
 
@@ -12,7 +12,7 @@ __all__ = ["__version__", "open_champion", "require_attestation", "require_champ
 
 
 def __getattr__(name: str) -> str:
-    """Read the version only on demand: that takes a fourth of the time of `--help`."""
+    """Read the version on demand only, since that takes a fourth of the time of `--help`."""
     if name != "__version__":
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)

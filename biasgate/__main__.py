@@ -6,19 +6,17 @@ import importlib.util
 import sys
 from pathlib import Path
 
-# All other code is inside the package `biasgate`, whose name is uncommon.
-OURS = ("bias_metrics",)
-# A package of the extra `app` that no other dependency installs.
+# Packages of the extra `app` that no other dependency installs.
 _APP = ("prefect", "mlflow", "pandas", "pyarrow", "sklearn", "typer")
-USAGE = 2
+_USAGE = 2
 
 
 def main() -> None:
     """Run the command `biasgate`."""
-    problem = shadowed() or missing_extra()
+    problem = describe_shadowing() or describe_missing_extra()
     if problem:
         sys.stderr.write(f"biasgate: {problem}\n")
-        raise SystemExit(USAGE)
+        raise SystemExit(_USAGE)
     from biasgate.tasks.common.garbage import raise_gc_threshold  # noqa: PLC0415
 
     raise_gc_threshold()
@@ -27,26 +25,25 @@ def main() -> None:
     app()
 
 
-def shadowed() -> str | None:
-    """Return an error text if one of our packages would be imported from another place.
+def describe_shadowing() -> str | None:
+    """Return an error text if Python would import another `bias_metrics` than ours.
 
-    A `bias_metrics.py` in the working folder comes first if that folder is on Python's path,
-    and would run instead of ours.
+    A `bias_metrics.py` in the working folder has priority if that folder is on Python's path. All
+    other code is in the package `biasgate`, whose name is uncommon.
     """
     root = Path(__file__).resolve().parent.parent
-    for name in OURS:
-        spec = importlib.util.find_spec(name)
-        found = Path(spec.origin).resolve() if spec and spec.origin else None
-        if found != root / name / "__init__.py":
-            return (
-                f"the package {name!r} must come from {root}, but Python finds "
-                f"{found or 'none with code'}. Another file or folder has the same name: "
-                "rename it, run from another folder, or remove its folder from PYTHONPATH."
-            )
-    return None
+    spec = importlib.util.find_spec("bias_metrics")
+    path = Path(spec.origin).resolve() if spec and spec.origin else None
+    if path == root / "bias_metrics" / "__init__.py":
+        return None
+    return (
+        f"the package 'bias_metrics' must come from {root}, but Python finds "
+        f"{path or 'none with code'}. Another file or folder has the same name: "
+        "rename it, run from another folder, or remove its folder from PYTHONPATH."
+    )
 
 
-def missing_extra() -> str | None:
+def describe_missing_extra() -> str | None:
     """Return an error text if only the metric library is installed."""
     missing = [name for name in _APP if importlib.util.find_spec(name) is None]
     if not missing:

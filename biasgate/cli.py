@@ -1,4 +1,4 @@
-"""The commands: parse, run a flow, print the results, exit with the code of the outcome."""
+"""The commands that run flows; each exits with the code of the outcome."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from biasgate.options import (
     Threshold,
     Verbose,
     Yes,
-    example,
+    format_example,
 )
 from biasgate.output import (
     CRASH,
@@ -40,7 +40,7 @@ from biasgate.output import (
     print_next_steps,
     print_sentence,
     report_errors,
-    say,
+    report_step,
 )
 from biasgate.running import (
     check_count_file,
@@ -52,7 +52,7 @@ from biasgate.running import (
     read_table_options,
     run_evaluation,
     run_flow,
-    run_tasks_by,
+    set_task_runner,
 )
 from biasgate.tasks.common.command_lines import format_command
 from biasgate.tasks.common.errors import InputError
@@ -116,7 +116,7 @@ def start(
         raise typer.Exit
 
 
-@app.command(rich_help_panel=EVALUATE, epilog=example("evaluate toxicity.yaml --output out"))
+@app.command(rich_help_panel=EVALUATE, epilog=format_example("evaluate toxicity.yaml --output out"))
 def evaluate(
     config: ConfigOrTable,
     output: Annotated[
@@ -186,44 +186,35 @@ def evaluate(
                 save_included(config, save)
             else:
                 write_new_file(save, describe_table(config, table))
-            again = format_command(
-                "evaluate", shorten_argument(str(save.absolute())), "--output", "out"
-            )
-            print_sentence(f"saved {save}: change it, then run `{again}`")
+            argument = shorten_argument(str(save.absolute()))
+            command = format_command("evaluate", argument, "--output", "out")
+            print_sentence(f"saved {save}: change it, then run `{command}`")
             return
-        how_to_keep = ""
+        keep_hint = ""
         if table is not None:
-            how = "add" if output is None else "replace `--output` by"
+            verb = "add" if output is None else "replace `--output` by"
             config, output = keep_evaluation_file(config, table, store), output or Path("out")
-            how_to_keep = (
-                f"To keep this evaluation: copy {config}, or {how} `--save my_evaluation.yaml`."
+            keep_hint = (
+                f"To keep this evaluation: copy {config}, or {verb} `--save my_evaluation.yaml`."
             )
         if output is None:
             msg = "`--output` must be given: the folder for reports, verdicts and figures."
             raise InputError(msg)
         if is_count_file(config):
-            given = {
+            refused = {
                 "--sample": sample,
                 "--submission": submission,
                 "--candidate": outcome_of,
                 "--overwrite": overwrite,
             }
-            for option in (name for name, value in given.items() if value):
+            for option in (name for name, value in refused.items() if value):
                 msg = f"`{option}` must not be given with a file that counts shards ({config})."
                 raise InputError(msg)
             check_count_file(config, output, store)
-            run_tasks_by(task_runner, task_runner_options)
+            set_task_runner(task_runner, task_runner_options)
             _evaluate_counts(config, output, store, as_json=as_json)
-        check_input(
-            config,
-            output,
-            store,
-            outcome_of,
-            overwrite=overwrite,
-            sample=sample,
-        )
-        run_tasks_by(task_runner, task_runner_options)
-
+        check_input(config, output, store, outcome_of, overwrite=overwrite, sample=sample)
+        set_task_runner(task_runner, task_runner_options)
         summary = run_evaluation(
             "evaluate",
             config,
@@ -235,10 +226,10 @@ def evaluate(
             overwrite=overwrite,
             yes=yes,
         )
-        _conclude(summary, output, store, as_json=as_json, last="" if quiet else how_to_keep)
+        _conclude(summary, output, store, as_json=as_json, hint="" if quiet else keep_hint)
 
 
-@app.command(rich_help_panel=EVALUATE, epilog=example("train toxicity.yaml"))
+@app.command(rich_help_panel=EVALUATE, epilog=format_example("train toxicity.yaml"))
 def train(
     config: Config,
     store: Store = DEFAULT_STORE,
@@ -250,18 +241,17 @@ def train(
     """Train and register the models of an evaluation file."""
     with report_errors(verbose=verbose, quiet=as_json or quiet, places={"store": store}):
         check_input(config, None, store, sample=sample)
-
-        found = run_flow("train", config, store=store, sample=sample)
+        candidates = run_flow("train", config, store=store, sample=sample)
         if as_json:
-            print_json([{"candidate": one.name, "version": one.uri} for one in found])
+            print_json([{"candidate": each.name, "version": each.uri} for each in candidates])
             return
-        for one in found:
-            print_sentence(f"{one.name}: {one.uri or 'not trained here'}")
+        for candidate in candidates:
+            print_sentence(f"{candidate.name}: {candidate.uri or 'not trained here'}")
 
 
 @app.command(
     rich_help_panel=EVALUATE,
-    epilog=example("nightly toxicity.yaml --output nights --cron '0 2 * * *'"),
+    epilog=format_example("nightly toxicity.yaml --output nights --cron '0 2 * * *'"),
 )
 def nightly(
     config: Config,
@@ -292,11 +282,11 @@ def nightly(
             msg = "`--json` must be given without `--cron`, which keeps the command running."
             raise InputError(msg)
         check_input(config, output, store, outcome_of, sample=sample)
-        run_tasks_by(task_runner, task_runner_options)
+        set_task_runner(task_runner, task_runner_options)
         if cron is not None:
             from biasgate.deployments.nightly import serve  # noqa: PLC0415
 
-            say(f"scheduling {config} with Prefect")
+            report_step(f"scheduling {config} with Prefect")
             options = {
                 "outcome_of": outcome_of,
                 "fail_when_blocked": fail_when_blocked,
@@ -318,7 +308,9 @@ def nightly(
         _conclude(summary, Path(summary.output), store, as_json=as_json)
 
 
-@app.command(rich_help_panel=EVALUATE, epilog=example("mitigate toxicity.yaml --output mitigated"))
+@app.command(
+    rich_help_panel=EVALUATE, epilog=format_example("mitigate toxicity.yaml --output mitigated")
+)
 def mitigate(
     output: Output,
     config: Annotated[
@@ -364,12 +356,12 @@ def mitigate(
         from biasgate.tasks.mitigation import check_mitigation  # noqa: PLC0415
 
         verdict = load_blocked(blocked, output)
-        named = str(config or find_results_config(blocked))
-        evaluation = check_input(named, output, store)
+        file = str(config or find_results_config(blocked))
+        evaluation = check_input(file, output, store)
         check_sets(lambda: check_mitigation(evaluation, candidate, store, verdict), store)
         summary = run_evaluation(
             "mitigate",
-            named,
+            file,
             str(output),
             store=store,
             candidate=candidate,
@@ -379,7 +371,7 @@ def mitigate(
         _conclude(summary, output, store, as_json=as_json)
 
 
-@app.command(rich_help_panel=EVALUATE, epilog=example("demo"))
+@app.command(rich_help_panel=EVALUATE, epilog=format_example("demo"))
 def demo(
     output: Output = Path("demo-output"),
     as_json: AsJson = False,  # noqa: FBT002
@@ -391,25 +383,51 @@ def demo(
     The biased model is blocked, and its twin passes. The phrases contain insults; the store with
     them is OUTPUT-store.
     """
-    from biasgate import demo as show  # noqa: PLC0415
-
-    store = show.store_of(output)
+    store = Path(f"{output if output.name else output.resolve()}-store")
     with report_errors(verbose=verbose, quiet=as_json or quiet, places={"output": output}):
         check_places(output, store)
-        summary = run_evaluation("evaluate", show.CONFIG, str(output), store=store)
+        summary = run_evaluation("evaluate", "demo", str(output), store=store)
         if as_json:
             print_json(summary)
         else:
             _print_results(summary, output, store)
             print_next_steps(output, store)
-        problem = show.unexpected(summary)
+        problem = describe_unexpected_verdicts(summary)
         if problem:
             print_error(f"the demo did not go as expected: {problem}")
             raise typer.Exit(CRASH)
 
 
+_BIASED, _BALANCED = "biased_labels", "balanced_labels"
+_PLANTED_IDENTITIES = {"gay", "muslim"}
+
+
+def describe_unexpected_verdicts(summary: Summary) -> str | None:
+    """Return the first verdict of the demo that is not as expected, or None.
+
+    The balanced candidate must pass. The biased candidate must be blocked for the identities with
+    planted bias, and for no other.
+    """
+    outcomes = {decision.candidate: decision.outcome for decision in summary.decisions}
+    if outcomes[_BALANCED] != "pass":
+        return f"{_BALANCED} should pass; its verdict is {outcomes[_BALANCED]}."
+    if outcomes[_BIASED] != "fail":
+        return f"{_BIASED} should be blocked; its verdict is {outcomes[_BIASED]}."
+    failed = {
+        result.group
+        for verdict in summary.verdicts
+        if verdict.candidate.name == _BIASED
+        for result in verdict.results
+        if result.outcome == "fail" and result.group is not None
+    }
+    if failed == _PLANTED_IDENTITIES:
+        return None
+    expected = sorted(_PLANTED_IDENTITIES)
+    return f"{_BIASED} should be blocked for {expected}; it is blocked for {sorted(failed)}."
+
+
 def _evaluate_counts(config: str, output: Path, store: Path, *, as_json: bool) -> None:
-    """Judge a candidate by counts of its scores; nothing is promoted."""
+    """Judge a candidate by counts of its scores, without a promotion."""
     verdict = run_flow("count", config, str(output), store=store)
     from biasgate.tasks.reporting.results import read_results  # noqa: PLC0415
     from biasgate.tasks.reporting.terminal import print_results  # noqa: PLC0415
@@ -423,14 +441,14 @@ def _evaluate_counts(config: str, output: Path, store: Path, *, as_json: bool) -
 
 
 def _conclude(
-    summary: Summary, output: Path, store: Path, *, as_json: bool = False, last: str = ""
+    summary: Summary, output: Path, store: Path, *, as_json: bool, hint: str = ""
 ) -> None:
     if as_json:
         print_json(summary)
     else:
         _print_results(summary, output, store)
-        if last:
-            print_sentence(last)
+        if hint:
+            print_sentence(hint)
     raise typer.Exit(get_outcome_words(summary).exit_code)
 
 

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from biasgate.options import AsJson, example
+from biasgate.options import AsJson, format_example
 from biasgate.output import print_json, print_sentence, report_errors
 from biasgate.tasks.common.command_lines import format_command
 from biasgate.tasks.common.errors import InputError
@@ -21,7 +21,7 @@ app = typer.Typer(
 Key = Annotated[str, typer.Argument(help="The key's name, or the start of its id.", metavar="KEY")]
 
 
-@app.command(epilog=example("keys new release.key"))
+@app.command(epilog=format_example("keys new release.key"))
 def new(
     file: Annotated[
         Path, typer.Argument(help="File of the private key; the public key goes to FILE.pub.")
@@ -36,11 +36,11 @@ def new(
         key = PrivateKey.generate()
         for path, text, mode in ((file, key.pem, 0o600), (public, key.public.pem, 0o644)):
             try:
-                found = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+                descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
             except OSError as error:
                 msg = f"{path} must be a new file that can be written; got: {error.strerror}."
                 raise InputError(msg) from error
-            with os.fdopen(found, "w", encoding="utf-8") as stream:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
                 stream.write(text)
         if as_json:
             print_json({"key_id": key.public.key_id, "private": str(file), "public": str(public)})
@@ -52,7 +52,7 @@ def new(
         typer.echo(f"id {key.public.key_id}")
 
 
-@app.command("list", epilog=example("keys list"))
+@app.command("list", epilog=format_example("keys list"))
 def show(as_json: AsJson = False) -> None:  # noqa: FBT002
     """List the trusted keys."""
     with report_errors(quiet=as_json):
@@ -64,12 +64,13 @@ def show(as_json: AsJson = False) -> None:  # noqa: FBT002
             return
         print_sentence(f"{get_trust_file()}: {len(keys) or 'no'} trusted keys")
         for key in keys:
-            since = f"revoked since {key.revoked_since} ({key.reason})"
-            state = since if key.revoked_since else f"trusted since {key.trusted_since}"
+            state = f"trusted since {key.trusted_since}"
+            if key.revoked_since:
+                state = f"revoked since {key.revoked_since} ({key.reason})"
             print_sentence(f"{key.public.key_id[:12]}  {key.name}  {state}")
 
 
-@app.command(epilog=example("keys trust release.pub"))
+@app.command(epilog=format_example("keys trust release.pub"))
 def trust(
     file: Annotated[Path, typer.Argument(help="File of a public key.", metavar="FILE.pub")],
     name: Annotated[str, typer.Option(help="Name of the key. Default: the file's name.")] = "",
@@ -85,23 +86,23 @@ def trust(
             msg = f"{file} must be a file with a public key; it cannot be read."
             raise InputError(msg) from error
         public = keys.PublicKey.from_pem(text, str(file))
-        known = keys.TrustedKeys.from_file(keys.get_trust_file())
-        before = known.keys.get(public.key_id)
-        if before is not None and before.revoked_since:
+        trusted = keys.TrustedKeys.from_file(keys.get_trust_file())
+        old_key = trusted.keys.get(public.key_id)
+        if old_key is not None and old_key.revoked_since:
             msg = (
-                f"key {before.name!r} is revoked since {before.revoked_since} and must stay so: "
+                f"key {old_key.name!r} is revoked since {old_key.revoked_since} and must stay so: "
                 "create a new key with `biasgate keys new`."
             )
             raise InputError(msg)
         key = keys.TrustedKey(public, name or file.stem, keys.get_timestamp())
-        known.add_key(key).write(keys.get_trust_file())
+        trusted.add_key(key).write(keys.get_trust_file())
         if as_json:
             print_json(key.to_dict())
             return
         print_sentence(f"{public.key_id[:12]}  {key.name}  is trusted ({keys.get_trust_file()})")
 
 
-@app.command(epilog=example("keys revoke release --reason 'the laptop was lost'"))
+@app.command(epilog=format_example("keys revoke release --reason 'the laptop was lost'"))
 def revoke(
     key: Key,
     reason: Annotated[str, typer.Option(help="The reason; it is shown in the list.")],
@@ -119,17 +120,19 @@ def revoke(
     with report_errors(quiet=as_json):
         from biasgate.tasks.signing import keys  # noqa: PLC0415
 
-        known = keys.TrustedKeys.from_file(keys.get_trust_file())
-        found = known.find_key(key)
+        trusted = keys.TrustedKeys.from_file(keys.get_trust_file())
+        old_key = trusted.find_key(key)
         now = keys.get_timestamp()
         time = f"{since.isoformat(timespec='seconds')}+00:00" if since else now
         if time > now:
-            msg = f"`--since` must not be later than now, {now}: until then the key would count; "
-            msg += f"got {time}."
+            msg = (
+                f"`--since` must not be later than now, {now}: until then the key would count; "
+                f"got {time}."
+            )
             raise InputError(msg)
-        revoked = keys.TrustedKey(found.public, found.name, found.trusted_since, time, reason)
-        known.add_key(revoked).write(keys.get_trust_file())
+        revoked = keys.TrustedKey(old_key.public, old_key.name, old_key.trusted_since, time, reason)
+        trusted.add_key(revoked).write(keys.get_trust_file())
         if as_json:
             print_json(revoked.to_dict())
             return
-        print_sentence(f"{found.public.key_id[:12]}  {found.name}  is revoked since {time}")
+        print_sentence(f"{old_key.public.key_id[:12]}  {old_key.name}  is revoked since {time}")

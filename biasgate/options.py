@@ -17,8 +17,8 @@ SET_UP = "Set up and maintain"
 EXAMPLE = "Example: "
 
 
-def example(command: str) -> str:
-    """Return the last line of a page of help: the command as it is typed most often."""
+def format_example(command: str) -> str:
+    """Return the last line of a page of help: a typical call of the command."""
     return f"{EXAMPLE}biasgate {command}"
 
 
@@ -41,13 +41,12 @@ ConfigOrTable = Annotated[
 ]
 
 
-def _column(metavar: str, text: str, *names: str, **more: Any) -> Any:
-    """Return an option of a table; the name of its parameter names it unless `names` do."""
-    return typer.Option(*names, metavar=metavar, help=text, rich_help_panel="Table", **more)
+def _make_option(metavar: str, text: str, *names: str, **settings: Any) -> Any:
+    """Return an option of a table; without `names`, it is named after its parameter."""
+    return typer.Option(*names, metavar=metavar, help=text, rich_help_panel="Table", **settings)
 
 
-def _number(text: str | float) -> float:
-    """Return a number; refuse a decimal comma with its remedy."""
+def _parse_number(text: str | float) -> float:
     try:
         return float(text)
     except ValueError:
@@ -59,30 +58,32 @@ def _number(text: str | float) -> float:
 
 Label = Annotated[
     str | None,
-    _column(
+    _make_option(
         "COLUMN", "Label: a fraction, 0 and 1, or values, as in verdict=yes/no if yes means toxic."
     ),
 ]
 Identities = Annotated[
-    str | None, _column("COLUMNS", "Identities, separated by commas; or one column of their names.")
+    str | None,
+    _make_option("COLUMNS", "Identities, separated by commas; or one column of their names."),
 ]
 Score = Annotated[
-    list[str] | None, _column("COLUMN", "Scores of a candidate; once for each candidate.")
+    list[str] | None, _make_option("COLUMN", "Scores of a candidate; once for each candidate.")
 ]
 ScoresFile = Annotated[
     Path | None,
-    _column("FILE", "File of ids and scores, if they are not in the table.", "--scores"),
+    _make_option("FILE", "File of ids and scores, if they are not in the table.", "--scores"),
 ]
 Id = Annotated[
     str | None,
-    _column(
+    _make_option(
         "COLUMN",
         "Ids, as in id=comment_id if the scores name them so. Default: id, or the row's number.",
         "--id",
     ),
 ]
 Threshold = Annotated[
-    float | None, _column("SCORE", "Score from which comments are flagged.", parser=_number)
+    float | None,
+    _make_option("SCORE", "Score from which comments are flagged.", parser=_parse_number),
 ]
 Output = Annotated[Path, typer.Option(help="Folder for reports, verdicts and figures.")]
 Sample = Annotated[
@@ -131,7 +132,9 @@ TaskRunnerOptions = Annotated[
     ),
 ]
 DEFAULT_STORE = Path(".biasgate")
-# Below this width the boxes around options cut their names.
-_BOXES = 80
-MARKUP: Literal["rich"] | None = "rich" if shutil.get_terminal_size().columns >= _BOXES else None
-"""How help is printed: in boxes, or on a narrow terminal in plain lines."""
+# On a narrower terminal, the boxes around options cut their names.
+_MIN_BOX_COLUMNS = 80
+MARKUP: Literal["rich"] | None = (
+    "rich" if shutil.get_terminal_size().columns >= _MIN_BOX_COLUMNS else None
+)
+"""Layout of help: boxes, or plain lines on a narrow terminal."""

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from biasgate.options import DEFAULT_STORE, AsJson, Store, example
-from biasgate.output import print_json, print_sentence, report_errors, waiting
+from biasgate.options import DEFAULT_STORE, AsJson, Store, format_example
+from biasgate.output import print_json, print_sentence, report_errors, show_activity
 from biasgate.running import open_registry
 from biasgate.tasks.common.errors import InputError
 
@@ -23,7 +23,7 @@ File = Annotated[
 ]
 
 
-@app.command(epilog=example("policy check policy.yaml"))
+@app.command(epilog=format_example("policy check policy.yaml"))
 def check(file: File, as_json: AsJson = False) -> None:  # noqa: FBT002
     """Check a policy; print its rules in words, and warnings.
 
@@ -41,8 +41,8 @@ def check(file: File, as_json: AsJson = False) -> None:  # noqa: FBT002
         warnings = list(list_policy_warnings(policy, datetime.now(UTC).date()))
         lines = list(explain_policy(policy))
         if as_json:
-            found = {"policy": policy.name, "rules": len(policy.rules), "digest": policy.digest}
-            print_json(found | {"lines": lines, "warnings": warnings})
+            content = {"policy": policy.name, "rules": len(policy.rules), "digest": policy.digest}
+            print_json(content | {"lines": lines, "warnings": warnings})
             return
         for line in [*lines, *(f"warning: {warning}" for warning in warnings)]:
             print_sentence(line)
@@ -50,7 +50,7 @@ def check(file: File, as_json: AsJson = False) -> None:  # noqa: FBT002
         print_sentence(f"policy {policy.name}: {rules}, digest {policy.digest}")
 
 
-@app.command(epilog=example("policy show no-worse"))
+@app.command(epilog=format_example("policy show no-worse"))
 def show(
     name: Annotated[
         str,
@@ -62,16 +62,14 @@ def show(
         from bias_metrics.suggestion import did_you_mean  # noqa: PLC0415
         from biasgate.tasks.gating.policy import list_shipped_policies  # noqa: PLC0415
 
-        known = list_shipped_policies()
-        if name not in known:
-            msg = (
-                f"NAME must be one of {', '.join(known)}; got {name!r}.{did_you_mean(name, known)}"
-            )
-            raise InputError(msg)
-        typer.echo(known[name].read_text("utf-8"), nl=False)
+        files = list_shipped_policies()
+        if name not in files:
+            msg = f"NAME must be one of {', '.join(files)}; got {name!r}."
+            raise InputError(msg + did_you_mean(name, files))
+        typer.echo(files[name].read_text("utf-8"), nl=False)
 
 
-@app.command(epilog=example("policy register policy.yaml --model toxicity"))
+@app.command(epilog=format_example("policy register policy.yaml --model toxicity"))
 def register(
     file: File,
     model: Annotated[str, typer.Option(help="The registered model.", metavar="MODEL")],
@@ -83,13 +81,13 @@ def register(
     The ledger keeps its digest, the time and the user. Register it before any candidate is
     scored: verdicts record whether that was so.
     """
-    with open_registry(store, quiet=as_json, new=True) as gateway:
+    with open_registry(store, quiet=as_json, is_new=True) as gateway:
         from biasgate.tasks.promoting.pinned import register_policy  # noqa: PLC0415
 
         policy, entry = register_policy(file, model, gateway)
         if as_json:
-            known = {"policy": policy.name, "digest": policy.digest}
-            print_json(known | {"model": model, "entry": entry.number})
+            content = {"policy": policy.name, "digest": policy.digest}
+            print_json(content | {"model": model, "entry": entry.number})
             return
         print_sentence(
             f"policy {policy.name} (digest {policy.digest}) is required for {model} from now on: "
@@ -97,7 +95,7 @@ def register(
         )
 
 
-@app.command(epilog=example("policy plan no-worse out/news/words"))
+@app.command(epilog=format_example("policy plan no-worse out/news/words"))
 def plan(
     file: File,
     evidence: Annotated[
@@ -154,10 +152,10 @@ def plan(
             comments = read_comment_shares(
                 shares, policy, auc=auc, correlation=correlation, design_effect=design_effect
             )
-        with waiting("planning"):
-            found = plan_policy(policy, comments, power=power, per_night=per_night)
+        with show_activity("planning"):
+            planned = plan_policy(policy, comments, power=power, per_night=per_night)
         if as_json:
-            print_json(found)
+            print_json(planned)
         else:
-            for line in describe_plan(found):
+            for line in describe_plan(planned):
                 print_sentence(line)

@@ -6,11 +6,11 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from biasgate.options import DEFAULT_STORE, PROMOTE, AsJson, Store, example
+from biasgate.options import DEFAULT_STORE, PROMOTE, AsJson, Store, format_example
 from biasgate.output import (
     BLOCKED,
     print_findings,
@@ -18,7 +18,7 @@ from biasgate.output import (
     print_json,
     print_sentence,
     report_errors,
-    waiting,
+    show_activity,
 )
 from biasgate.running import open_registry
 from biasgate.tasks.common.command_lines import format_command, format_path, is_path
@@ -33,12 +33,10 @@ app = typer.Typer()
 
 Model = Annotated[str, typer.Argument(help="Registered model.", metavar="MODEL")]
 Reason = Annotated[str, typer.Option(help="The reason; it is kept in the history.")]
-_SHORT = 12
-COUNTS = "evidence.counts"
-SUMMARY = "summary.json"
+_SHORT_DIGEST = 12
 
 
-@app.command(rich_help_panel=PROMOTE, epilog=example("promote toxicity 4"))
+@app.command(rich_help_panel=PROMOTE, epilog=format_example("promote toxicity 4"))
 def promote(
     model: Model,
     version: Annotated[
@@ -107,7 +105,7 @@ def promote(
             if reason is None:
                 msg = "`--reason` must be given with `--reset`; the history keeps it."
                 raise InputError(msg)
-            agree = partial(_agree, accept=accept, as_json=as_json)
+            agree = partial(_confirm_reset, accept=accept, as_json=as_json)
             decision = by_hand.reset_ledger(model, version, reason, gateway, agree)
         else:
             if accept is not None or (version is None and source is None):
@@ -124,25 +122,27 @@ def promote(
             elif source is not None:
                 from biasgate.tasks.promoting.copies import promote_copy  # noqa: PLC0415
 
-                with waiting("verifying and promoting"):
+                with show_activity("verifying and promoting"):
                     decision = promote_copy(
                         model, version, source, gateway, reason=reason, by=by, store=store
                     )
             elif version is not None:
-                with waiting("verifying and promoting"):
+                with show_activity("verifying and promoting"):
                     decision = by_hand.promote_version(model, version, reason, gateway, by)
         _print_decision(decision, as_json=as_json)
 
 
-def _agree(accepted: Sequence[str], whole: str, *, accept: str | None, as_json: bool) -> None:
-    """Print what a reset accepts; refuse unless the user agrees or gave its digest."""
-    digest = whole[:_SHORT]
-    if (accept is None and not accepted) or digest == accept:
+def _confirm_reset(
+    problems: Sequence[str], digest: str, *, accept: str | None, as_json: bool
+) -> None:
+    """Print the problems that a reset accepts; refuse unless the user confirms or `accept` does."""
+    digest = digest[:_SHORT_DIGEST]
+    if (accept is None and not problems) or digest == accept:
         return
-    for sentence in accepted or ["the ledger as it is"]:
+    for sentence in problems or ["the ledger as it is"]:
         print_sentence(f"accepts: {sentence}", stderr=as_json)
-    asks = accept is None and not as_json and sys.stdin.isatty()
-    if asks and typer.confirm("Accept all of this?"):
+    can_ask = accept is None and not as_json and sys.stdin.isatty()
+    if can_ask and typer.confirm("Accept all of this?"):
         return
     if accept is None:
         msg = f"`--accept` must confirm this: --accept {digest}"
@@ -151,7 +151,9 @@ def _agree(accepted: Sequence[str], whole: str, *, accept: str | None, as_json: 
     raise InputError(msg)
 
 
-@app.command(rich_help_panel=PROMOTE, epilog=example("rollback toxicity --reason 'worse at night'"))
+@app.command(
+    rich_help_panel=PROMOTE, epilog=format_example("rollback toxicity --reason 'worse at night'")
+)
 def rollback(
     model: Model,
     reason: Reason,
@@ -172,12 +174,12 @@ def rollback(
     with open_registry(store, quiet=as_json) as gateway:
         from biasgate.tasks.promoting.by_hand import roll_back  # noqa: PLC0415
 
-        with waiting("verifying and rolling back"):
+        with show_activity("verifying and rolling back"):
             decision = roll_back(model, reason, gateway, to)
         _print_decision(decision, as_json=as_json)
 
 
-@app.command(rich_help_panel=PROMOTE, epilog=example("history toxicity"))
+@app.command(rich_help_panel=PROMOTE, epilog=format_example("history toxicity"))
 def history(
     model: Model,
     everything: Annotated[  # noqa: FBT002
@@ -191,10 +193,10 @@ def history(
     The latest is first. As JSON, all entries of the ledger.
     """
     with open_registry(store, quiet=as_json) as gateway:
-        from biasgate.tasks.promoting.by_hand import read_history as past  # noqa: PLC0415
+        from biasgate.tasks.promoting.by_hand import read_history  # noqa: PLC0415
 
-        with waiting("reading the ledger"):
-            entries = past(model, gateway)
+        with show_activity("reading the ledger"):
+            entries = read_history(model, gateway)
         if as_json:
             print_json(entries)
         else:
@@ -202,7 +204,7 @@ def history(
 
 
 @app.command(
-    rich_help_panel=PROMOTE, epilog=example("attest toxicity --output toxicity.intoto.jsonl")
+    rich_help_panel=PROMOTE, epilog=format_example("attest toxicity --output toxicity.intoto.jsonl")
 )
 def attest(
     model: Model,
@@ -227,17 +229,17 @@ def attest(
     with open_registry(store, quiet=as_json) as gateway:
         from biasgate.tasks.promoting.attest import write_attestation  # noqa: PLC0415
 
-        with waiting("writing attestations"):
-            found, results = write_attestation(model, version, output, gateway, model_signature)
+        with show_activity("writing attestations"):
+            attested, results = write_attestation(model, version, output, gateway, model_signature)
         if as_json:
-            print_json({"file": str(output), "version": found.uri, "attestations": results})
+            print_json({"file": str(output), "version": attested.uri, "attestations": results})
             return
-        said = ", ".join(f"{result} on {name}" for name, result in results.items())
-        attestations = "attestation" if len(results) == 1 else "attestations"
-        print_sentence(f"{output}: {len(results)} signed {attestations} of {found.uri}: {said}")
+        listed = ", ".join(f"{result} on {name}" for name, result in results.items())
+        noun = "attestation" if len(results) == 1 else "attestations"
+        print_sentence(f"{output}: {len(results)} signed {noun} of {attested.uri}: {listed}")
 
 
-@app.command(rich_help_panel=PROMOTE, epilog=example("verify toxicity"))
+@app.command(rich_help_panel=PROMOTE, epilog=format_example("verify toxicity"))
 def verify(
     model: Annotated[
         str | None,
@@ -288,13 +290,17 @@ def verify(
 
     Exit codes: 0 all checks hold, 3 a check fails.
     """
-    asked = (attestation, folder, policy_digest, evaluation_set)
     with report_errors(quiet=as_json):
-        sets = _sets(evaluation_set)
+        sets = _parse_sets(evaluation_set or [])
         if model is not None and is_path(model):
-            unused = (version, attestation, folder)
-            findings = _verify_folder(Path(model), policy_digest, sets, unused=unused)
-        elif model is None or any(one is not None and one != [] for one in asked):
+            if any(value is not None for value in (version, attestation, folder)):
+                msg = (
+                    f"{Path(model)} must be given with --policy-digest and --evaluation-set only: "
+                    "it has its own verdicts."
+                )
+                raise InputError(msg)
+            findings = _verify_folder(Path(model), policy_digest, sets)
+        elif model is None or any((attestation, folder, policy_digest is not None, sets)):
             if attestation is None or folder is None:
                 msg = (
                     "`biasgate verify` must be given MODEL, or --attestation FILE and --model "
@@ -306,15 +312,15 @@ def verify(
             pins = Pins(model, version, policy_digest, sets)
             findings = verify_attestation(attestation, folder, pins)
         else:
-            how = format_command("verify", format_path(model))
-            nor = f" To verify a folder, write it with a slash: {how}"
-            with open_registry(store, quiet=as_json, nor=nor) as gateway:
+            command = format_command("verify", format_path(model))
+            hint = f" To verify a folder, write it with a slash: {command}"
+            with open_registry(store, quiet=as_json, hint=hint) as gateway:
                 from biasgate.tasks.ledger.ledger import require_model  # noqa: PLC0415
-                from biasgate.tasks.promoting.verify import verify_model as check  # noqa: PLC0415
+                from biasgate.tasks.promoting.verify import verify_model  # noqa: PLC0415
 
-                require_model(model, gateway, nor)
-                with waiting("verifying"):
-                    findings = check(model, version, gateway, store)
+                require_model(model, gateway, hint)
+                with show_activity("verifying"):
+                    findings = verify_model(model, version, gateway, store)
     if as_json:
         print_json(findings)
     else:
@@ -323,7 +329,7 @@ def verify(
 
 
 def _print_decision(decision: Decision, *, as_json: bool) -> NoReturn:
-    """Print a decision, and end with the exit code of its outcome."""
+    """Print a decision, and exit with the code of its outcome."""
     if as_json:
         print_json(decision)
     else:
@@ -331,37 +337,32 @@ def _print_decision(decision: Decision, *, as_json: bool) -> NoReturn:
     raise typer.Exit(get_outcome_words(decision).exit_code)
 
 
-def _sets(named: list[str] | None) -> dict[str, str] | None:
-    if not named:
-        return None
-    for one in named:
-        if one.endswith("="):
+def _parse_sets(options: list[str]) -> dict[str, str] | None:
+    """Return the required sets, each with a digest or an empty text; None without an option."""
+    for option in options:
+        if option.endswith("="):
             msg = (
-                f"`--evaluation-set` must be NAME, or NAME=DIGEST; got {one!r} without a digest. "
-                "Is a variable empty?"
+                f"`--evaluation-set` must be NAME, or NAME=DIGEST; got {option!r} without a "
+                "digest. Is a variable empty?"
             )
             raise InputError(msg)
-    return {name: digest for name, _, digest in (one.partition("=") for one in named)}
+    sets = {name: digest for name, _, digest in (option.partition("=") for option in options)}
+    return sets or None
 
 
 def _verify_folder(
-    path: Path, policy_digest: str | None, sets: dict[str, str] | None, unused: tuple[Any, ...]
+    path: Path, policy_digest: str | None, sets: dict[str, str] | None
 ) -> list[Finding]:
     """Verify the folder of an evaluation or of counts."""
-    if any(one is not None for one in unused):
-        msg = (
-            f"{path} must be given with --policy-digest and --evaluation-set only: it has its own "
-            "verdicts."
-        )
-        raise InputError(msg)
-    from biasgate.tasks.reporting.results import read_results  # noqa: PLC0415
+    from biasgate.tasks.evidence.counted import FILE  # noqa: PLC0415
+    from biasgate.tasks.reporting.results import SUMMARY, read_results  # noqa: PLC0415
     from biasgate.tasks.verifying.attestation import Pins  # noqa: PLC0415
     from biasgate.tasks.verifying.counted import verify_counts  # noqa: PLC0415
     from biasgate.tasks.verifying.published import verify_results  # noqa: PLC0415
 
     pins = Pins(policy_digest=policy_digest, sets=sets)
-    with waiting("verifying"):
-        # If both are there, the summary decides, as for `show`.
-        if (path / COUNTS).is_file() and not (path / SUMMARY).exists():
+    with show_activity("verifying"):
+        # A summary has priority over counts, as for `show`.
+        if (path / FILE).is_file() and not (path / SUMMARY).exists():
             return verify_counts(path, pins)
         return verify_results(read_results(path), pins)

@@ -1,4 +1,4 @@
-"""What commands share: checks of input before Prefect, the run of a flow, the open registry."""
+"""Shared parts of commands: checks of input before Prefect, the run of a flow, the registry."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from biasgate.output import BLOCKED, STEPS, print_error, report_errors, say, waiting
+from biasgate.output import BLOCKED, STEPS, print_error, report_errors, report_step, show_activity
 from biasgate.tasks.common.errors import InputError, format_column_names
 from biasgate.tasks.ending import run_until_stopped
 from biasgate.tasks.included import list_included_names
@@ -23,60 +23,62 @@ if TYPE_CHECKING:
     from biasgate.tasks.evaluation_file import Evaluation
     from biasgate.tasks.table_evaluation import TableOptions
 
-_TABLES = frozenset({".csv", ".tsv", ".parquet", ".pq", ".jsonl", ".ndjson"})
-# Evaluation files never have these names; a table may have any name but theirs.
-_NO_EVALUATIONS = frozenset({".txt", ".tab", ".dat", ".xlsx", ".xls", ".ods"})
-_EVALUATIONS = frozenset({".yaml", ".yml"})
+# Suffixes of tables, and of other files that are never evaluation files.
+_TABLE_SUFFIXES = {".csv", ".tsv", ".parquet", ".pq", ".jsonl", ".ndjson"}
+_TABLE_SUFFIXES |= {".txt", ".tab", ".dat", ".xlsx", ".xls", ".ods"}
+_EVALUATION_SUFFIXES = {".yaml", ".yml"}
 
 
-def read_table_options(config: str, given: Mapping[str, Any]) -> TableOptions | None:
-    """Return the options of a table, by option; None for an evaluation file, which has none."""
-    named = [option for option, value in given.items() if value not in (None, [])]
+def read_table_options(config: str, values: Mapping[str, Any]) -> TableOptions | None:
+    """Return the settings of a table from the values of options; None for an evaluation file.
+
+    A file with another suffix is a table if any of the options is given.
+    """
+    given = [option for option, value in values.items() if value not in (None, [])]
     suffixes = {suffix.lower() for suffix in Path(config).suffixes[-2:]}
-    may_be_one = not _EVALUATIONS & suffixes and config not in list_included_names()
-    if not (_TABLES | _NO_EVALUATIONS) & suffixes and not (named and may_be_one):
-        if named:
-            msg = f"`{named[0]}` must be given with a table; {config} is an evaluation file."
+    may_be_table = not _EVALUATION_SUFFIXES & suffixes and config not in list_included_names()
+    if not _TABLE_SUFFIXES & suffixes and not (given and may_be_table):
+        if given:
+            msg = f"`{given[0]}` must be given with a table; {config} is an evaluation file."
             raise InputError(msg)
         return None
     from biasgate.tasks.table_evaluation import TableOptions, columns_of_table  # noqa: PLC0415
 
-    lacking = [option for option in ("--label", "--identities") if option not in named]
-    lacking += [] if {"--score", "--scores"} & set(named) else ["--score"]
-    if lacking:
-        *most, last = (f"`{option}`" for option in lacking)
-        options = f"{', '.join(most)} and {last}" if most else last
+    missing = [option for option in ("--label", "--identities") if option not in given]
+    missing += [] if {"--score", "--scores"} & set(given) else ["--score"]
+    if missing:
+        *others, last = (f"`{option}`" for option in missing)
+        options = f"{', '.join(others)} and {last}" if others else last
         msg = (
             f"{config} is a table: name its columns with {options}; it has "
             f"{format_column_names(columns_of_table(Path(config)))}."
         )
         raise InputError(msg)
-    identities = tuple(filter(None, map(str.strip, given["--identities"].split(","))))
     return TableOptions(
-        given["--label"],
-        identities,
-        tuple(given["--score"] or ()),
-        given["--scores"],
-        given["--id"],
-        given["--threshold"],
+        values["--label"],
+        tuple(filter(None, map(str.strip, values["--identities"].split(",")))),
+        tuple(values["--score"] or ()),
+        values["--scores"],
+        values["--id"],
+        values["--threshold"],
     )
 
 
 def describe_table(config: str, options: TableOptions, store: Path | None = None) -> str:
-    """Return the evaluation file of a table; report what was recognised, and check its rows.
+    """Return the evaluation file of a table; report the recognised columns, and check the rows.
 
-    They are frozen in the store. Without one only the set is checked, and nothing is kept.
+    With a store, the rows are frozen in it, and the scores are checked as well.
     """
-    say(f"reading {config}")
-    with waiting("reading"):
+    report_step(f"reading {config}")
+    with show_activity("reading"):
         from biasgate.tasks import table_evaluation  # noqa: PLC0415
 
         text, notes = table_evaluation.describe_table(Path(config), options)
         for note in notes:
             logging.getLogger(STEPS).info("%s", note)
-        with TemporaryDirectory() as folder:
-            place = Path(folder) if store is None else store
-            table_evaluation.check_rows(text, place, with_scores=store is not None)
+        with TemporaryDirectory() as temporary:
+            folder = store or Path(temporary)
+            table_evaluation.check_rows(text, folder, with_scores=store is not None)
     return text
 
 
@@ -101,10 +103,10 @@ def check_input(
     overwrite: bool = True,
     sample: int | None = None,
 ) -> Evaluation:
-    """Refuse wrong input and places at once, before the slow start of Prefect; return the rest."""
+    """Return the evaluation; refuse wrong input and folders before the slow start of Prefect."""
     included = "the included evaluation " if config in list_included_names() else ""
-    say(f"reading {included}{config}")
-    with waiting("reading"):
+    report_step(f"reading {included}{config}")
+    with show_activity("reading"):
         from biasgate.tasks.mlflow_server import server  # noqa: PLC0415
         from biasgate.tasks.reading_evaluation import read_evaluation  # noqa: PLC0415
 
@@ -120,9 +122,9 @@ def check_input(
 
 
 def check_count_file(config: str, output: Path, store: Path) -> None:
-    """Refuse a wrong count file and places at once, before the slow start of Prefect."""
-    say(f"reading {config}")
-    with waiting("reading"):
+    """Refuse a wrong count file and wrong folders before the slow start of Prefect."""
+    report_step(f"reading {config}")
+    with show_activity("reading"):
         from biasgate.tasks.counting.settings import read_count_file  # noqa: PLC0415
 
         check_places(output, store)
@@ -130,7 +132,7 @@ def check_count_file(config: str, output: Path, store: Path) -> None:
 
 
 def check_places(output: Path | None, store: Path) -> None:
-    """Refuse places that cannot be written to, or that contain each other."""
+    """Refuse folders that cannot be written to, or that contain each other."""
     from biasgate.tasks.common.files import require_separate_folders, require_writable  # noqa: PLC0415
 
     if output is not None:
@@ -140,77 +142,77 @@ def check_places(output: Path | None, store: Path) -> None:
 
 
 def check_sets(check: Callable[[], None], store: Path) -> None:
-    """Refuse sets that cannot be worked with, before Prefect; a signal ends it within seconds.
-
-    Sets are frozen for it, which the flow does not do again.
-    """
-    say("checking its sets")
-    with waiting("checking"):
+    """Freeze and check the sets before the start of Prefect; a signal ends this within seconds."""
+    report_step("checking its sets")
+    with show_activity("checking"):
         run_until_stopped(check, store)
 
 
-def flow_called(name: str) -> Any:
-    """Return a flow; importing it takes seconds."""
-    module = {"train": "score"}.get(name, name)
+def import_flow(name: str) -> Any:
+    """Import and return a flow, which takes seconds."""
+    module = "score" if name == "train" else name
     return getattr(import_module(f"biasgate.flows.{module}"), name)
 
 
 def run_flow(name: str, *places: str, store: Path, **options: Any) -> Any:
-    """Run the flow of this name; a signal ends it, and everything that it started, within seconds.
+    """Run a flow; a signal ends it, and everything that it started, within seconds.
 
     Prefect is imported only here, since that takes seconds; its server starts meanwhile.
     """
-    say("loading Prefect")
-    with waiting("loading"):
+    report_step("loading Prefect")
+    with show_activity("loading"):
         from biasgate.deployments.temporary_server import start_server  # noqa: PLC0415
 
         wait_for_server = start_server()
-        flow = flow_called(name)
+        flow = import_flow(name)
         wait_for_server()
-    where = store.resolve()
-    with waiting("working"):
-        return run_until_stopped(lambda: flow(*places, store=str(where), **options), where)
+    folder = store.resolve()
+    with show_activity("working"):
+        return run_until_stopped(lambda: flow(*places, store=str(folder), **options), folder)
 
 
 def run_evaluation(name: str, *places: str, store: Path, **options: Any) -> Any:
-    """Run the flow `evaluate` or `nightly`; return its summary, whether it passed or not."""
+    """Run a flow that evaluates, and return its summary, also if it did not pass."""
     state = run_flow(name, *places, store=store, return_state=True, **options)
     from biasgate.flows.states import get_summary  # noqa: PLC0415
 
     return get_summary(state)
 
 
-def run_tasks_by(task_runner: str | None, options: str | None) -> None:
-    """Set the environment variables that flows read, here and in scheduled processes."""
+def set_task_runner(task_runner: str | None, options: str | None) -> None:
+    """Set the environment variables of the task runner, also for scheduled processes.
+
+    An unknown class is refused at once.
+    """
     os.environ["BIASGATE_TASK_RUNNER"] = task_runner or ""
     os.environ["BIASGATE_TASK_RUNNER_OPTIONS"] = options or ""
     if task_runner:
-        from biasgate.tasks.common import prefect_task as orchestration  # noqa: PLC0415
+        from biasgate.tasks.common.prefect_task import make_task_runner  # noqa: PLC0415
 
-        orchestration.make_task_runner()  # an unknown class fails before any work
+        make_task_runner()
 
 
 @contextmanager
 def open_registry(
-    store: Path, *, quiet: bool = False, new: bool = False, nor: str = ""
+    store: Path, *, quiet: bool, is_new: bool = False, hint: str = ""
 ) -> Iterator[Any]:
-    """Yield the gateway of an existing store; exit as for a block if verification fails.
+    """Yield the gateway of a store; exit as for a block if verification fails in the body.
 
-    `nor`: the end of the error if there is no store.
+    A missing store is refused unless it may be new (`is_new`). `hint`: the end of that error.
     """
     with report_errors(quiet=quiet, places={"store": store}):
-        say("opening the registry")
-        with waiting("loading"):
+        report_step("opening the registry")
+        with show_activity("loading"):
             from biasgate.tasks.common.own_folders import redirect_temporary_files  # noqa: PLC0415
             from biasgate.tasks.mlflow_server.local_store import require_store  # noqa: PLC0415
             from biasgate.tasks.mlflow_server.runs import Gateway  # noqa: PLC0415
             from biasgate.tasks.promoting.verify import NotVerifiedError  # noqa: PLC0415
 
-        if not new and not os.environ.get("MLFLOW_TRACKING_URI"):
-            require_store(store, nor)
+        if not is_new and not os.environ.get("MLFLOW_TRACKING_URI"):
+            require_store(store, hint)
         try:
             with redirect_temporary_files():
-                with waiting("opening the registry"):
+                with show_activity("opening the registry"):
                     gateway = Gateway.from_store(store)
                 yield gateway
         except NotVerifiedError as error:

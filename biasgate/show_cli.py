@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from biasgate.options import DEFAULT_STORE, READ, AsJson, Store, example
-from biasgate.output import print_json, print_sentence, report_errors, waiting
+from biasgate.options import DEFAULT_STORE, READ, AsJson, Store, format_example
+from biasgate.output import print_json, print_sentence, report_errors, show_activity
 from biasgate.running import open_registry
 from biasgate.tasks.common.errors import InputError
 
@@ -26,7 +26,7 @@ Folder = Annotated[
 ]
 
 
-@app.command(rich_help_panel=READ, epilog=example("show out --identity gay"))
+@app.command(rich_help_panel=READ, epilog=format_example("show out --identity gay"))
 def show(
     folder: Folder,
     everything: Annotated[  # noqa: FBT002
@@ -56,7 +56,7 @@ def show(
         if markdown and (everything or identity is not None):
             msg = "`--markdown` must be given without `--all` and `--identity`."
             raise InputError(msg)
-        with waiting("reading"):
+        with show_activity("reading"):
             from biasgate.tasks.reporting.ci import format_github_comment  # noqa: PLC0415
             from biasgate.tasks.reporting.results import read_results  # noqa: PLC0415
             from biasgate.tasks.reporting.terminal import print_results  # noqa: PLC0415
@@ -70,14 +70,13 @@ def show(
             print_results(results, everything=everything, identity=identity, as_written=True)
 
 
-_VERSION = "models:/"
 _SIDE = (
     "A folder of results, a folder DIR/SET/CANDIDATE in it, or a version models:/NAME/VERSION; "
     "with --in, the name of a candidate."
 )
 
 
-@app.command(rich_help_panel=READ, epilog=example("compare out/news/old out/news/new"))
+@app.command(rich_help_panel=READ, epilog=format_example("compare out/news/old out/news/new"))
 def compare(
     first: Annotated[str, typer.Argument(help=_SIDE, metavar="A")],
     second: Annotated[
@@ -95,46 +94,46 @@ def compare(
     Differences are A minus B. They have intervals, paired by row, if both were scored on the
     same rows and have evidence.parquet. The exit code is 0 whatever differs.
     """
-    with ExitStack() as kept:
-        kept.enter_context(report_errors(quiet=as_json))
-        with waiting("comparing"):
+    with ExitStack() as stack:
+        stack.enter_context(report_errors(quiet=as_json))
+        with show_activity("comparing"):
             from biasgate.tasks.reporting.comparing import compare_published  # noqa: PLC0415
             from biasgate.tasks.reporting.terminal import print_comparisons  # noqa: PLC0415
 
             sides = [
-                _side(one, other, folder, store, kept, quiet=as_json)
-                for one, other in ((first, second), (second, first))
+                _load_side(side, other, folder, store, stack, quiet=as_json)
+                for side, other in ((first, second), (second, first))
             ]
-            found = compare_published(sides[0], sides[1], (first, second))
+            compared = compare_published(sides[0], sides[1], (first, second))
         if as_json:
-            print_json(found)
+            print_json(compared)
         else:
-            print_comparisons(found)
+            print_comparisons(compared)
 
 
-def _side(
-    named: str, other: str, folder: Path | None, store: Path, kept: ExitStack, *, quiet: bool
+def _load_side(
+    side: str, other: str, folder: Path | None, store: Path, stack: ExitStack, *, quiet: bool
 ) -> list[Published]:
-    """Return what a user's A or B stands for."""
+    """Return the results of an argument A or B; `stack` keeps files of the registry open."""
     from biasgate.tasks.reporting.results import read_results  # noqa: PLC0415
 
     if folder is not None:
-        each = read_results(folder).published
-        found = [published for published in each if published.names[1] == named]
-        if not found:
+        results = read_results(folder).published
+        matches = [published for published in results if published.names[1] == side]
+        if not matches:
             from biasgate.tasks.reporting.comparing import describe_missing_candidate  # noqa: PLC0415
 
-            raise InputError(describe_missing_candidate(named, other, folder, each, str(store)))
-        return found
-    if named.startswith(_VERSION):
+            raise InputError(describe_missing_candidate(side, other, folder, results, str(store)))
+        return matches
+    if side.startswith("models:/"):
         from biasgate.tasks.verifying.own_verdicts import find_published  # noqa: PLC0415
 
-        gateway = kept.enter_context(open_registry(store, quiet=quiet))
-        return find_published(named, gateway, kept)
-    return list(read_results(Path(named)).published)
+        gateway = stack.enter_context(open_registry(store, quiet=quiet))
+        return find_published(side, gateway, stack)
+    return list(read_results(Path(side)).published)
 
 
-@app.command(rich_help_panel=READ, epilog=example("trend production"))
+@app.command(rich_help_panel=READ, epilog=format_example("trend production"))
 def trend(
     evaluation: Annotated[
         str, typer.Argument(help="Name of the evaluation, as in its file.", metavar="NAME")
@@ -151,24 +150,25 @@ def trend(
 ) -> None:
     """Print which identities changed over the nights, and why."""
     with open_registry(store, quiet=as_json) as gateway:
-        with waiting("reading"):
+        with show_activity("reading"):
             from biasgate.tasks.remembering.memory import Memory, require_nights  # noqa: PLC0415
             from biasgate.tasks.remembering.rows import compare_nights  # noqa: PLC0415
             from biasgate.tasks.reporting.terminal import print_trend  # noqa: PLC0415
 
-            found = require_nights(Memory(gateway, evaluation), nights)
-        known = sorted({row.metric for lines in compare_nights(found) for row in lines.rows})
-        if metric is not None and metric not in known:
-            msg = f"`--metric` must be one of {', '.join(known)}; got {metric!r}."
+            remembered = require_nights(Memory(gateway, evaluation), nights)
+        metrics = sorted({row.metric for lines in compare_nights(remembered) for row in lines.rows})
+        if metric is not None and metric not in metrics:
+            msg = f"`--metric` must be one of {', '.join(metrics)}; got {metric!r}."
             raise InputError(msg)
         if as_json:
-            print_json(found)
-            return
-        print_trend(found, metric, str(store), everything=everything)
+            print_json(remembered)
+        else:
+            print_trend(remembered, metric, str(store), everything=everything)
 
 
 @app.command(
-    rich_help_panel=READ, epilog=example("transparency out --filing filing.yaml --output report")
+    rich_help_panel=READ,
+    epilog=format_example("transparency out --filing filing.yaml --output report"),
 )
 def transparency(
     folder: Folder,
@@ -190,14 +190,12 @@ def transparency(
         from biasgate.tasks.disclosing.transparency import write_transparency  # noqa: PLC0415
         from biasgate.tasks.reporting.results import read_results  # noqa: PLC0415
 
-        said = read_filing(filing)
+        sample = read_filing(filing)
         require_writable(output.absolute(), "output")
-        with waiting("measuring"):
-            found = write_transparency(read_results(folder), said, output)
+        with show_activity("measuring"):
+            written = write_transparency(read_results(folder), sample, output)
         if as_json:
-            print_json({"files": list(map(str, found.files)), "sentences": found.sentences})
+            print_json({"files": list(map(str, written.files)), "sentences": written.sentences})
             return
-        for path in found.files:
-            print_sentence(f"wrote {path}")
-        for sentence in found.sentences:
+        for sentence in (*(f"wrote {path}" for path in written.files), *written.sentences):
             print_sentence(sentence)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.filesize import decimal
 from rich.text import Text
 
-from biasgate.options import DEFAULT_STORE, READ, SET_UP, AsJson, Store, example
+from biasgate.options import DEFAULT_STORE, READ, SET_UP, AsJson, Store, format_example
 from biasgate.output import (
     BLOCKED,
     USAGE,
@@ -19,8 +19,8 @@ from biasgate.output import (
     print_json,
     print_sentence,
     report_errors,
-    say,
-    waiting,
+    report_step,
+    show_activity,
 )
 from biasgate.tasks.common.console import escape_text, make_console, print_text
 from biasgate.tasks.common.printable import escape_invisible
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
-@app.command(rich_help_panel=READ, epilog=example("ui"))
+@app.command(rich_help_panel=READ, epilog=format_example("ui"))
 def ui(
     store: Store = DEFAULT_STORE,
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port on 127.0.0.1.")] = 5000,
@@ -58,12 +58,12 @@ def ui(
             print_sentence("MLFLOW_TRACKING_URI is set: MLflow runs there. Runs of")
             _print_links(gateway.uri.rstrip("/"), gateway)
             return
-        if _is_used(port):
+        if _is_port_used(port):
             with socket.create_server(("127.0.0.1", 0)) as probe:
-                free = probe.getsockname()[1]
+                free_port = probe.getsockname()[1]
             print_error(
                 f"port {port} of 127.0.0.1 must be free; a program uses it, perhaps MLflow on "
-                f"another store. Stop that, or choose a port: --port {free}"
+                f"another store. Stop that, or choose a port: --port {free_port}"
             )
             raise typer.Exit(USAGE)
         address = f"http://127.0.0.1:{port}"
@@ -75,9 +75,9 @@ def ui(
     command += ["--port", str(port), "--backend-store-uri", gateway.uri, "--workers", "1"]
     if gateway.artifacts:
         command += ["--default-artifact-root", gateway.artifacts]
-    # Its job runner would be eight more processes of 250 MB, for features that are not used here.
+    # The job runner, which is not used here, would start eight more processes of 250 MB.
     environment = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"} | os.environ
-    # The server replaces this process, so that stopping this one stops the server.
+    # The server replaces this process, so that both end together.
     os.execve(sys.executable, command, environment)  # noqa: S606 - our own command
 
 
@@ -85,25 +85,24 @@ def _print_links(address: str, gateway: Gateway) -> None:
     """Print the pages of each experiment; an experiment without evaluations has only its runs."""
     from biasgate.tasks.tracking import addresses, view  # noqa: PLC0415
 
-    for name, one in gateway.list_experiments().items():
-        if f"{view.TAG}{view.LATEST}" not in one.tags:
-            print_sentence(
-                f"  {name}: {address}/{addresses.format_runs_address(one.experiment_id)}"
-            )
+    for name, experiment in gateway.list_experiments().items():
+        experiment_id = experiment.experiment_id
+        if f"{view.TAG}{view.LATEST}" not in experiment.tags:
+            print_sentence(f"  {name}: {address}/{addresses.format_runs_address(experiment_id)}")
             continue
         pages = {
-            "candidates": addresses.format_view_address(one.experiment_id, view.LATEST),
-            "charts": addresses.format_view_address(one.experiment_id, view.LATEST, charts=True),
-            "all evaluations": addresses.format_view_address(one.experiment_id, view.ALL),
-            "models": addresses.format_models_address(one.experiment_id),
+            "candidates": addresses.format_view_address(experiment_id, view.LATEST),
+            "charts": addresses.format_view_address(experiment_id, view.LATEST, charts=True),
+            "all evaluations": addresses.format_view_address(experiment_id, view.ALL),
+            "models": addresses.format_models_address(experiment_id),
         }
         print_sentence(f"  {name}:")
-        for what, page in pages.items():
-            typer.echo(f"    {what:<16}{address}/{page}")
+        for title, page in pages.items():
+            typer.echo(f"    {title:<16}{address}/{page}")
 
 
-def _is_used(port: int) -> bool:
-    """Whether a server on this machine already uses the port."""
+def _is_port_used(port: int) -> bool:
+    """Return True if a server on this machine already uses the port."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do
         try:
@@ -117,7 +116,7 @@ _INDENT = 9
 _COLOURS = {"ok": "green", "warning": "yellow", "wrong": "bold red"}
 
 
-@app.command(rich_help_panel=SET_UP, epilog=example("schema table"))
+@app.command(rich_help_panel=SET_UP, epilog=format_example("schema table"))
 def schema(
     section: Annotated[
         str,
@@ -152,39 +151,39 @@ def schema(
                 print_text(out, Text(line), indent=0 if line[0] == " " else 2, in_pipe=True)
 
 
-@app.command(rich_help_panel=SET_UP, epilog=example("doctor"))
+@app.command(rich_help_panel=SET_UP, epilog=format_example("doctor"))
 def doctor(store: Store = DEFAULT_STORE, as_json: AsJson = False) -> None:  # noqa: FBT002
     """Check versions, GPU, disks, servers and keys.
 
     Exit codes: 0 no errors (warnings are possible), 3 something is wrong.
     """
     with report_errors(quiet=as_json):
-        with waiting("checking"):
+        with show_activity("checking"):
             from biasgate.tasks.doctor import run_checks  # noqa: PLC0415
 
-            found = list(run_checks(store))
+            checks = list(run_checks(store))
         if as_json:
-            print_json(found)
+            print_json(checks)
         else:
-            _print_checks(found)
-        if any(check.status == "wrong" for check in found):
+            _print_checks(checks)
+        if any(check.status == "wrong" for check in checks):
             raise typer.Exit(BLOCKED)
 
 
-def _print_checks(found: list[Diagnosis]) -> None:
+def _print_checks(checks: list[Diagnosis]) -> None:
     out = make_console()
-    for check in found:
-        status = f"{check.status:<9}", _COLOURS[check.status]
-        said = escape_invisible(f"{check.what}: {check.found}")
-        print_text(out, Text.assemble(status, said), _INDENT)
+    for check in checks:
+        status = f"{check.status:<{_INDENT}}", _COLOURS[check.status]
+        text = escape_invisible(f"{check.what}: {check.found}")
+        print_text(out, Text.assemble(status, text), _INDENT)
         if check.do:
             print_text(out, Text(f"{' ' * _INDENT}{escape_invisible(check.do)}", "dim"), indent=0)
-    wrong = sum(check.status == "wrong" for check in found)
-    warned = sum(check.status == "warning" for check in found)
-    out.print(f"{wrong} wrong, {warned} {'warning' if warned == 1 else 'warnings'}.")
+    n_wrong = sum(check.status == "wrong" for check in checks)
+    n_warnings = sum(check.status == "warning" for check in checks)
+    out.print(f"{n_wrong} wrong, {n_warnings} {'warning' if n_warnings == 1 else 'warnings'}.")
 
 
-@app.command(rich_help_panel=SET_UP, epilog=example("clean --keep 90d"))
+@app.command(rich_help_panel=SET_UP, epilog=format_example("clean --keep 90d"))
 def clean(
     keep: Annotated[str, typer.Option(help="Keep what was used within this age (30d, 8w).")],
     store: Store = DEFAULT_STORE,
@@ -202,8 +201,8 @@ def clean(
         from biasgate.tasks.cleaning import VerdictReferences, plan_cleaning, read_age, remove_items  # noqa: PLC0415
 
         age = read_age(keep)
-        say("reading the ledgers")
-        with waiting("reading the ledgers"):
+        report_step("reading the ledgers")
+        with show_activity("reading the ledgers"):
             from biasgate.tasks.mlflow_server.local_store import require_store  # noqa: PLC0415
             from biasgate.tasks.mlflow_server.runs import Gateway  # noqa: PLC0415
 
@@ -213,38 +212,37 @@ def clean(
             plan = plan_cleaning(store.resolve(), age, referenced)
         removed = list(remove_items(plan.removed)) if yes else []
         if as_json:
-            print_json(_plan_as_json(plan, removed, yes=yes))
+            items_by_key = {
+                "to_remove": plan.removed,
+                "removed": removed,
+                "kept": plan.kept,
+                "kept_for_a_ledger": plan.referenced,
+            }
+            content: dict[str, object] = {"dry_run": not yes}
+            for key, items in items_by_key.items():
+                content[key] = [
+                    {"kind": item.kind, "path": str(item.path), "bytes": item.size}
+                    for item in items
+                ]
+            print_json(content)
         else:
             _print_plan(plan, removed, yes=yes)
-
-
-def _plan_as_json(plan: CleaningPlan, removed: Sequence[StoreItem], *, yes: bool) -> dict[str, Any]:
-    def listed(items: Sequence[StoreItem]) -> list[dict[str, Any]]:
-        return [{"kind": item.kind, "path": str(item.path), "bytes": item.size} for item in items]
-
-    return {
-        "dry_run": not yes,
-        "to_remove": listed(plan.removed),
-        "removed": listed(removed),
-        "kept": listed(plan.kept),
-        "kept_for_a_ledger": listed(plan.referenced),
-    }
 
 
 def _print_plan(plan: CleaningPlan, removed: Sequence[StoreItem], *, yes: bool) -> None:
     out = make_console()
     for item in plan.removed:
         word = "in use " if yes and item not in removed else "removed" if yes else "remove "
-        out.print(f"{word}  {_size_of([item])}  {escape_text(str(item.path))}", soft_wrap=True)
-    gone = removed if yes else plan.removed
-    out.print(f"{'Removed' if yes else 'Would remove'} {len(gone)} items, {_size_of(gone)}.")
+        out.print(f"{word}  {_format_size([item])}  {escape_text(str(item.path))}", soft_wrap=True)
+    items = removed if yes else plan.removed
+    out.print(f"{'Removed' if yes else 'Would remove'} {len(items)} items, {_format_size(items)}.")
     print_sentence(
-        f"Kept {len(plan.kept)} items, {_size_of(plan.kept)}; and {len(plan.referenced)} that a "
-        f"ledger refers to, {_size_of(plan.referenced)}."
+        f"Kept {len(plan.kept)} items, {_format_size(plan.kept)}; and {len(plan.referenced)} that "
+        f"a ledger refers to, {_format_size(plan.referenced)}."
     )
     if plan.removed and not yes:
         out.print("Run again with --yes to remove them.")
 
 
-def _size_of(items: Sequence[StoreItem]) -> str:
+def _format_size(items: Sequence[StoreItem]) -> str:
     return decimal(sum(item.size for item in items))

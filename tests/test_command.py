@@ -475,7 +475,7 @@ def test_a_command_looks_for_garbage_in_cycles_less_often_than_python_does(monke
 
 def test_a_missing_extra_is_told_with_the_command_that_mends_it(monkeypatch):
     monkeypatch.setattr(start.importlib.util, "find_spec", lambda _name: None)
-    assert 'pip install ".[app]" in a checkout of biasgate' in start.missing_extra()
+    assert 'pip install ".[app]" in a checkout of biasgate' in start.describe_missing_extra()
 
 
 def test_a_crash_exits_1_and_names_the_way_to_its_traceback(

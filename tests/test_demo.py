@@ -8,8 +8,7 @@ import pytest
 from support.partial import partial
 from typer.testing import CliRunner
 
-from biasgate import demo
-from biasgate.cli import app
+from biasgate.cli import app, describe_unexpected_verdicts
 
 # The tutorial runs the demo too, and is checked by fast tests.
 pytestmark = pytest.mark.slow
@@ -29,7 +28,7 @@ def test_planted_bias_is_blocked_for_the_planted_identities_alone(shown):
     assert result.exit_code == 0, result.output
     outcomes = {one["candidate"]: one["outcome"] for one in summary["decisions"]}
     assert outcomes == {"biased_labels": "fail", "balanced_labels": "pass"}
-    assert demo.unexpected(partial(summary)) is None
+    assert describe_unexpected_verdicts(partial(summary)) is None
     said = " ".join(result.output.split())
     assert re.search(r"balanced_labels PASSED \(exceptions\)", said)
     assert "models:/toxicity_demo/2 is champion now" in said
@@ -63,4 +62,4 @@ def test_the_demo_says_when_it_did_not_go_as_expected(biased, balanced, said):
             }
         ],
     }
-    assert re.search(said, demo.unexpected(partial(summary)))
+    assert re.search(said, describe_unexpected_verdicts(partial(summary)))

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from support.evaluations import evaluate, run, write_inputs
 
-from biasgate.output import disk_problem
+from biasgate.output import describe_disk_error
 
 
 @pytest.fixture
@@ -33,17 +33,17 @@ def quiet(prefect_server, tmp_path, monkeypatch):
     ids=["system", "pyarrow", "database", "read-only", "read-only database", "no database"],
 )
 def test_an_error_of_a_disk_is_told_with_its_place(tmp_path, error, sentence):
-    said = disk_problem(error, {"store": tmp_path / "not yet there"})
+    said = describe_disk_error(error, {"store": tmp_path / "not yet there"})
     assert sentence in said
     assert "SQL" not in said
     caused = RuntimeError("anything")
     caused.__cause__ = error
-    assert disk_problem(caused, {"store": tmp_path / "not yet there"}) == said
+    assert describe_disk_error(caused, {"store": tmp_path / "not yet there"}) == said
 
 
 def test_other_errors_are_not_blamed_on_a_disk(tmp_path):
     for error in (ValueError("full"), OSError(errno.ENOENT, "No such file", "x"), KeyError("x")):
-        assert disk_problem(error, {"store": tmp_path}) is None
+        assert describe_disk_error(error, {"store": tmp_path}) is None
 
 
 @pytest.mark.slow

@@ -4,12 +4,11 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import psutil
 import pytest
 from support.browser import links_of, mlflow_page, started_ui
-
-from biasgate.demo import store_of
 
 playwright = pytest.importorskip("playwright.sync_api")
 
@@ -32,7 +31,7 @@ def demo(tmp_path_factory):
 @pytest.fixture(scope="module")
 def pages(demo):
     """Address of the list of runs."""
-    with started_ui(store_of(demo)) as (server, printed):
+    with started_ui(Path(f"{demo}-store")) as (server, printed):
         view = links_of(printed, "demo")["candidates"]
         yield view.partition("&viewStateShareKey")[0]
         listening = {one.laddr.ip for one in _listeners(server)}

@@ -40,7 +40,7 @@ from support.stack.servers import Stack
 from benchmarks.campaigns import HERE
 from benchmarks.campaigns.disturbing import be_quiet
 from biasgate.flows.nightly import nightly
-from biasgate.output import disk_problem
+from biasgate.output import describe_disk_error
 from biasgate.tasks.cleaning import VerdictReferences, iter_store_items
 from biasgate.tasks.mlflow_server.model_folders import save_classifier
 from biasgate.tasks.mlflow_server.runs import Gateway
@@ -282,10 +282,10 @@ def _run_night(folder: Path, result: Path) -> None:
             found = [state.name, state.message]
         else:
             error = state.result(raise_on_failure=False)
-            said = disk_problem(error, {"store": Path(places[2])}) if error else None
+            said = describe_disk_error(error, {"store": Path(places[2])}) if error else None
             found = ["failed", f"{state.name}: {state.message} {said or ''}".strip()]
     except BaseException as error:  # noqa: BLE001 - each end of a night is looked at
-        said = disk_problem(error, {"store": Path(places[2])})
+        said = describe_disk_error(error, {"store": Path(places[2])})
         found = ["failed", said or f"{type(error).__name__}: {error}"]
     result.write_text(json.dumps(found), "utf-8")
     os._exit(0)
