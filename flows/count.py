@@ -38,9 +38,7 @@ def count(config: str, output: str, store: str) -> Verdict:
     with redirect_temporary_files(), apply_file_settings(config, store):
         check_places(output, store)
         settings, policy = read_count_file(Path(config))
-        TrustedKeys.load().refuse_revoked(
-            PrivateKey.from_environment()
-        )  # before any shard is counted
+        TrustedKeys.load().refuse_revoked(PrivateKey.from_environment())  # before the long work
         counted = count_shards(settings, output)
         return judge_counts(counted, settings, policy, output)
 

@@ -47,10 +47,7 @@ from biasgate.tasks.remembering.trend import remember_night
 from biasgate.tasks.reporting.figures import draw_figures
 from biasgate.tasks.reporting.model_card import write_model_card
 from biasgate.tasks.reporting.notifications import notify_people
-from biasgate.tasks.reporting.page.writing import (
-    write_candidate_page,
-    write_evaluation_page,
-)
+from biasgate.tasks.reporting.page.writing import write_candidate_page, write_evaluation_page
 from biasgate.tasks.reporting.publish import (
     RESULTS,
     check_output,
@@ -143,8 +140,8 @@ def evaluate(
     Returns
     -------
     Summary or State
-        The flow's state is Completed, named `Passed`, `Blocked`,
-        `Undecided`, `Error` or, if the policy only reports, `Reported`.
+        The flow's state is Completed, named `Passed`, `Blocked`, `Undecided`, `Error` or, if the
+        policy only reports, `Reported`.
     """
     with redirect_temporary_files(), apply_file_settings(config, store), time_stages() as seconds:
         check_places(output, store)
@@ -175,14 +172,9 @@ def evaluate(
             )
             n_candidates = len(scored.candidates)
             judged, watched = measured[:n_candidates], measured[n_candidates:]
+            is_first_look = sample is not None
             decided = judge_candidates(
-                judged,
-                watched,
-                evaluation,
-                run,
-                output,
-                withheld,
-                is_first_look=sample is not None,
+                judged, watched, evaluation, run, output, withheld, is_first_look=is_first_look
             )
             summary, trend, page = publish_evaluation(
                 measured,
@@ -354,8 +346,7 @@ def measure_candidate(
     return Measured(source, candidate, rows, scores, folder, report)
 
 
-# The candidates are judged again after each concurrent promotion by another process.
-ATTEMPTS = 5
+ATTEMPTS = 5  # a promotion by another process meanwhile requires another attempt
 
 
 @stage("judge")
@@ -365,9 +356,9 @@ def judge_candidates(
     evaluation: Evaluation,
     run: EvaluationRun,
     output: str,
-    withheld: str | None = None,
+    withheld: str | None,
     *,
-    is_first_look: bool = False,
+    is_first_look: bool,
 ) -> Decided:
     """Return every candidate's verdict on every set, and the decision on each candidate.
 

@@ -36,10 +36,7 @@ from biasgate.tasks.ending import (
 from biasgate.tasks.reading_evaluation import read_step_settings
 
 STAGES = ("freeze", "score", "measure", "judge", "publish")
-FLOWS = (
-    *("evaluate", "nightly", "train", "mitigate", "count", "count shards"),
-    *STAGES,
-)
+FLOWS = ("evaluate", "nightly", "train", "mitigate", "count", "count shards", *STAGES)
 PROCESS = "biasgate.process"
 _NOT_ENDED = ["RUNNING", "PENDING", "SCHEDULED"]  # SCHEDULED: waits for its retry
 _own_ids: set[UUID] = set()
@@ -67,14 +64,6 @@ def record_own_run(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -
             client.set_flow_run_state(run_id, crashed, force=True)
 
 
-def cancel_own_runs(reason: str) -> None:
-    """Mark the flow runs of this process as Cancelled, before it stops."""
-    end_own_runs(Cancelled(message=reason))
-
-
-register_end_action(cancel_own_runs)
-
-
 def end_own_runs(state: State[Any], step: UUID | None = None) -> None:
     """Set a final state on the flow runs of this process, and on the task run `step`.
 
@@ -93,6 +82,9 @@ def end_own_runs(state: State[Any], step: UUID | None = None) -> None:
         ):
             ended = state if task_run.id == step else Cancelled(message="Its run was ended.")
             client.set_task_run_state(task_run.id, ended, force=True)
+
+
+register_end_action(lambda reason: end_own_runs(Cancelled(message=reason)))
 
 
 def _include_nested(client: SyncPrefectClient, runs: list[FlowRun]) -> list[UUID]:

@@ -151,7 +151,14 @@ def score_candidates(
     sending = estimate_sending([attempt.candidate for attempt in able], frozen, workplace)
     agree_to_send(sending, yes=yes)
     for attempt in able:
-        attempt.parts = _submit_parts(attempt.candidate, frozen, workplace)
+        candidate = attempt.candidate
+        score = score_part.with_options(tags=candidate.tags)
+        for rows in frozen:
+            parts = share_out(candidate, rows, workplace)
+            with request_resources(candidate.resources):
+                attempt.parts += score.map(
+                    parts, unmapped(candidate), unmapped(rows), unmapped(workplace)
+                )
     for attempt in able:
         with attempt.record_errors(CandidateError, InputError):
             for part in attempt.parts:
@@ -163,11 +170,8 @@ def score_candidates(
     failed = [attempt for attempt in candidate_attempts if attempt.error is not None]
     if failed and not scored and not watched:
         raise failed[0].error  # type: ignore[misc] # not None
-    return (
-        scored,
-        failed,
-        {attempt.role: attempt.scores for attempt in attempts if attempt.role is not None},
-    )
+    rival_scores = {attempt.role: attempt.scores for attempt in attempts if attempt.role}
+    return scored, failed, rival_scores
 
 
 @dataclass(eq=False)
@@ -187,19 +191,14 @@ class _Attempt:
             yield
         except (CandidateError, InputError) as error:
             if self.role is not None:
-                raise type(error)(self._explain_rival_error(error)) from None
+                subject = f"{self.role} {self.candidate.uri or self.candidate.name}"
+                msg = f"no candidate can be judged: {subject} could not be scored: {error}"
+                if self.role == CHAMPION and self.candidate.uri is not None:
+                    msg += " To stop comparing with it, see `--reset` in `biasgate promote --help`."
+                raise type(error)(msg) from None
             if not isinstance(error, kinds):
                 raise
             self.error = error
-
-    def _explain_rival_error(self, error: Exception) -> str:
-        """Return the error of a rival that failed, with a hint for an unusable champion."""
-        uri = self.candidate.uri
-        subject = f"{self.role} {uri or self.candidate.name}"
-        message = f"no candidate can be judged: {subject} could not be scored: {error}"
-        if self.role == CHAMPION and uri is not None:
-            message += " To stop comparing with it, see `--reset` in `biasgate promote --help`."
-        return message
 
     def decision(self) -> CandidateDecision:
         """Report that the candidate is not judged, and return the decision."""
@@ -208,18 +207,6 @@ class _Attempt:
         return CandidateDecision(
             candidate=self.candidate.name, **vars(make_decision("error", sentence))
         )
-
-
-def _submit_parts(
-    candidate: CandidateSettings, frozen: list[str], workplace: Workplace
-) -> list[Any]:
-    score = score_part.with_options(tags=candidate.tags)
-    submitted: list[Any] = []
-    for rows in frozen:
-        parts = share_out(candidate, rows, workplace)
-        with request_resources(candidate.resources):
-            submitted += score.map(parts, unmapped(candidate), unmapped(rows), unmapped(workplace))
-    return submitted
 
 
 def prepare_candidates(
