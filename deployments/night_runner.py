@@ -9,7 +9,6 @@ and waits for a running night without a timeout.
 from __future__ import annotations
 
 import asyncio
-import logging
 import signal
 import threading
 from collections.abc import Awaitable, Callable
@@ -38,12 +37,12 @@ class NightRunner(Runner):
     async def start(self, *arguments: Any, **options: Any) -> None:
         """Run scheduled nights until the process is stopped."""
         if threading.current_thread() is threading.main_thread():
-            self._before = {
+            self._old_handlers = {
                 number: handler
                 for number in _SIGNALS
                 if (handler := signal.getsignal(number)) != signal.SIG_IGN
             }
-            if signal.SIGINT in self._before:
+            if signal.SIGINT in self._old_handlers:
                 signal.signal(signal.SIGINT, self.handle_sigterm)
         await super().start(*arguments, **options)
 
@@ -72,8 +71,8 @@ class NightRunner(Runner):
 
     def handle_sigterm(self, number: int, *_: Any) -> None:
         """Stop the runner; Prefect calls this at SIGTERM."""
-        for handled, handler in self._before.items():
-            signal.signal(handled, handler)
+        for signal_number, handler in self._old_handlers.items():
+            signal.signal(signal_number, handler)
         if not self.started:
             raise KeyboardInterrupt
         log_message(
@@ -87,38 +86,38 @@ class _ServerState:
     """State of Prefect's server, shared by the polling loops: each change is reported once."""
 
     def __init__(self) -> None:
-        self._is_gone = False
+        self._is_unreachable = False
 
     def wrap_request(
-        self, ask: Callable[..., Awaitable[T]], default: T
+        self, send: Callable[..., Awaitable[T]], default: T
     ) -> Callable[..., Awaitable[T]]:
         """Wrap a request, so that it returns a default if the server does not answer."""
 
-        async def request(*arguments: Any, **options: Any) -> T:
+        async def send_safely(*arguments: Any, **options: Any) -> T:
             try:
-                answer = await ask(*arguments, **options)
+                answer = await send(*arguments, **options)
             except httpx.TransportError as error:
-                self._report_gone(type(error).__name__)
+                self._report_unreachable(type(error).__name__)
             except httpx.HTTPStatusError as error:
                 if error.response.status_code < _SERVER_ERROR:
                     raise
-                self._report_gone(f"HTTP {error.response.status_code}")
+                self._report_unreachable(f"HTTP {error.response.status_code}")
             else:
-                if self._is_gone:
+                if self._is_unreachable:
                     log_message("Prefect's server answers again")
-                self._is_gone = False
+                self._is_unreachable = False
                 return answer
             return default
 
-        return request
+        return send_safely
 
-    def _report_gone(self, reason: str) -> None:
-        if not self._is_gone:
+    def _report_unreachable(self, reason: str) -> None:
+        if not self._is_unreachable:
             log_message(
                 f"no Prefect server answers at {PREFECT_API_URL.value()} ({reason}): retrying "
                 "until it does; nights that fall due meanwhile wait there"
             )
-        self._is_gone = True
+        self._is_unreachable = True
 
 
 def _protect_observer(observer: Any, server: _ServerState) -> None:
@@ -126,7 +125,8 @@ def _protect_observer(observer: Any, server: _ServerState) -> None:
 
     The observer polls while its connection is lost, and gives up after some failed requests.
     """
-    observer.logger.addFilter(_has_no_traceback)
+    # Prefect logs tracebacks when a server closes its connections.
+    observer.logger.addFilter(lambda record: record.exc_info is None)
     client = observer._client
     client.read_flow_runs = server.wrap_request(client.read_flow_runs, default=[])
     if handle_done := getattr(observer, "_handle_polling_task_done", None):
@@ -139,8 +139,3 @@ def _protect_observer(observer: Any, server: _ServerState) -> None:
         if observer._polling_task is not None:  # it could not connect, and is polling already
             observer._polling_task.remove_done_callback(handle_done)
             observer._polling_task.add_done_callback(handle_end)
-
-
-def _has_no_traceback(record: logging.LogRecord) -> bool:
-    """Filter out the tracebacks that Prefect logs when a server closes its connections."""
-    return record.exc_info is None
