@@ -24,7 +24,7 @@ from pydantic import AfterValidator, StringConstraints
 
 from bias_metrics.parts import format_count
 from bias_metrics.suggestion import did_you_mean
-from biasgate.tasks.common.errors import InputError, format_column_names
+from biasgate.tasks.common.errors import InputError, format_column_names, format_place
 from biasgate.tasks.common.files import suggest_path
 from biasgate.tasks.common.progress import show_progress
 from biasgate.tasks.common.settings import Settings
@@ -100,6 +100,10 @@ class Chunk:
     """Number of rows in the set's earlier files."""
     decimal: Decimal = "."
     """Decimal separator of numbers in text."""
+
+    def locate_column(self, column: str | None) -> str:
+        """Return the place of a column for an error text."""
+        return format_place(file=self.path, column=column)
 
 
 def read_column_names(path: Path, text_format: TextFormat = _DEFAULT_FORMAT) -> list[str]:

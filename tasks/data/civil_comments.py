@@ -127,7 +127,6 @@ LAYOUTS: tuple[Mapping[str, str], ...] = (
 The first matching layout is used. A file of all splits has a column `split`.
 """
 
-
 _DAMAGE_ERRORS = (
     zipfile.BadZipFile,
     tarfile.TarError,

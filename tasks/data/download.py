@@ -115,7 +115,7 @@ def redact_url(url: str) -> str:
 
 @dataclass(frozen=True)
 class _PartialFile:
-    """The received part of a file, which `fetch` completes."""
+    """The received part of a file."""
 
     url: str
     path: Path

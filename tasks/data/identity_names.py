@@ -13,7 +13,6 @@ from biasgate.tasks.common.printable import remove_invisible
 from biasgate.tasks.common.settings import Settings
 
 _MAX_KEY_LENGTH = 250
-_MAX_KEY_LENGTH = 250
 _PREFIXES = [*SUBGROUP_METRICS, *list_changed_metrics(), "n_positive"]
 MAX_NAME_LENGTH = _MAX_KEY_LENGTH - max(map(len, _PREFIXES)) - len("/")
 

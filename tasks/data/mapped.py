@@ -19,23 +19,13 @@ from pydantic import (
     model_validator,
 )
 
-from biasgate.tasks.common.errors import InputError, format_place
+from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.plain import convert_to_plain
 from biasgate.tasks.common.settings import SliceName, make_slice_name
 from biasgate.tasks.data import reading
 from biasgate.tasks.data.chunks import Chunk
-from biasgate.tasks.data.evaluation_set import (
-    CLUSTER,
-    IDENTITY,
-    SLICE,
-    TERMS,
-    UNLABELLED,
-)
-from biasgate.tasks.data.identity_names import (
-    NamedIdentities,
-    Terms,
-    check_identity_names,
-)
+from biasgate.tasks.data.evaluation_set import CLUSTER, IDENTITY, SLICE, TERMS, UNLABELLED
+from biasgate.tasks.data.identity_names import NamedIdentities, Terms, check_identity_names
 from biasgate.tasks.data.mapped_columns import (
     LabelValues,
     NameMatcher,
@@ -196,7 +186,7 @@ class MappedSource(SourceSettings):
                 n_in_slices = sum(pc.sum(part[name]).as_py() or 0 for name in names.values())
                 self._unsliced_rows[column] += part.num_rows - n_in_slices
             has_weight = has_weight or bool(pc.any(pc.greater(part["weight"], 0.0)).as_py())
-            location = format_place(file=chunk.path, column=self.weight)
+            location = chunk.locate_column(self.weight)
             yield part
         if not has_weight:
             msg = f"at least one weight must be above 0; all are 0 {location}."
@@ -243,10 +233,9 @@ class MappedSource(SourceSettings):
             distinct.update(filter(None, pc.unique(texts).to_pylist()))
             is_long = any(len(value) > _MAX_VALUE_LENGTH for value in distinct)
             if is_long or len(distinct) > _MAX_SLICES:
-                location = format_place(file=chunk.path, column=column)
                 msg = (
                     f"a column of names must have at most {_MAX_SLICES} different values, each "
-                    f"of at most {_MAX_VALUE_LENGTH} characters {location}."
+                    f"of at most {_MAX_VALUE_LENGTH} characters {chunk.locate_column(column)}."
                 )
                 raise InputError(msg)
         values = sorted(distinct)
@@ -291,19 +280,20 @@ class MappedSource(SourceSettings):
         if self.cluster is not None:
             columns[CLUSTER] = reading.convert_names(chunk, self.cluster, ids)
         if self.weight is not None:
-            is_whole = self.weight_kind == "frequency"
-            columns["weight"] = convert_weights(chunk, self.weight, ids, whole=is_whole)
+            are_whole = self.weight_kind == "frequency"
+            columns["weight"] = convert_weights(chunk, self.weight, ids, are_whole=are_whole)
         for name, column in self._get_identity_columns().items():
             refuse_lists(chunk, column)
-            remedies = {
-                "hint": _FRACTION_HINT.format(column),
-                "words_hint": _WORDS_HINT.format(column),
-                "text_hint": suggest_names_option(column),
-            }
-            fractions = reading.convert_fractions(
-                chunk, column, ids, nullable=True, meanings=reading.YES_OR_NO, **remedies
+            columns[IDENTITY + name] = reading.convert_fractions(
+                chunk,
+                column,
+                ids,
+                nullable=True,
+                meanings=reading.YES_OR_NO,
+                hint=_FRACTION_HINT.format(column),
+                words_hint=_WORDS_HINT.format(column),
+                text_hint=suggest_names_option(column),
             )
-            columns[IDENTITY + name] = fractions
         if self._name_matcher is not None:
             for name, mentions in self._name_matcher.find_mentions(chunk, ids).items():
                 columns[IDENTITY + name] = mentions

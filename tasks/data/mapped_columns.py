@@ -15,7 +15,7 @@ from pydantic import Field, JsonValue
 
 from bias_metrics.parts import MAX_WEIGHT
 from biasgate.tasks.common.arrow_arrays import convert_column
-from biasgate.tasks.common.errors import InputError, format_place
+from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data import reading
 from biasgate.tasks.data.chunks import Chunk
 from biasgate.tasks.data.identity_names import NamedIdentities, normalize_name
@@ -56,8 +56,8 @@ def convert_labels(
     return pc.max_element_wise(*labels, skip_nulls=False)
 
 
-def convert_weights(chunk: Chunk, column: str, ids: pa.Array, *, whole: bool) -> pa.Array:
-    """Return finite weights of at least 0, whole numbers if `whole`; refuse other values."""
+def convert_weights(chunk: Chunk, column: str, ids: pa.Array, *, are_whole: bool) -> pa.Array:
+    """Return finite weights of at least 0, whole numbers if `are_whole`; refuse other values."""
     numbers = convert_numbers(chunk, column, ids)
     weights = pc.fill_null(numbers, math.nan)
     is_valid = pc.or_(pc.equal(weights, 0.0), pc.greater_equal(weights, 1 / MAX_WEIGHT))
@@ -65,7 +65,7 @@ def convert_weights(chunk: Chunk, column: str, ids: pa.Array, *, whole: bool) ->
     rule = f"a weight must be 0 or between {1 / MAX_WEIGHT:g} and {MAX_WEIGHT:g}"
     hint = " A row of weight 0 does not count." if numbers.null_count else ""
     refuse_values(chunk, column, pc.invert(is_valid), rule, ids, numbers, hint)
-    if whole:
+    if are_whole:
         rule = "a weight must be a whole number if `weight_kind` is `frequency`"
         refuse_values(chunk, column, pc.not_equal(weights, pc.floor(weights)), rule, ids, numbers)
     return numbers
@@ -101,7 +101,7 @@ class NameMatcher:
         Refuse values that are neither names nor lists of names. Without a separator, also refuse
         texts that look like several names.
         """
-        self._place = format_place(file=chunk.path, column=self._column)
+        self._place = chunk.locate_column(self._column)
         array = chunk.table.column(self._column).combine_chunks()
         is_list = any(is_kind(array.type) for is_kind in _LIST_TYPES)
         if is_list:

@@ -60,7 +60,7 @@ class NearWordCounter:
         self._n_texts = self._n_counted = 0
         self._n_found, self._n_near = Counter[int](), Counter[int]()
         self._words: defaultdict[int, Counter[str]] = defaultdict(Counter)
-        self._identities_of = lru_cache(65_536)(self._find_identities)
+        self._get_identities = lru_cache(65_536)(self._find_identities)
 
     def is_next_counted(self) -> bool:
         """Check if the words of the next text should be counted; call once per text."""
@@ -76,7 +76,7 @@ class NearWordCounter:
         near = {
             (identity, word)
             for word in set(words)
-            for identity in self._identities_of(word)
+            for identity in self._get_identities(word)
             if identity not in mentioned
         }
         for identity, word in near:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bias_metrics.parts import widen_floats
-from biasgate.tasks.common.errors import InputError, format_id, format_place
+from biasgate.tasks.common.errors import InputError, format_id
 from biasgate.tasks.common.printable import remove_invisible
 from biasgate.tasks.data.chunks import Chunk
 
@@ -33,7 +33,7 @@ def read_plain_column(chunk: Chunk, column: str) -> pa.Array:
     Refuse nested values, and text that is not UTF-8.
     """
     array = chunk.table.column(column).combine_chunks()
-    location = format_place(file=chunk.path, column=column)
+    location = chunk.locate_column(column)
     if pa.types.is_nested(array.type):
         # The full name of the type quotes the names of its fields, which may hold a comment.
         kind = str(array.type).partition("<")[0]
@@ -148,7 +148,7 @@ def refuse_lists(chunk: Chunk, column: str) -> None:
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         msg = (
             f"a column in `identities` must hold fractions, or 0 and 1; got lists "
-            f"{format_place(file=chunk.path, column=column)}.{suggest_names_option(column)}"
+            f"{chunk.locate_column(column)}.{suggest_names_option(column)}"
         )
         raise InputError(msg)
 
@@ -165,9 +165,9 @@ def suggest_list_option(raw: pa.Array, wrong: pa.Array, column: str) -> str:
     return suggest_names_option(column, f', separator: "{separators[0].strip()}"')
 
 
-def suggest_names_option(column: str, more: str = "") -> str:
+def suggest_names_option(column: str, suffix: str = "") -> str:
     """Return a sentence that suggests the option for a column of identity names."""
     return (
         " If it holds names of identities, write `identities: "
-        f"{{column: {column}, names: [...]{more}}}` with the names to measure."
+        f"{{column: {column}, names: [...]{suffix}}}` with the names to measure."
     )

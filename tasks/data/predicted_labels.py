@@ -84,7 +84,7 @@ def refuse_predicted_scores(
     more words, two conditions are added for k > 2. The column or its words must be named like
     classes, and most scores must be at least 0.5.
 
-    `cures` are the remedies for two and for more labels; LABEL in them is replaced with the column.
+    `remedies` are for two and for more labels; LABEL in them is replaced with the column.
     """
     finite = scores[~np.isnan(scores)]
     if finite.size < _MIN_ROWS or finite.min() < 1 / MAX_WORDS or finite.max() > 1:

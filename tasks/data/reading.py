@@ -71,10 +71,7 @@ def convert_ids(chunk: Chunk, column: str) -> pa.Array:
         return pa.array(np.arange(start, start + chunk.table.num_rows)).cast(pa.string())
     raw = read_plain_column(chunk, column)
     if pa.types.is_floating(raw.type):
-        msg = (
-            f"ids must be whole numbers or text; got {raw.type} "
-            f"{format_place(file=chunk.path, column=column)}."
-        )
+        msg = f"ids must be whole numbers or text; got {raw.type} {chunk.locate_column(column)}."
         raise InputError(msg)
     ids = raw.cast(pa.string())
     refuse_values(chunk, column, _find_empty(ids), "an id must not be empty")
@@ -89,9 +86,7 @@ def convert_texts(chunk: Chunk, column: str, ids: pa.Array) -> pa.Array:
     """Return the texts; keep empty texts and refuse missing texts."""
     raw = read_plain_column(chunk, column)
     if not is_string_type(raw.type):
-        msg = (
-            f"texts must be strings; got {raw.type} {format_place(file=chunk.path, column=column)}."
-        )
+        msg = f"texts must be strings; got {raw.type} {chunk.locate_column(column)}."
         raise InputError(msg)
     refuse_values(chunk, column, pc.is_null(raw), "a text must not be missing", ids)
     return raw.cast(pa.large_string())
@@ -147,8 +142,10 @@ def convert_numbers(
         rule = "a value must be a number, true or false"
         if any(map(_PERCENT.fullmatch, texts)):
             rule = f"{rule}, without `%`"
-            hint = f" In pandas: `t['{column}'].str.rstrip('%').astype(float)`; divide fractions"
-            hint += " by 100."
+            hint = (
+                f" In pandas: `t['{column}'].str.rstrip('%').astype(float)`; divide fractions by "
+                "100."
+            )
         elif any(map(_DECIMAL_COMMA.fullmatch, texts)):
             hint = ' Set `decimal: ","`, or write decimals with a point.'
         elif any(text.startswith(("[{", "{")) for text in texts):
@@ -157,17 +154,13 @@ def convert_numbers(
             rule = f"{rule}, without thousands separators"
             hint = ""
         else:
-            hint = suggest_list_option(raw, is_wrong, column)
-            hint = hint or (
-                words_hint.replace("WORDS", _suggest_mapping(words)) if words else text_hint
-            )
+            mapping = ", ".join(f"{word!r}: ..." for word in sorted(words))
+            hint = words_hint.replace("WORDS", f"{{{mapping}}}") if words else text_hint
+            hint = suggest_list_option(raw, is_wrong, column) or hint
         refuse_values(chunk, column, is_wrong, rule, ids, raw if words else None, hint)
         return pa.array(values, pa.float64()).take(encoded.indices)
     if not any(is_kind(raw.type) for is_kind in _NUMERIC_TYPES):
-        msg = (
-            f"values must be numbers; got {raw.type} "
-            f"{format_place(file=chunk.path, column=column)}."
-        )
+        msg = f"values must be numbers; got {raw.type} {chunk.locate_column(column)}."
         raise InputError(msg)
     numbers = convert_to_float64(raw)
     # Replace NaN only if present: for thousands of columns this takes longer than reading them.
@@ -247,16 +240,10 @@ def refuse_word_labels(chunk: Chunk, column: str) -> None:
     if words and not are_numbers:
         msg = (
             f"a label must be a fraction, 0 or 1, or true or false; got words such as "
-            f"{', '.join(map(repr, words[:4]))} {format_place(file=chunk.path, column=column)}. "
-            "Map each "
-            "word to a label, as in `label_values: {toxic: 1, nontoxic: 0}`."
+            f"{', '.join(map(repr, words[:4]))} {chunk.locate_column(column)}. "
+            "Map each word to a label, as in `label_values: {toxic: 1, nontoxic: 0}`."
         )
         raise InputError(msg)
-
-
-def _suggest_mapping(words: Collection[str]) -> str:
-    """Return words as a mapping to numbers, which the user fills in."""
-    return f"{{{', '.join(f'{word!r}: ...' for word in sorted(words))}}}"
 
 
 def replace_values(

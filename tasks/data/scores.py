@@ -111,7 +111,7 @@ class ScoreColumns(TextFormat):
         allow_missing: bool,
     ) -> pa.Array:
         """Return a chunk's scores of the toxic class."""
-        labels, location = None, format_place(file=chunk.path, column=self.score)
+        labels, location = None, chunk.locate_column(self.score)
         if is_label_type(chunk.table.column(self.score).type):
             if predicted is None:
                 words = sorted(list_words(extract_label_scores(chunk, self.score)[1]))
