@@ -36,8 +36,8 @@ def convert_column(column: pa.ChunkedArray | pa.Array) -> npt.NDArray[Any]:
 
 def make_int_array(numbers: npt.NDArray[np.integer]) -> pa.Array:
     """Return an Arrow array of int64, equal to that of `pa.array`."""
-    whole = np.ascontiguousarray(numbers, dtype=np.int64)
-    return pa.Array.from_buffers(pa.int64(), whole.size, [None, pa.py_buffer(whole)])
+    values = np.ascontiguousarray(numbers, dtype=np.int64)
+    return pa.Array.from_buffers(pa.int64(), values.size, [None, pa.py_buffer(values)])
 
 
 def _read_texts(chunk: pa.Array) -> npt.NDArray[np.object_]:

@@ -30,9 +30,9 @@ def has_width(out: Console) -> bool:
     return out.is_terminal or "COLUMNS" in os.environ
 
 
-def escape_text(text: str, *, keep: str = "") -> str:
+def escape_text(text: str) -> str:
     """Return foreign text with its control characters and console markup escaped."""
-    return escape(escape_invisible(text, keep=keep))
+    return escape(escape_invisible(text))
 
 
 def print_text(out: Console, text: Text, indent: int = 2, *, in_pipe: bool = False) -> None:
@@ -54,9 +54,9 @@ def wrap_text(out: Console, text: Text, indent: int = 2) -> list[Text]:
     wrapped = []
     for line in text.split(allow_blank=True):
         margin_width, max_indent = len(line.plain) - len(line.plain.lstrip(" ")), out.width // 2
-        kept = line[margin_width - max_indent :] if margin_width > max_indent else line
+        body = line[margin_width - max_indent :] if margin_width > max_indent else line
         margin = min(margin_width + indent, max_indent)
-        parts = kept.divide(list(_find_breaks(kept.plain, out.width, margin)))
+        parts = body.divide(list(_find_breaks(body.plain, out.width, margin)))
         for i, part in enumerate(parts):
             part.rstrip()
             wrapped.append(Text(" " * margin) + part if i else part)

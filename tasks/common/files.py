@@ -94,17 +94,17 @@ def hold_lock(path: Path) -> Iterator[None]:
         yield
 
 
-def require_writable(folder: Path, what: str) -> None:
-    """Refuse a folder that cannot be created or written to, by means of a removed probe."""
+def require_writable(folder: Path, name: str) -> None:
+    """Refuse a folder that cannot be created or written to; a written probe is removed."""
     existing = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
     try:
         with tempfile.TemporaryDirectory(prefix=".biasgate-", dir=existing) as probe:
             (Path(probe) / "probe").write_bytes(b" " * _PROBE_BYTES)
     except OSError as error:
-        where = "" if existing == folder else f" ({existing})"
+        place = "" if existing == folder else f" ({existing})"
         msg = (
-            f"{what} {folder} must be a folder that can be written to; got: {error.strerror}"
-            f"{where}. Name another."
+            f"{name} {folder} must be a folder that can be written to; got: {error.strerror}"
+            f"{place}. Name another."
         )
         raise InputError(msg) from error
 
@@ -121,10 +121,8 @@ def require_separate_folders(output: Path, store: Path) -> None:
     Otherwise the recipients of results would get comments. Both the given and the resolved paths
     are compared, and links inside the output, since programs that collect results follow links.
     """
-    resolved_output, resolved_store = (
-        _resolve_links(output, "output"),
-        _resolve_links(store, "store"),
-    )
+    resolved_output = _resolve_links(output, "output")
+    resolved_store = _resolve_links(store, "store")
     given = [Path(os.path.abspath(path)) for path in (output, store)]  # noqa: PTH100 - no links
     below = (
         Path(parent, name)
@@ -149,11 +147,11 @@ def _is_nested(first: Path, second: Path) -> bool:
     return first in (second, *second.parents) or second in first.parents
 
 
-def _resolve_links(path: Path, what: str) -> Path:
+def _resolve_links(path: Path, name: str) -> Path:
     try:
         return path.resolve()
     except (OSError, RuntimeError) as error:  # a cycle of links
-        msg = f"{what} {path} must be a folder; its links lead in a circle."
+        msg = f"{name} {path} must be a folder; its links lead in a circle."
         raise InputError(msg) from error
 
 

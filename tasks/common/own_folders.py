@@ -31,7 +31,9 @@ def own_folder(parent: Path, prefix: str = "") -> Iterator[Path]:
     """
     parent.mkdir(parents=True, exist_ok=True)
     for leftover in parent.glob(f"{glob.escape(prefix)}*"):
-        _remove_leftover(leftover)
+        if (leftover / _LOCK).is_file() and not leftover.is_symlink():
+            with suppress(Timeout, OSError), FileLock(leftover / _LOCK, timeout=0):
+                _remove_folder(leftover)
     folder, lock = _make_folder(parent, prefix)
     _own_folders.add(folder)
     try:
@@ -114,13 +116,6 @@ def _make_folder(parent: Path, prefix: str) -> tuple[Path, FileLock]:
             shutil.rmtree(folder, ignore_errors=True)
             raise
         return folder, lock
-
-
-def _remove_leftover(folder: Path) -> None:
-    if folder.is_symlink() or not (folder / _LOCK).is_file():
-        return
-    with suppress(Timeout, OSError), FileLock(folder / _LOCK, timeout=0):
-        _remove_folder(folder)
 
 
 def _remove_folder(folder: Path) -> None:

@@ -87,10 +87,8 @@ async def _should_retry(task: Any, run: Any, state: Any) -> bool:
     except _NOT_RETRIED:
         return False
     except Exception as error:  # noqa: BLE001 - a retry may fix any other error
-        if (
-            getattr(error, "error_code", None) in _REFUSED
-            or describe_missing_module(error) is not None
-        ):
+        is_refused = getattr(error, "error_code", None) in _REFUSED
+        if is_refused or describe_missing_module(error) is not None:
             return False
         # Only biasgate's own messages are known not to quote a comment. The final error has the
         # whole message.
@@ -128,11 +126,6 @@ class _Step:
 
     def _get_task(self) -> Any:
         """Return the Prefect task, with the retries of the run."""
-        default = self._create_task()
-        retries = (get_step_settings() or StepSettings()).retries
-        return default if default.retries == retries else default.with_options(retries=retries)
-
-    def _create_task(self) -> Any:
         with _creation_lock:
             if self._prefect_task is None:
                 from prefect import Task  # noqa: PLC0415
@@ -149,7 +142,9 @@ class _Step:
                     retries=RETRIES,
                     retry_delay_seconds=list(RETRY_DELAYS_S),
                 )
-        return self._prefect_task
+        default = self._prefect_task
+        retries = (get_step_settings() or StepSettings()).retries
+        return default if default.retries == retries else default.with_options(retries=retries)
 
 
 def _exclude_from_search(value: Any) -> Any:

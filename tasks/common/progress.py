@@ -38,7 +38,7 @@ class Advance(Protocol):
 
 @contextmanager
 def show_progress(
-    what: str, *, total: float | None = None, unit: str = "rows", always: bool = False
+    description: str, *, total: float | None = None, unit: str = "rows", always: bool = False
 ) -> Iterator[Advance]:
     """Show the description, speed and remaining time of the body.
 
@@ -46,8 +46,8 @@ def show_progress(
     server even for a step of a few seconds.
     """
     with (
-        Reporter(what, total, unit, always=always) as reporter,
-        _show_bar(what, total, unit) as show,
+        Reporter(description, total, unit, always=always) as reporter,
+        _show_bar(description, total, unit) as show,
     ):
 
         def advance(n: int, *, total: float | None = None) -> None:
@@ -58,9 +58,9 @@ def show_progress(
 
 
 @contextmanager
-def show_activity(what: str) -> Iterator[None]:
+def show_activity(description: str) -> Iterator[None]:
     """Show the description and elapsed time of the body on a terminal."""
-    with _show_bar(what, None, _NO_UNIT):
+    with _show_bar(description, None, _NO_UNIT):
         yield
 
 
@@ -85,13 +85,13 @@ def show_cursor() -> None:
 
 
 @contextmanager
-def _show_bar(what: str, total: float | None, unit: str) -> Iterator[Advance]:
+def _show_bar(description: str, total: float | None, unit: str) -> Iterator[Advance]:
     # Commands in a notebook have a terminal, which keeps every redrawn bar as a separate line.
     if not sys.stderr.isatty() or "JPY_PARENT_PID" in os.environ:
         yield _ignore_advance
         return
     bars = _join_display()
-    task = bars.add_task(what, total=total, unit=unit)
+    task = bars.add_task(description, total=total, unit=unit)
 
     def advance(n: int, *, total: float | None = None) -> None:
         bars.update(task, advance=n, total=total)
@@ -165,13 +165,13 @@ class Reporter:
     Progress is not published outside a flow, while the total is unknown, or for a step that ends
     before the first update is due.
 
-    `what`: description of the work; in lower case and with dashes, also the key of the artifact.
+    `description` of the work, in lower case and with dashes, is also the key of the artifact.
     `total`: number of steps, if known. `unit`: unit of the counter; bytes are shown in MB.
     `always`: also publish short steps.
     """
 
-    def __init__(self, what: str, total: float | None, unit: str, *, always: bool = False) -> None:
-        self._what, self._total, self._always = what, total, always
+    def __init__(self, description: str, total: float | None, unit: str, *, always: bool) -> None:
+        self._description, self._total, self._always = description, total, always
         self._scale, self._unit = (1e6, "MB") if unit == "bytes" else (1.0, unit)
         self._done, self._started = 0.0, time.monotonic()
         self._ended = threading.Event()
@@ -198,16 +198,14 @@ class Reporter:
         elapsed = time.monotonic() - self._started
         rate = self._done / elapsed if elapsed else 0.0
         left = ((self._total or 0) - self._done) / rate if rate else 0.0
-        done, all_, speed = (
+        done, total, speed = (
             f"{value / self._scale:,.0f}" for value in (self._done, self._total or 0, rate)
         )
-        time_left = timedelta(seconds=round(max(left, 0)))
-        return (
-            f"{self._what}: {done} of {all_} {self._unit}, {speed} {self._unit}/s, {time_left} left"
-        )
+        amount = f"{done} of {total} {self._unit}, {speed} {self._unit}/s"
+        return f"{self._description}: {amount}, {timedelta(seconds=round(max(left, 0)))} left"
 
     def _publish(self) -> None:
-        artifact = ProgressArtifact(make_artifact_key(self._what))
+        artifact = ProgressArtifact(make_artifact_key(self._description))
         has_ended = self._ended.wait(INTERVAL_S)
         if has_ended and not self._always:
             return

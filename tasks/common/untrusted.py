@@ -35,30 +35,30 @@ _MAX_SHOWN = 200
 Checked = TypeVar("Checked")
 
 
-def read_bytes(path: Path, what: str, most: int = MOST_BYTES) -> bytes:
-    """Read a regular file of at most `most` bytes.
+def read_bytes(path: Path, name: str, max_bytes: int = MOST_BYTES) -> bytes:
+    """Read a regular file of at most `max_bytes` bytes.
 
     Raises FileNotFoundError if the file does not exist.
     """
-    with os.fdopen(_open_regular(path, what), "rb") as stream:
-        content = stream.read(most + 1)
-    if len(content) > most:
-        msg = f"{what} must have at most {most:,} bytes; {path} has more."
+    with os.fdopen(_open_regular(path, name), "rb") as stream:
+        content = stream.read(max_bytes + 1)
+    if len(content) > max_bytes:
+        msg = f"{name} must have at most {max_bytes:,} bytes; {path} has more."
         raise InputError(msg)
     return content
 
 
-def require_regular(path: Path, what: str) -> None:
+def require_regular(path: Path, name: str) -> None:
     """Refuse links, pipes, devices and folders before another library opens the path.
 
     Raises FileNotFoundError if the file does not exist.
     """
-    os.close(_open_regular(path, what))
+    os.close(_open_regular(path, name))
 
 
-def read_json(path: Path, what: str) -> Any:
+def read_json(path: Path, name: str) -> Any:
     """Read a JSON file as `read_bytes` and `parse_json` do."""
-    return parse_json(read_bytes(path, what), what)
+    return parse_json(read_bytes(path, name), name)
 
 
 def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, JsonValue]:
@@ -69,7 +69,7 @@ def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, JsonValue]:
     return content
 
 
-def parse_json(content: bytes | str, what: str) -> Any:
+def parse_json(content: bytes | str, name: str) -> Any:
     """Parse JSON; refuse repeated keys, NaN, unpaired surrogates, huge numbers and deep nesting."""
     try:
         text = content.decode() if isinstance(content, bytes) else content
@@ -78,11 +78,11 @@ def parse_json(content: bytes | str, what: str) -> Any:
         )
     except (ValueError, RecursionError) as error:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
-        msg = f"{what} must be JSON; got: {escape_invisible(reason)[:_MAX_SHOWN]}."
+        msg = f"{name} must be JSON; got: {escape_invisible(reason)[:_MAX_SHOWN]}."
         raise InputError(msg) from None
-    suspect = isinstance(content, str) or _SUSPECT.search(content) is not None
-    for problem in _find_problems(document, suspect=suspect):
-        msg = f"{what} must be plain JSON; {problem}."
+    is_suspect = isinstance(content, str) or _SUSPECT.search(content) is not None
+    for problem in _find_problems(document, is_suspect=is_suspect):
+        msg = f"{name} must be plain JSON; {problem}."
         raise InputError(msg)
     return document
 
@@ -90,7 +90,7 @@ def parse_json(content: bytes | str, what: str) -> Any:
 def check_document(
     content: Any,
     kind: type[Checked],
-    what: str,
+    name: str,
     *,
     rule: str = "as biasgate writes it",
     exact: bool = True,
@@ -103,7 +103,7 @@ def check_document(
         The parsed document.
     kind : type
         A record class, whose instance is returned, or a typed dict, whose unknown keys are kept.
-    what : str
+    name : str
         The name of the document in errors.
     rule : str
         The requirement in errors.
@@ -124,7 +124,7 @@ def check_document(
         problem = (
             f"{escape_invisible(place)[:_MAX_SHOWN]}: {escape_invisible(first['msg'])[:_MAX_SHOWN]}"
         )
-        msg = f"{what} must be {rule}; {problem}."
+        msg = f"{name} must be {rule}; {problem}."
         raise InputError(msg) from None
     if isinstance(record, dict):
         checked: Checked = cast("Checked", content)
@@ -132,40 +132,40 @@ def check_document(
     try:
         rewritten = convert_to_plain(record)
     except LookupError as error:
-        msg = f"{what} must be {rule}; {escape_invisible(str(error))[:_MAX_SHOWN]} is missing."
+        msg = f"{name} must be {rule}; {escape_invisible(str(error))[:_MAX_SHOWN]} is missing."
         raise InputError(msg) from None
     if exact and (difference := next(find_differences(content, rewritten), None)) is not None:
         problem = f"{escape_invisible(difference or 'it')[:_MAX_SHOWN]} differs"
-        msg = f"{what} must be {rule}; {problem}."
+        msg = f"{name} must be {rule}; {problem}."
         raise InputError(msg)
     return record
 
 
-def read_record(path: Path, kind: type[Checked], what: str | None = None) -> Checked:
-    """Read and check a JSON file; `what` is its name in errors, by default its path."""
-    what = what or str(path)
-    return check_document(read_json(path, what), kind, what)
+def read_record(path: Path, kind: type[Checked], name: str | None = None) -> Checked:
+    """Read and check a JSON file. `name`: its name in errors; default: its path."""
+    name = name or str(path)
+    return check_document(read_json(path, name), kind, name)
 
 
-def _open_regular(path: Path, what: str) -> int:
+def _open_regular(path: Path, name: str) -> int:
     try:
         descriptor = os.open(path, PLAIN_FILE)
     except FileNotFoundError:
         raise
     except (OSError, ValueError) as error:
         if path.is_symlink():
-            _refuse_kind(path, what, "a symbolic link")
+            _refuse_kind(path, name, "a symbolic link")
         reason = getattr(error, "strerror", None) or type(error).__name__
-        msg = f"{what} must be readable at {path}; got: {reason}."
+        msg = f"{name} must be readable at {path}; got: {reason}."
         raise InputError(msg) from error
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        _refuse_kind(path, what, "a folder, a device, a socket or a named pipe")
+        _refuse_kind(path, name, "a folder, a device, a socket or a named pipe")
     return descriptor
 
 
-def _refuse_kind(path: Path, what: str, kind: str) -> NoReturn:
-    msg = f"{what} must be a regular file; {path} is {kind}."
+def _refuse_kind(path: Path, name: str, kind: str) -> NoReturn:
+    msg = f"{name} must be a regular file; {path} is {kind}."
     raise InputError(msg)
 
 
@@ -174,17 +174,17 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(msg)
 
 
-def _find_problems(content: Any, *, suspect: bool) -> Iterator[str]:
+def _find_problems(content: Any, *, is_suspect: bool) -> Iterator[str]:
     """Yield the problems of a document, level by level, since recursion could overflow."""
     level = [content]
     for _ in range(MOST_LEVELS):
-        if suspect:
+        if is_suspect:
             yield from filter(None, map(_describe_problem, level))
         children: list[Any] = []
         for value in level:
             if isinstance(value, dict):
                 children += value.values()
-                if suspect:
+                if is_suspect:
                     yield from filter(None, map(_describe_problem, value))
             elif isinstance(value, list):
                 children += value

@@ -85,8 +85,9 @@ class NameMatcher:
     `['muslim', 'gay']` is read as a list.
     """
 
-    def __init__(self, named: NamedIdentities) -> None:
-        self._column, self._separator, self._names = named.column, named.separator, named.names
+    def __init__(self, identities: NamedIdentities) -> None:
+        self._column, self._separator = identities.column, identities.separator
+        self._names = identities.names
         self._owners: dict[str, list[int]] = {}
         for position, words in enumerate(self._names.values()):
             for word in words:

@@ -97,7 +97,7 @@ def test_anything_but_a_plain_file_of_bounded_size_is_refused_without_waiting(tm
     else:
         path.write_bytes(b" " * 11)
     with pytest.raises(InputError, match="the verdict must"):
-        read_bytes(path, "the verdict", most=10)
+        read_bytes(path, "the verdict", max_bytes=10)
     if make != "large":
         with pytest.raises(InputError, match="the verdict must be a regular file"):
             require_regular(path, "the verdict")
