@@ -153,7 +153,7 @@ def evaluate(
         names = [candidate.name for candidate in evaluation.candidates]
         frozen = freeze_sets(evaluation, workplace)
         scored = score_all_models(
-            evaluation, frozen, workplace, found=set(names) - file_names, night=night, yes=yes
+            evaluation, frozen, workplace, unlisted=set(names) - file_names, night=night, yes=yes
         )
         key = f"evaluate-{runtime.flow_run.id}"
         with (

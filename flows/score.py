@@ -56,7 +56,7 @@ def score_all_models(
     frozen: list[str],
     workplace: Workplace,
     *,
-    found: Collection[str],
+    unlisted: Collection[str],
     night: bool,
     yes: bool,
 ) -> ScoringResult:
@@ -66,16 +66,16 @@ def score_all_models(
     - train candidates; pin registered candidates to a version
     - score candidates and rivals; a candidate that fails does not stop the others
 
-    `found` has the names of candidates in the registry that the evaluation file does not list.
+    `unlisted` has the names of candidates in the registry that the evaluation file does not list.
     """
     for candidate in evaluation.candidates:
         if candidate.registered_model is not None:
             check_candidate(candidate, frozen, workplace)
-    candidates = prepare_candidates(evaluation, workplace, frozen, found)
+    candidates = prepare_candidates(evaluation, workplace, frozen, unlisted)
     rivals = look_up_rivals(evaluation, candidates, workplace)
     watched = find_watched_champion(rivals, candidates) if night else []
     scored, failed, rival_scores = score_candidates(
-        candidates, rivals, frozen, workplace, found=found, watched=bool(watched), yes=yes
+        candidates, rivals, frozen, workplace, unlisted=unlisted, watched=bool(watched), yes=yes
     )
     return ScoringResult(
         [attempt.candidate for attempt in scored],
@@ -111,7 +111,7 @@ def score_candidates(
     frozen: list[str],
     workplace: Workplace,
     *,
-    found: Collection[str],
+    unlisted: Collection[str],
     watched: bool,
     yes: bool,
 ) -> tuple[list[_Attempt], list[_Attempt], dict[str, list[str]]]:
@@ -124,7 +124,7 @@ def score_candidates(
     - on a cluster, submit ranges of shards for all candidates and sets
     - score the remaining shards in this process, a candidate at a time; kept scores are reused
 
-    Anyone who can tag a version can make it a `found` candidate, so its wrong input must not keep
+    Anyone who can tag a version can make it an `unlisted` candidate. Its wrong input must not keep
     the others from being judged. `watched` is True if a rival is measured but is not a candidate.
 
     Returns
@@ -144,7 +144,7 @@ def score_candidates(
     candidate_attempts = [_Attempt(candidate) for candidate in candidates]
     attempts = [*candidate_attempts, *(_Attempt(rival, role) for role, rival in rivals.items())]
     for attempt in attempts:
-        kinds = [InputError] if attempt.candidate.name in found else []
+        kinds = [InputError] if attempt.candidate.name in unlisted else []
         with attempt.record_errors(CandidateError, *kinds):
             check_candidate(attempt.candidate, frozen, workplace)
     able = [attempt for attempt in attempts if attempt.error is None]
@@ -213,7 +213,7 @@ def prepare_candidates(
     evaluation: Evaluation,
     workplace: Workplace,
     frozen: Sequence[str],
-    found: Collection[str] = (),
+    unlisted: Collection[str] = (),
 ) -> list[CandidateSettings]:
     """Train candidates, and pin registered candidates to a version.
 
@@ -222,7 +222,7 @@ def prepare_candidates(
     - for each candidate with `train_on`: train, log and register it, or find the version of an
       earlier identical training
     - for each `models:/name@alias`: look up the version once, for all later steps
-    - leave out a candidate in `found` (from the registry) if its version is also a listed candidate
+    - leave out an `unlisted` candidate if its version is also that of a listed candidate
     - refuse a version with two thresholds
     """
     training_sets = {
@@ -240,11 +240,11 @@ def prepare_candidates(
         else pin_candidate(candidate, workplace)
         for candidate in evaluation.candidates
     ]
-    listed_uris = {candidate.uri for candidate in prepared if candidate.name not in found}
+    listed_uris = {candidate.uri for candidate in prepared if candidate.name not in unlisted}
     prepared = [
         candidate
         for candidate in prepared
-        if candidate.name not in found or candidate.uri not in listed_uris
+        if candidate.name not in unlisted or candidate.uri not in listed_uris
     ]
     refuse_two_thresholds(prepared)
     return prepared
