@@ -38,7 +38,7 @@ class Catalogue(Generic[SettingsType]):
 
     def list_names(self) -> list[str]:
         """Return all names, biasgate's own first."""
-        added = {entry_point.name for entry_point in self._entry_points()}
+        added = {point.name for point in self._entry_points()}
         return [*self.own, *sorted(added.difference(self._own_classes))]
 
     def find_class(self, name: str) -> type[SettingsType]:
@@ -54,7 +54,7 @@ class Catalogue(Generic[SettingsType]):
             If several packages define the name, or its class cannot be used. The text names the
             packages.
         """
-        points = [entry_point for entry_point in self._entry_points() if entry_point.name == name]
+        points = [point for point in self._entry_points() if point.name == name]
         if name in self._own_classes:
             for point in points:
                 _warn_of_shadowing(point, self.key)
@@ -63,9 +63,7 @@ class Catalogue(Generic[SettingsType]):
         if not points:
             raise KeyError(name)
         if len(points) > 1:
-            packages = " and ".join(
-                f"{_format_package(entry_point)} ({entry_point.value})" for entry_point in points
-            )
+            packages = " and ".join(f"{_format_package(point)} ({point.value})" for point in points)
             msg = (
                 f"`{self.key}: {name}` must be defined once; {packages} define it. Uninstall one "
                 "of them, or ask its author to rename it."
@@ -77,14 +75,8 @@ class Catalogue(Generic[SettingsType]):
         """Return the package that adds a name, with its version; None for biasgate's own class."""
         if name in self._own_classes:
             return None
-        return next(
-            (
-                _format_package(entry_point)
-                for entry_point in self._entry_points()
-                if entry_point.name == name
-            ),
-            None,
-        )
+        points = (point for point in self._entry_points() if point.name == name)
+        return next(map(_format_package, points), None)
 
     def read(self, value: Any, info: ValidationInfo) -> SettingsType:
         """Create an object of the class that a section names. A validator for Pydantic."""

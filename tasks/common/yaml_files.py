@@ -58,7 +58,7 @@ def read_settings(path: Path, kind: type[SettingsType]) -> SettingsType:
         msg = f"file {path} must be UTF-8."
         raise InputError(msg) from error
     except yaml.YAMLError as error:
-        msg = f"file {path} must be YAML: {_yaml_place(error, text)}"
+        msg = f"file {path} must be YAML: {_describe_yaml_error(error, text)}"
         raise InputError(msg) from error
     except RecursionError as error:
         msg = f"file {path} must be YAML with fewer levels; it is nested too deeply."
@@ -79,7 +79,7 @@ def read_settings(path: Path, kind: type[SettingsType]) -> SettingsType:
     raise InputError(msg) from None
 
 
-def _yaml_place(error: yaml.YAMLError, text: str) -> str:
+def _describe_yaml_error(error: yaml.YAMLError, text: str) -> str:
     mark = getattr(error, "problem_mark", None)
     problem = getattr(error, "problem", None) or "it cannot be parsed"
     if mark is None:
