@@ -58,17 +58,15 @@ def require_own_host(uri: str, tracking_uri: str) -> None:
     if scheme not in _SCHEMES_WITH_HOST:
         msg = (
             "artifacts must be files of this machine, at the tracking server (http, https, "
-            "mlflow-artifacts) or in s3, gs, abfss or wasbs; these are at "
-            f"{strip_password(uri)}, which was not contacted. If that address is "
-            f"right, allow its host: {allow}"
+            f"mlflow-artifacts) or in s3, gs, abfss or wasbs; these are at {strip_password(uri)}, "
+            f"which was not contacted. If that address is right, allow its host: {allow}"
         )
         raise InputError(msg)
-    own_host, other_host = strip_password(tracking_uri), strip_password(uri)
     msg = (
-        f"artifacts must be at the host of MLflow's tracking server, {own_host}; these are at "
-        f"{other_host}, which was not contacted, since it would get your MLflow token or password. "
-        "If that "
-        f"address is right, allow its host: {allow}"
+        "artifacts must be at the host of MLflow's tracking server, "
+        f"{strip_password(tracking_uri)}; these are at {strip_password(uri)}, which was not "
+        "contacted, since it would get your MLflow token or password. If that address is right, "
+        f"allow its host: {allow}"
     )
     raise InputError(msg)
 

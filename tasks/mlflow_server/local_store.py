@@ -256,16 +256,15 @@ _KEYS = {
 
 
 @contextmanager
-def open_read_only(database: Path, *, seconds: float | None = None) -> Iterator[sqlite3.Connection]:
+def open_read_only(database: Path) -> Iterator[sqlite3.Connection]:
     """Yield a read-only connection to a fixed state of the database, with MLflow's settings.
 
-    `seconds` limits the time of all queries. Default: `DEADLINE_S`.
+    `DEADLINE_S` limits the time of all queries.
     """
-    limit = DEADLINE_S if seconds is None else seconds
     with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as connection:
         for pragma in _PRAGMAS:
             connection.execute(f"PRAGMA {pragma}")
-        end = time.monotonic() + limit
+        end = time.monotonic() + DEADLINE_S
         connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS)
         connection.text_factory = lambda content: content.decode(errors="replace")
         connection.execute("BEGIN")
@@ -274,7 +273,9 @@ def open_read_only(database: Path, *, seconds: float | None = None) -> Iterator[
         except sqlite3.OperationalError as error:
             if str(error) != "interrupted":
                 raise
-            msg = f"{database} must answer within {limit:g} s; it did not. Was it tampered with?"
+            msg = (
+                f"{database} must answer within {DEADLINE_S:g} s; it did not. Was it tampered with?"
+            )
             raise InputError(msg) from error
 
 

@@ -18,7 +18,7 @@ from biasgate.tasks.common.files import flush_all
 from biasgate.tasks.common.untrusted import read_json
 from biasgate.tasks.mlflow_server.artifact_hosts import require_own_host
 from biasgate.tasks.mlflow_server.artifacts import open_artifacts
-from biasgate.tasks.mlflow_server.versions import ModelVersion, Registry
+from biasgate.tasks.mlflow_server.versions import MISSING_CODES, ModelVersion, Registry
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class RunFiles(Registry):
         try:
             uri = str(self.client.get_run(run_id).info.artifact_uri)
         except MlflowException as error:
-            if error.error_code not in {"RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"}:
+            if error.error_code not in MISSING_CODES:
                 raise
             msg = f"run {run_id!r} must exist at {self.uri}; it does not."
             raise InputError(msg) from error
@@ -127,7 +127,7 @@ class LoggedModels(RunFiles):
         *,
         kind: str,
         tags: Mapping[str, str],
-        version: ModelVersion | None = None,
+        version: ModelVersion | None,
     ) -> str:
         """Return the id of the model with a key in an experiment; create it if missing.
 
@@ -143,8 +143,8 @@ class LoggedModels(RunFiles):
             Type of the model, as MLflow shows it.
         tags : mapping of str to str
             Tags to set, also on an existing model.
-        version : ModelVersion, optional
-            The registered version of the model. Its page links this version and its run.
+        version : ModelVersion or None
+            The registered version of the model, if any. Its page links this version and its run.
         """
         matches = self.client.search_logged_models(
             [experiment_id], filter_string=f"tags.`{_KEY}` = '{key}'", max_results=1

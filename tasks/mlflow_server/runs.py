@@ -36,7 +36,7 @@ from biasgate.tasks.mlflow_server.server import (
     read_address,
     require_supported,
 )
-from biasgate.tasks.mlflow_server.versions import Registry
+from biasgate.tasks.mlflow_server.versions import MISSING_CODES, Registry
 
 KEY, OWNER = "biasgate.key", "biasgate.owner"
 _REQUEST = "biasgate.request"  # id of the call that creates a run
@@ -204,7 +204,7 @@ class Gateway(LoggedModels):
         try:
             return dict(self.client.get_run(run_id).data.tags)
         except MlflowException as error:
-            if error.error_code not in {"RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"}:
+            if error.error_code not in MISSING_CODES:
                 raise
             return None
 

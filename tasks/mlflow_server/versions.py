@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")  # on standard error
+MISSING_CODES = frozenset({"RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"})
+"""Error codes of MLflow for a run, version or alias that does not exist."""
 _VERSIONS_PER_PAGE = 1000
 _NUMBER = re.compile(r"[1-9][0-9]{0,17}")
 _URI = re.compile(r"models:/([^/:]+)/[1-9][0-9]{0,17}")
@@ -201,7 +203,7 @@ class Registry:
                 )
             return self._get_numbered(*path.rpartition("/")[::2])
         except MlflowException as error:
-            if error.error_code not in {"RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"}:
+            if error.error_code not in MISSING_CODES:
                 raise
             msg = (
                 f"model {uri} must be in the registry at {self.registry_uri}; "
@@ -229,7 +231,7 @@ class Registry:
         try:
             return _convert_version(self.client.get_model_version_by_alias(name, alias))
         except MlflowException as error:
-            if error.error_code in {"RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"}:
+            if error.error_code in MISSING_CODES:
                 return None
             raise
 
