@@ -64,17 +64,14 @@ def settle_abandoned_runs(gateway: Gateway, experiment_id: str, key: str, evalua
 
 @task(name="look for earlier promotion")
 def find_promotion(
-    measured: list[list[Measured]],
-    registered_model: str | None,
-    policy: Policy,
-    run: EvaluationRun,
+    measured: list[list[Measured]], model: str | None, policy: Policy, run: EvaluationRun
 ) -> Decided | None:
     """Return verdicts and decisions if this evaluation already promoted a candidate.
 
     This happens if the process was killed, or lost its connection, after the promotion. The files
     logged with the verdicts replace the newly measured files. Safe to retry.
     """
-    gateway, model = run.workplace.gateway, registered_model
+    gateway = run.workplace.gateway
     entry = _find_own_promotion(model, run.run_id, gateway) if model else None
     if model is None or entry is None:
         return None

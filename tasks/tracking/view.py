@@ -162,10 +162,15 @@ def _make_sections(baseline: str, keys: list[str]) -> list[_Section]:
 
     The last sections are closed and empty: MLflow fills them with a chart of every metric.
     """
+    overview = {
+        "checks that did not pass": [FAILED, INSUFFICIENT],
+        "worst identity": [f"worst/{metric}" for metric in AUCS],
+        "all comments": ["auc/overall", "final_score"],
+    }
     bars = [_make_identity_bars(metric, keys) for metric in SUBGROUP_METRICS]
     prefixes = sorted({key.rpartition("/")[0] for key in keys} - {""})
     return [
-        _Section(OVERVIEW, tuple(_make_overview())),
+        _Section(OVERVIEW, tuple(_make_bar_chart(*chart) for chart in overview.items())),
         _Section(SIDE_BY_SIDE, (_make_picture_grid(*PICTURES.values()),), _TALL),
         *(
             _Section(name, (_make_picture_grid(key),), _TALL, is_open=False)
@@ -181,22 +186,10 @@ def _format_section_id(name: str) -> str:
     return f"biasgate-section-{name}"
 
 
-def _make_overview() -> list[_Chart]:
-    charts = {
-        "checks that did not pass": [FAILED, INSUFFICIENT],
-        "worst identity": [f"worst/{metric}" for metric in AUCS],
-        "all comments": ["auc/overall", "final_score"],
-    }
-    return [_make_bar_chart(name, keys) for name, keys in charts.items()]
-
-
 def _make_bar_chart(name: str, keys: Sequence[str]) -> _Chart:
-    options: dict[str, JsonValue] = {
-        "metricKey": "",
-        "selectedMetricKeys": [*keys],
-        "displayName": name,
-    }
-    return _Chart("BAR", name, options)
+    return _Chart(
+        "BAR", name, {"metricKey": "", "selectedMetricKeys": [*keys], "displayName": name}
+    )
 
 
 def _make_picture_grid(*keys: str) -> _Chart:
