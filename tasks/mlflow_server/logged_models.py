@@ -20,10 +20,32 @@ from biasgate.tasks.mlflow_server.artifact_hosts import require_own_host
 from biasgate.tasks.mlflow_server.artifacts import open_artifacts
 from biasgate.tasks.mlflow_server.versions import MISSING_CODES, ModelVersion, Registry
 
+_DIGEST_LENGTH = 36
+_KEY = "biasgate.candidate_key"
+_VERSIONS_TAG = "mlflow.modelVersions"  # versions to link on MLflow's page of a model
+# Characters that MLflow refuses in names of models.
+_REFUSED_CHARACTERS = str.maketrans(dict.fromkeys("/:.%\"'", "_"))
+
 
 @dataclass(frozen=True)
-class RunFiles(Registry):
-    """A registry, and the files of its runs."""
+class ModelOnSet:
+    """A model and the evaluation set of its metrics."""
+
+    model_id: str
+    """Id of the logged model."""
+    dataset_name: str
+    dataset_digest: str
+    """Digest of the evaluation set, shortened as in the inputs of the run."""
+
+    @classmethod
+    def from_digest(cls, model_id: str, name: str, digest: str) -> ModelOnSet:
+        """Return the model on a set with a digest of full length."""
+        return cls(model_id, name, digest[:_DIGEST_LENGTH])
+
+
+@dataclass(frozen=True)
+class LoggedModels(Registry):
+    """A registry, the files of its runs, and the models of its experiments."""
 
     artifacts: str | None = None
     """Address of the artifacts of a local store; None if the server decides."""
@@ -90,34 +112,6 @@ class RunFiles(Registry):
         """Log a table, which MLflow shows on the page of the run."""
         self.get_artifact_uri(run_id)  # checks the host
         self.client.log_table(run_id, dict(rows), file)
-
-
-_DIGEST_LENGTH = 36
-_KEY = "biasgate.candidate_key"
-_VERSIONS_TAG = "mlflow.modelVersions"  # versions to link on MLflow's page of a model
-# Characters that MLflow refuses in names of models.
-_REFUSED_CHARACTERS = str.maketrans(dict.fromkeys("/:.%\"'", "_"))
-
-
-@dataclass(frozen=True)
-class ModelOnSet:
-    """A model and the evaluation set of its metrics."""
-
-    model_id: str
-    """Id of the logged model."""
-    dataset_name: str
-    dataset_digest: str
-    """Digest of the evaluation set, shortened as in the inputs of the run."""
-
-    @classmethod
-    def from_digest(cls, model_id: str, name: str, digest: str) -> ModelOnSet:
-        """Return the model on a set with a digest of full length."""
-        return cls(model_id, name, digest[:_DIGEST_LENGTH])
-
-
-@dataclass(frozen=True)
-class LoggedModels(RunFiles):
-    """A registry, the files of its runs, and the models of its experiments."""
 
     def ensure_logged_model(
         self,
