@@ -35,7 +35,7 @@ from biasgate.tasks.remembering.reading import read_trend
 from biasgate.tasks.reporting.notifications import build_message, format_message
 from biasgate.tasks.reporting.results import read_results
 from biasgate.tasks.store import Workplace
-from biasgate.tasks.tracking.prefect_pages import MlflowPages
+from biasgate.tasks.tracking.prefect_pages import find_run_page
 from biasgate.tasks.tracking.resume import EvaluationRun
 
 LONG = "people with intellectual or learning disabilities of any age or origin"
@@ -272,8 +272,8 @@ def test_the_comparison_that_is_advised_runs(started, folder, monkeypatch):
 def test_the_hint_on_the_page_in_prefect_is_a_command(started, folder, monkeypatch):
     del started
     summary = read_results(Path(outputs(folder)["first"])).summary
-    pages = MlflowPages(EvaluationRun(summary.run_id, Workplace(folder / STORE), {}))
-    [found] = commands_in(pages.hint)
+    _, hint = find_run_page(EvaluationRun(summary.run_id, Workplace(folder / STORE), {}))
+    [found] = commands_in(hint)
     assert found == "ui --store 'my store'"
     code, text = run_again(found, monkeypatch)
     assert (code, "first of mine" in text) == (0, True), text

@@ -21,7 +21,7 @@ from biasgate.tasks.outcomes import get_outcome_words
 from biasgate.tasks.records import LoggedVerdict, Report, Summary
 from biasgate.tasks.reporting.markdown import format_results
 from biasgate.tasks.reporting.page.grids import MARKS, GridCell, build_grid
-from biasgate.tasks.reporting.results import Results, load_results
+from biasgate.tasks.reporting.results import load_results
 from biasgate.tasks.tracking.addresses import format_artifact_address, format_run_address
 from biasgate.tasks.tracking.resume import EvaluationRun
 
@@ -47,36 +47,17 @@ def make_flow_run_link() -> str:
     return f"[Flow run in Prefect]({flow_run[1]})" if flow_run and flow_run[1] else ""
 
 
-class MlflowPages:
-    """Addresses of MLflow's pages on the runs of an evaluation.
+def find_run_page(run: EvaluationRun) -> tuple[str, str]:
+    """Return the address of an evaluation's run in MLflow, and a hint on it.
 
-    The pages of a local store exist only while `biasgate ui` runs; `hint` is a sentence on this.
+    The pages of a local store exist only while `biasgate ui` runs. The hint is empty for a server.
     """
-
-    def __init__(self, run: EvaluationRun) -> None:
-        gateway = run.workplace.gateway
-        is_server = gateway.uri.startswith(("http://", "https://"))
-        self._root = gateway.uri.rstrip("/") if is_server else LOCAL_PAGES
-        self._experiment_id = gateway.get_experiment_id(run.run_id)
-        self.hint = ""
-        if not is_server:
-            self.hint = f"The link works while `{gateway.format_command('ui')}` runs."
-
-    def get_run_address(self, run_id: str) -> str:
-        """Return the address of a run."""
-        return f"{self._root}/{format_run_address(self._experiment_id, run_id)}"
-
-
-def write_summary_page(results: Results, pages: MlflowPages, summary: Summary) -> str:
-    """Return the summary in Markdown, with links to all other results."""
-    links = [f"[Numbers, pictures and files in MLflow]({pages.get_run_address(summary.run_id)})."]
-    links += [pages.hint] if pages.hint else []
-    links.append(f"Report: {escape_markdown(str(results.page.resolve()))}")
-    name, word = (
-        escape_markdown(summary.evaluation),
-        escape_markdown(get_outcome_words(summary).text),
-    )
-    return "\n\n".join([f"## {name}: {word}", format_results(results), " ".join(links)])
+    gateway = run.workplace.gateway
+    is_server = gateway.uri.startswith(("http://", "https://"))
+    root = gateway.uri.rstrip("/") if is_server else LOCAL_PAGES
+    hint = "" if is_server else f"The link works while `{gateway.format_command('ui')}` runs."
+    experiment_id = gateway.get_experiment_id(run.run_id)
+    return f"{root}/{format_run_address(experiment_id, run.run_id)}", hint
 
 
 def make_identity_table(summary: Summary, output: str) -> tuple[list[dict[str, str]], str]:
@@ -143,15 +124,22 @@ def show_results(summary: Summary, output: str, run: EvaluationRun) -> None:
 
     An error of Prefect's server is reported and not raised. A retry adds newer versions.
     """
-    evaluation, pages = summary.evaluation, MlflowPages(run)
-    page = write_summary_page(load_results(summary, Path(output)), pages, summary)
+    evaluation, results = summary.evaluation, load_results(summary, Path(output))
+    name, word = map(escape_markdown, (evaluation, get_outcome_words(summary).text))
+    address, hint = find_run_page(run)
+    report = f"Report: {escape_markdown(str(results.page.resolve()))}"
+    links = [f"[Numbers, pictures and files in MLflow]({address}).", hint, report]
+    heading, row = f"## {name}: {word}", " ".join(filter(None, links))
+    page = "\n\n".join([heading, format_results(results), row])
     rows, note = make_identity_table(summary, output)
-    name = escape_markdown(evaluation)
     try:
         publish_markdown(make_artifact_key("biasgate", evaluation), page, f"Outcome of {name}")
         publish_table(make_artifact_key("biasgate", evaluation, "identities"), rows, note)
-        address, text = pages.get_run_address(summary.run_id), f"MLflow run of {evaluation}"
-        publish_link(make_artifact_key("biasgate", evaluation, "mlflow"), address, text, pages.hint)
+        key, text = (
+            make_artifact_key("biasgate", evaluation, "mlflow"),
+            f"MLflow run of {evaluation}",
+        )
+        publish_link(key, address, text, hint)
     except Exception as error:  # noqa: BLE001 - the evaluation is complete
         log_message(f"the results are not on Prefect's pages ({type(error).__name__})")
 
