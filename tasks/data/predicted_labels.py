@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,12 @@ from biasgate.tasks.data.plain_columns import MAX_WORDS, list_words, normalize_v
 from biasgate.tasks.data.reading import refuse_values
 
 _MIN_ROWS = 10
+_LABEL_COLUMN = re.compile(
+    r"((pred|predicted|top|winning|model)[_ ]?)?(label|class)|pred(icted|iction)?"
+)
+_CLASS_NAME = re.compile(
+    r"(?<![a-z])(toxi|hate|offensi|abus|insult|threat|obscen|unsafe|harass|profan|label_?\d)"
+)
 
 
 class PredictedLabels:
@@ -95,7 +101,10 @@ def refuse_predicted_scores(
         words = sorted(list_words(values))
         if len(words) < 2 or finite.min() < np.floor(100 / len(words)) / 100:
             continue
-        if len(words) > 2 and not (np.median(finite) >= 0.5 and _has_class_names(name, words)):
+        has_class_names = _LABEL_COLUMN.fullmatch(name.strip().casefold()) or any(
+            _CLASS_NAME.search(word.casefold()) for word in words
+        )
+        if len(words) > 2 and not (np.median(finite) >= 0.5 and has_class_names):
             continue
         shown = f"{', '.join(map(repr, words[:-1]))} and {words[-1]!r}"
         n, remedy = ("two", remedies[0]) if len(words) == 2 else (len(words), remedies[1])
@@ -105,21 +114,6 @@ def refuse_predicted_scores(
             f"scores of the predicted label {location}. {remedy.replace('LABEL', name)}"
         )
         raise MisreadError(msg)
-
-
-_LABEL_COLUMN = re.compile(
-    r"((pred|predicted|top|winning|model)[_ ]?)?(label|class)|pred(icted|iction)?"
-)
-_CLASS_NAME = re.compile(
-    r"(?<![a-z])(toxi|hate|offensi|abus|insult|threat|obscen|unsafe|harass|profan|label_?\d)"
-)
-
-
-def _has_class_names(column: str, words: Sequence[str]) -> bool:
-    """Check if the name of a column, or one of its words, indicates predicted labels."""
-    if _LABEL_COLUMN.fullmatch(column.strip().casefold()):
-        return True
-    return any(_CLASS_NAME.search(word.casefold()) for word in words)
 
 
 def is_label_type(kind: pa.DataType) -> bool:
