@@ -148,7 +148,7 @@ def _has_column(connection: sqlite3.Connection, table: str, column: str) -> bool
 _TABLES = ("experiments", "runs", "registered_models")
 # Suffixes of files that SQLite reads as an unfinished transaction of the database next to them.
 _JOURNAL_SUFFIXES = ("-journal", "-wal", "-shm")
-# A shorter time may mean that another program is still creating the database.
+# Time without a change. A shorter time may mean that another program is creating the database.
 UNTOUCHED_S = 10.0
 _POLL_S = 0.5
 
@@ -173,16 +173,18 @@ def make_database(store: Path) -> None:
     database = store / DATABASE
     if _is_finished(database):
         return
+    journals = [database.with_name(f"{DATABASE}{suffix}") for suffix in _JOURNAL_SUFFIXES]
     with hold_lock(database):
         while database.exists() and not _is_finished(database):
-            if _measure_idle_seconds(database) > UNTOUCHED_S:
+            times = [path.stat().st_mtime for path in (database, *journals) if path.exists()]
+            if time.time() - max(times) > UNTOUCHED_S:
                 database.unlink()
             else:
                 time.sleep(_POLL_S)
         if not database.exists():
             log_message("creating the store's MLflow database, which takes up to half a minute")
-            for ending in _JOURNAL_SUFFIXES:
-                database.with_name(f"{DATABASE}{ending}").unlink(missing_ok=True)
+            for journal in journals:
+                journal.unlink(missing_ok=True)
             with whole_file(database) as temporary:
                 _create_tables(temporary, store / ARTIFACTS)
 
@@ -204,13 +206,6 @@ def _has_rows(connection: sqlite3.Connection, table: str) -> bool:
         return "no such table" not in str(error)
     except sqlite3.DatabaseError:  # not a database: `follow_move` raises the error
         return True
-
-
-def _measure_idle_seconds(database: Path) -> float:
-    """Return the seconds since the last change of a database or its journal files."""
-    journals = [database.with_name(f"{DATABASE}{ending}") for ending in _JOURNAL_SUFFIXES]
-    times = [path.stat().st_mtime for path in (database, *journals) if path.exists()]
-    return time.time() - max(times)
 
 
 def _create_tables(database: Path, artifacts: Path) -> None:
