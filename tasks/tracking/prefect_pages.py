@@ -135,11 +135,8 @@ def show_results(summary: Summary, output: str, run: EvaluationRun) -> None:
     try:
         publish_markdown(make_artifact_key("biasgate", evaluation), page, f"Outcome of {name}")
         publish_table(make_artifact_key("biasgate", evaluation, "identities"), rows, note)
-        key, text = (
-            make_artifact_key("biasgate", evaluation, "mlflow"),
-            f"MLflow run of {evaluation}",
-        )
-        publish_link(key, address, text, hint)
+        text = f"MLflow run of {evaluation}"
+        publish_link(make_artifact_key("biasgate", evaluation, "mlflow"), address, text, hint)
     except Exception as error:  # noqa: BLE001 - the evaluation is complete
         log_message(f"the results are not on Prefect's pages ({type(error).__name__})")
 

@@ -167,7 +167,14 @@ def _make_sections(baseline: str, keys: list[str]) -> list[_Section]:
         "worst identity": [f"worst/{metric}" for metric in AUCS],
         "all comments": ["auc/overall", "final_score"],
     }
-    bars = [_make_identity_bars(metric, keys) for metric in SUBGROUP_METRICS]
+    keys_by_metric = {
+        metric: [key for key in keys if key.startswith(f"{metric}/")] for metric in SUBGROUP_METRICS
+    }
+    bars = (
+        _make_bar_chart(metric, metric_keys)
+        for metric, metric_keys in keys_by_metric.items()
+        if 0 < len(metric_keys) <= _MAX_BARS
+    )
     prefixes = sorted({key.rpartition("/")[0] for key in keys} - {""})
     return [
         _Section(OVERVIEW, tuple(_make_bar_chart(*chart) for chart in overview.items())),
@@ -177,7 +184,7 @@ def _make_sections(baseline: str, keys: list[str]) -> list[_Section]:
             for name, key in PICTURES.items()
         ),
         _Section(DIFFERENCES, (_make_difference_chart(baseline),), _TALL),
-        _Section(BARS, tuple(bar for bar in bars if bar), _WIDE, is_open=False),
+        _Section(BARS, tuple(bars), _WIDE, is_open=False),
         *(_Section(name, is_open=False) for name in (*prefixes, *_OWN_SECTIONS)),
     ]
 
@@ -206,11 +213,6 @@ def _make_difference_chart(baseline: str) -> _Chart:
         "baselineColumnUuid": baseline,
     }
     return _Chart("DIFFERENCE", "metrics", options)
-
-
-def _make_identity_bars(metric: str, keys: list[str]) -> _Chart | None:
-    own_keys = [key for key in keys if key.startswith(f"{metric}/")]
-    return _make_bar_chart(metric, own_keys) if 0 < len(own_keys) <= _MAX_BARS else None
 
 
 def write_grid_pictures(results: Path, folder: Path) -> bool:
