@@ -81,7 +81,7 @@ def score_all_models(
         [attempt.candidate for attempt in scored],
         watched,
         [*(attempt.scores for attempt in scored), *(rival_scores[CHAMPION] for _ in watched)],
-        [attempt.decision() for attempt in failed],
+        [attempt.report_failure() for attempt in failed],
         [{role: scores[i] for role, scores in rival_scores.items()} for i in range(len(frozen))],
     )
 
@@ -200,7 +200,7 @@ class _Attempt:
                 raise
             self.error = error
 
-    def decision(self) -> CandidateDecision:
+    def report_failure(self) -> CandidateDecision:
         """Report that the candidate is not judged, and return the decision."""
         log_message(f"{self.candidate.name} could not be scored; the others are judged without it")
         sentence = f"Not judged, since it could not be scored: {self.error}"

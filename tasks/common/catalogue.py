@@ -38,7 +38,7 @@ class Catalogue(Generic[SettingsType]):
 
     def list_names(self) -> list[str]:
         """Return all names, biasgate's own first."""
-        added = {point.name for point in self._entry_points()}
+        added = {point.name for point in self._list_entry_points()}
         return [*self.own, *sorted(added.difference(self._own_classes))]
 
     def find_class(self, name: str) -> type[SettingsType]:
@@ -54,7 +54,7 @@ class Catalogue(Generic[SettingsType]):
             If several packages define the name, or its class cannot be used. The text names the
             packages.
         """
-        points = [point for point in self._entry_points() if point.name == name]
+        points = [point for point in self._list_entry_points() if point.name == name]
         if name in self._own_classes:
             for point in points:
                 _warn_of_shadowing(point, self.key)
@@ -75,7 +75,7 @@ class Catalogue(Generic[SettingsType]):
         """Return the package that adds a name, with its version; None for biasgate's own class."""
         if name in self._own_classes:
             return None
-        points = (point for point in self._entry_points() if point.name == name)
+        points = (point for point in self._list_entry_points() if point.name == name)
         return next(map(_format_package, points), None)
 
     def read(self, value: Any, info: ValidationInfo) -> SettingsType:
@@ -104,7 +104,7 @@ class Catalogue(Generic[SettingsType]):
     def _own_classes(self) -> Mapping[str, str]:
         return {**self.own, **self.written}
 
-    def _entry_points(self) -> EntryPoints:
+    def _list_entry_points(self) -> EntryPoints:
         return _read_entry_points(self.group, tuple(sys.path))
 
     def _load_class(self, point: EntryPoint) -> type[SettingsType]:

@@ -75,12 +75,12 @@ def read_plain(kind: type[Read], text: str | bytes) -> Read:
 
     Raises pydantic's ValidationError if keys or types differ.
     """
-    adapter = _adapter(cast("Any", kind))  # mypy: a class that is a variable is not hashable
+    adapter = _make_adapter(cast("Any", kind))  # mypy: a class that is a variable is not hashable
     return cast("Read", adapter.validate_json(text, strict=True))
 
 
 @cache
-def _adapter(kind: Any) -> TypeAdapter[Any]:
+def _make_adapter(kind: Any) -> TypeAdapter[Any]:
     from pydantic import TypeAdapter  # noqa: PLC0415 - a third of the start of every command
 
     return TypeAdapter(kind)

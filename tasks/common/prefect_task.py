@@ -177,11 +177,11 @@ def log_message(sentence: str, *, aside: bool = False, is_error: bool = False) -
     import prefect  # noqa: PLC0415
 
     log: Any = prefect.get_run_logger()
-    (log if log.isEnabledFor(logging.INFO) else _server_log()).log(level, "%s", sentence)
+    (log if log.isEnabledFor(logging.INFO) else _make_server_log()).log(level, "%s", sentence)
 
 
 @cache
-def _server_log() -> logging.Logger:
+def _make_server_log() -> logging.Logger:
     from prefect.logging.handlers import APILogHandler  # noqa: PLC0415
 
     log = logging.getLogger("biasgate.run")
