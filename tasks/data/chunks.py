@@ -91,7 +91,6 @@ class Chunk:
     """Consecutive rows of a file."""
 
     path: Path
-    """The file."""
     first_row: int
     """Row number of the first row, from 0."""
     table: pa.Table

@@ -47,7 +47,6 @@ class SentenceFrame:
     key: str
     """Name of the cluster of its sentences."""
     text: str
-    """The sentence."""
     kind: WordKind
     """The kind of word that sets the polarity."""
     negated: bool

@@ -250,7 +250,6 @@ def _log_inputs(gateway: Gateway, experiment_id: str, run_id: str, report: Repor
 
 
 def _log_pictures(gateway: Gateway, run_id: str, results: Path) -> None:
-    """Log the pictures for MLflow's picture grid."""
     with tempfile.TemporaryDirectory() as temporary:
         if write_grid_pictures(results, Path(temporary)):
             gateway.log_folder(run_id, Path(temporary), FOLDER)
