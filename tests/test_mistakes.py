@@ -24,7 +24,7 @@ def quiet(monkeypatch):
 def begun(monkeypatch):
     """What was begun: commands of this test must refuse before any flow starts."""
     started = []
-    monkeypatch.setattr(cli, "run_tasks_by", lambda *_: started.append("flow"))
+    monkeypatch.setattr(cli, "set_task_runner", lambda *_: started.append("flow"))
     return started
 
 
