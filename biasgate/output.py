@@ -1,7 +1,7 @@
 """The output of commands: errors, steps, and results that are not about an evaluation.
 
 Libraries describe full, read-only and failing disks differently, and most omit the place. This
-module describes all of them in the same way, with the place.
+module describes them uniformly, with the place.
 """
 
 from __future__ import annotations
