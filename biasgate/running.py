@@ -21,6 +21,7 @@ from biasgate.tasks.included import list_included_names
 
 if TYPE_CHECKING:
     from biasgate.tasks.evaluation_file import Evaluation
+    from biasgate.tasks.mlflow_server.runs import Gateway
     from biasgate.tasks.table_evaluation import TableOptions
 
 # Suffixes of tables, and of other files that are never evaluation files.
@@ -192,28 +193,34 @@ def set_task_runner(task_runner: str | None, options: str | None) -> None:
         make_task_runner()
 
 
-@contextmanager
-def open_registry(
-    store: Path, *, quiet: bool, is_new: bool = False, hint: str = ""
-) -> Iterator[Any]:
-    """Yield the gateway of a store; exit as for a block if verification fails in the body.
+def open_gateway(store: Path, *, is_new: bool = False, hint: str = "") -> Gateway:
+    """Return the gateway to the server in MLFLOW_TRACKING_URI, or else to a store.
 
     A missing store is refused unless it may be new (`is_new`). `hint`: the end of that error.
     """
+    from biasgate.tasks.mlflow_server.local_store import require_store  # noqa: PLC0415
+    from biasgate.tasks.mlflow_server.runs import Gateway  # noqa: PLC0415
+
+    if not is_new and not os.environ.get("MLFLOW_TRACKING_URI"):
+        require_store(store, hint)
+    return Gateway.from_store(store)
+
+
+@contextmanager
+def open_registry(
+    store: Path, *, quiet: bool, is_new: bool = False, hint: str = ""
+) -> Iterator[Gateway]:
+    """Yield the gateway of a registry; exit as for a block if verification fails in the body."""
     with report_errors(quiet=quiet, places={"store": store}):
         report_step("opening the registry")
         with show_activity("loading"):
             from biasgate.tasks.common.own_folders import redirect_temporary_files  # noqa: PLC0415
-            from biasgate.tasks.mlflow_server.local_store import require_store  # noqa: PLC0415
-            from biasgate.tasks.mlflow_server.runs import Gateway  # noqa: PLC0415
             from biasgate.tasks.promoting.verify import NotVerifiedError  # noqa: PLC0415
 
-        if not is_new and not os.environ.get("MLFLOW_TRACKING_URI"):
-            require_store(store, hint)
         try:
             with redirect_temporary_files():
                 with show_activity("opening the registry"):
-                    gateway = Gateway.from_store(store)
+                    gateway = open_gateway(store, is_new=is_new, hint=hint)
                 yield gateway
         except NotVerifiedError as error:
             print_error(str(error))

@@ -22,6 +22,7 @@ from biasgate.output import (
     report_step,
     show_activity,
 )
+from biasgate.running import open_gateway
 from biasgate.tasks.common.console import escape_text, make_console, print_text
 from biasgate.tasks.common.printable import escape_invisible
 
@@ -47,13 +48,8 @@ def ui(
     names a server, nothing is started: the links lead to its pages.
     """
     os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
-    from biasgate.tasks.mlflow_server.local_store import require_store  # noqa: PLC0415
-    from biasgate.tasks.mlflow_server.runs import Gateway  # noqa: PLC0415
-
     with report_errors(places={"store": store}):
-        if not os.environ.get("MLFLOW_TRACKING_URI"):
-            require_store(store)
-        gateway = Gateway.from_store(store)
+        gateway = open_gateway(store)
         if gateway.uri.startswith("http"):
             print_sentence("MLFLOW_TRACKING_URI is set: MLflow runs there. Runs of")
             _print_links(gateway.uri.rstrip("/"), gateway)
@@ -203,12 +199,7 @@ def clean(
         age = read_age(keep)
         report_step("reading the ledgers")
         with show_activity("reading the ledgers"):
-            from biasgate.tasks.mlflow_server.local_store import require_store  # noqa: PLC0415
-            from biasgate.tasks.mlflow_server.runs import Gateway  # noqa: PLC0415
-
-            if not os.environ.get("MLFLOW_TRACKING_URI"):
-                require_store(store)
-            referenced = VerdictReferences.from_ledgers(Gateway.from_store(store))
+            referenced = VerdictReferences.from_ledgers(open_gateway(store))
             plan = plan_cleaning(store.resolve(), age, referenced)
         removed = list(remove_items(plan.removed)) if yes else []
         if as_json:
