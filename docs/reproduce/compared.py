@@ -44,18 +44,17 @@ PAGE = """\
 [compared.yaml](../reproduce/compared.yaml): the TF-IDF baseline, the same version
 through the model registry (`mlflow`) and through a running `mlflow models serve` (`http`), the
 encoder all-MiniLM-L6-v2 fine-tuned here (`transformer`), and the package alt-profanity-check
-(`python`). Baseline and encoder learn the same {n_training:,} comments. These are 70 % of a file
-in which 70 % of the comments are toxic; `civil_comments_heldout` is the rest of that file.
+(`python`). Baseline and encoder learn the same {n_training:,} comments. These are 70% of a file
+in which 70% of the comments are toxic; `civil_comments_heldout` is the rest of that file.
 `civil_comments_natural` has 2,000 comments at the natural rate. `phrases` are the 76,564 generated
-phrases of Dixon et al. (2018). Identities are found by their words. Brackets are 95 % intervals.
-The interval of the worst BPSN AUC allows for choosing the worst of many. Phrases made from few
-templates are not independent, and their intervals do not allow for that.
+phrases of Dixon et al. (2018). Identities are found by their words. Brackets are 95% intervals; that
+of the worst BPSN AUC allows for choosing the worst of many. Intervals of phrases do not allow for
+their few templates.
 
 `python docs/reproduce/compared.py` trained, scored and wrote this part, on {machine}
 ({versions}).
 [All results](compared.csv). Rows per second were measured once per cell, and include loading
-the model. The load of the machine at the end was {load:.0f}. If that is more than the number of
-cores, other work used most of them.
+the model; the load of the machine was {load:.0f}.
 
 ### The same model through every entry point
 
