@@ -47,9 +47,9 @@ encoder all-MiniLM-L6-v2 fine-tuned here (`transformer`), and the package alt-pr
 (`python`). Baseline and encoder learn the same {n_training:,} comments. These are 70% of a file
 in which 70% of the comments are toxic; `civil_comments_heldout` is the rest of that file.
 `civil_comments_natural` has 2,000 comments at the natural rate. `phrases` are the 76,564 generated
-phrases of Dixon et al. (2018). Identities are found by their words. Brackets are 95% intervals; that
-of the worst BPSN AUC allows for choosing the worst of many. Intervals of phrases do not allow for
-their few templates.
+phrases of Dixon et al. (2018). Identities are found by their words. Brackets are 95% intervals;
+that of the worst BPSN AUC allows for choosing the worst of many. Intervals of phrases do not allow
+for their few templates.
 
 `python docs/reproduce/compared.py` trained, scored and wrote this part, on {machine}
 ({versions}).
