@@ -24,6 +24,7 @@ from bias_metrics.thresholds import CountedShare
 from biasgate.cli import app
 from biasgate.tasks.check_messages import describe_check
 from biasgate.tasks.measuring.cautions import list_reservations
+from biasgate.tasks.outcomes import WORDS
 from biasgate.tasks.promoting.succession import JudgedCandidate
 from biasgate.tasks.records import Decision, LoggedVerdict, PolicyRecord, Report, Verdict
 from biasgate.tasks.reporting import terminal
@@ -117,6 +118,14 @@ def test_why_a_candidate_could_not_be_scored_is_the_first_notice(tmp_path):
     broken = CandidateStory("broken", scored.word, "Not judged: its threshold is 50.", ())
     first, *_ = build_leaderboard([scored, broken]).notices
     assert first == "broken: Not judged: its threshold is 50."
+
+
+def test_the_row_of_a_candidate_that_lacks_a_champion_is_undecided(tmp_path):
+    [(report, verdict, _)] = publish(tmp_path, candidates={"one": {}}, rules=LAX)
+    story = Story.from_report(report, verdict)
+    undecided = CandidateStory("one", WORDS["insufficient"], "It lacks a champion.", (story,))
+    [row] = build_leaderboard([undecided]).rows
+    assert (story.word.status, row.outcome) == ("pass", "UNDECIDED")
 
 
 def test_what_to_fix_first_is_the_check_of_the_worst_identity(tmp_path):

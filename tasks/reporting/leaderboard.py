@@ -223,13 +223,17 @@ def _build_rows(candidate: CandidateStory) -> Iterator[LeaderboardRow]:
         score = MetricValue(None, "it could not be scored")
         outcome = candidate.outcome.upper()
         yield LeaderboardRow(candidate.name, "", outcome, "error", score, reason, _EMPTY, _EMPTY)
+    # Without a champion to compare with, a candidate may be undecided although its verdicts passed.
+    is_withheld = candidate.word.status != "pass" and all(
+        story.word.status == "pass" for story in candidate.stories
+    )
     for story in candidate.stories:
         number, worst = _describe_worst(story)
         yield LeaderboardRow(
             story.candidate,
             story.evaluation_set,
-            _name_outcome(story),
-            CandidateStory.from_story(story).badge,
+            candidate.outcome.upper() if is_withheld else _name_outcome(story),
+            candidate.badge if is_withheld else CandidateStory.from_story(story).badge,
             story.final_score,
             worst,
             _describe_change(story, number),

@@ -327,7 +327,7 @@ def describe_set(report: Report, use: SetUse | None = None) -> SetView:
     choices, overall = evaluation_set.choices, counts[None]
     source = choices.source
     shown, left_out = select_rows(report.bias.subgroups)
-    sizes = {"all comments": overall} | {name: counts[name] for name in shown}
+    sizes = [("all comments", overall), *((name, counts[name]) for name in shown)]
     return SetView(
         name=evaluation_set.name,
         n=format_size(overall.n),
@@ -342,7 +342,7 @@ def describe_set(report: Report, use: SetUse | None = None) -> SetView:
             {"Identity": "name", **number_columns("Comments", "Toxic", "Harmless")},
             [
                 (name, *map(format_size, (size.n, size.n_positive, size.n_negative)))
-                for name, size in sizes.items()
+                for name, size in sizes
             ],
         ),
         left_out=left_out,

@@ -579,3 +579,9 @@ def test_what_a_sentence_has_in_backticks_is_code_and_a_name_with_backticks_is_n
     found = render_candidate((report, verdict, details)).one("section", id="findings").one("p")
     assert found.text == "Of a `b` c: say so in the policy ( not_measured )."
     assert [one.text for one in found.find("code")] == ["not_measured"]
+
+
+def test_an_identity_may_have_the_name_of_all_comments(tmp_path):
+    report, *_ = judge(tmp_path, rows(["all comments", "gay"]))
+    names = [row[0] for row in page_module.describe_set(report).counts.rows]
+    assert names == ["all comments", "all comments", "gay"]
