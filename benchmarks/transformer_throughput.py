@@ -25,7 +25,7 @@ from biasgate.tasks.scoring.kinds.transformer_inference import (
     calls_at_once,
     chosen_precision,
 )
-from biasgate.tasks.scoring.scored import calling
+from biasgate.tasks.scoring.scored import open_mapper
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 ROWS, OF_PIPELINE = {"cuda": (100_000, 4_000), "cpu": (100, 20)}[DEVICE]
@@ -62,7 +62,7 @@ def measure(rows: int | None = None) -> Measurement:
     shards = [texts[at : at + SHARD] for at in range(0, n_rows, SHARD)]
 
     def in_shards(at_once: int) -> None:
-        with calling(at_once) as each:
+        with open_mapper(at_once) as each:
             list(each(classifier.logits, shards))
 
     contenders = {

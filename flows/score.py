@@ -23,7 +23,12 @@ from biasgate.tasks.promoting.rivals import Rivals, RivalScores, find_watched_ch
 from biasgate.tasks.reading_evaluation import read_evaluation_file
 from biasgate.tasks.records import CandidateDecision
 from biasgate.tasks.scoring.candidate import CandidateSettings
-from biasgate.tasks.scoring.scored import check_candidate, score_candidate, score_part, share_out
+from biasgate.tasks.scoring.scored import (
+    check_candidate,
+    divide_shards,
+    score_candidate,
+    score_part,
+)
 from biasgate.tasks.scoring.sending import agree_to_send, estimate_sending
 from biasgate.tasks.scoring.training import (
     check_training_set,
@@ -154,7 +159,7 @@ def score_candidates(
         candidate = attempt.candidate
         score = score_part.with_options(tags=candidate.tags)
         for rows in frozen:
-            parts = share_out(candidate, rows, workplace)
+            parts = divide_shards(candidate, rows, workplace)
             with request_resources(candidate.resources):
                 attempt.parts += score.map(
                     parts, unmapped(candidate), unmapped(rows), unmapped(workplace)

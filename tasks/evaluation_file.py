@@ -28,7 +28,7 @@ from biasgate.tasks.reporting.model_card import About
 from biasgate.tasks.reporting.notifications import Notification
 from biasgate.tasks.scoring.kinds.catalogue import KINDS as CANDIDATES
 from biasgate.tasks.scoring.kinds.catalogue import Candidate
-from biasgate.tasks.scoring.registered_candidates import RegisteredCandidates, refuse_none
+from biasgate.tasks.scoring.registered_candidates import RegisteredCandidates, require_candidates
 
 _MLFLOW_DEFAULT = "Default"
 
@@ -110,7 +110,7 @@ class EvaluationFile(TextFormat):
                 "files are outside a local store"
             )
             raise ValueError(msg)
-        refuse_none(self.candidates, self.registered_candidates, self.registered_model)
+        require_candidates(self.candidates, self.registered_candidates, self.registered_model)
         for key in ("evaluation_sets", "candidates"):
             names = [section.name for section in getattr(self, key)]
             duplicates = sorted({name for name in names if names.count(name) > 1})

@@ -26,7 +26,7 @@ from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.remembering.trend import remember_failure
 from biasgate.tasks.reporting.notifications import build_crash_message, notify
 from biasgate.tasks.scoring.candidate import CandidateSettings
-from biasgate.tasks.scoring.registered_candidates import placeholder
+from biasgate.tasks.scoring.registered_candidates import make_placeholders
 from biasgate.tasks.signing.keys import PrivateKey, TrustedKeys
 from biasgate.tasks.store import Workplace
 
@@ -55,12 +55,12 @@ def read_evaluation(
     pool = None if evaluation.mitigation is None else evaluation.mitigation.pool
     for source in (*evaluation.evaluation_sets, *(() if pool is None else (pool,))):
         check_source(source)
-    found = placeholder(evaluation.registered_candidates, evaluation.registered_model)
+    found = make_placeholders(evaluation.registered_candidates, evaluation.registered_model)
     for candidate in (*evaluation.candidates, *found, *rivals):
         if (training := candidate.training()) is not None:
             check_source(training)
         candidate.check()
-        candidate.check_signed()
+        candidate.check_signature()
     for candidate in (*evaluation.candidates, *found, *rivals):
         training = candidate.training()
         for source in (*evaluation.evaluation_sets, *([training] if training else [])):
@@ -219,8 +219,8 @@ def with_found(evaluation: Evaluation, gateway: Gateway, *, watch_champion: bool
         gateway.resolve(candidate.uri).uri for candidate in evaluation.candidates if candidate.uri
     }
     known |= {champion.uri} if champion else set()
-    versions = wanted.versions(model, gateway, known)
-    found = [wanted.candidate(model, version.version) for version in versions]
+    versions = wanted.find_versions(model, gateway, known)
+    found = [wanted.make_candidate(model, version.version) for version in versions]
     candidates = [*evaluation.candidates, *found]
     names = [candidate.name for candidate in candidates]
     twice = next((name for name in names if names.count(name) > 1), None)

@@ -189,7 +189,7 @@ def fitted(candidate: CandidateSettings, rows: EvaluationSet, folder: Path) -> S
     if not isinstance(candidate, Transformer):
         raise SystemExit("a candidate must be of kind tfidf or transformer")
     candidate.fit(rows, folder, lambda *_: None)
-    return TransformerScorer(candidate.pinned("models:/fitted/1"), folder)
+    return TransformerScorer(candidate.pin_version("models:/fitted/1"), folder)
 
 
 def scores_of(scorer: Scorer, table: pa.Table) -> np.ndarray:

@@ -107,7 +107,7 @@ def warn_of_inversion(report: BiasTable, candidate: CandidateSettings) -> str | 
     if overall.value is None:
         return None
     is_below = overall.value < 0.5
-    origin, fix = candidate.when_upside_down()
+    origin, fix = candidate.explain_inversion()
     if not is_below and (overall.low is None or overall.low >= 0.5):
         return None
     if overall.high is None or overall.high >= 0.5:

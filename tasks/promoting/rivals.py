@@ -65,7 +65,7 @@ def find_rivals(
                     {"name": CHAMPION, **MLFLOW_OPTIONS, "model": champion.uri}
                 )
                 if own_settings is None
-                else own_settings.pinned(champion.uri)
+                else own_settings.pin_version(champion.uri)
             )
     opened = {role: _pin_rival(rival, candidates, gateway) for role, rival in rivals.items()}
     needed = list_needed_thresholds(policy.decision_rules()).get(GIVEN, set())
@@ -110,7 +110,7 @@ def _pin_rival(
     matches = [candidate for candidate in candidates if candidate.uri == version.uri]
     if rival.kind != MLFLOW_OPTIONS["kind"]:  # the evaluation file sets how to open it
         same = (candidate for candidate in matches if candidate.opened_as() == rival.opened_as())
-        return next(same, None) or rival.pinned(version.uri)
+        return next(same, None) or rival.pin_version(version.uri)
     same = (candidate for candidate in matches if _is_opened_as_judged(candidate, version, gateway))
     return next(same, None) or _build_as_judged(rival, version, gateway)
 

@@ -60,7 +60,7 @@ def build_report(
     unmatched = record.get("unmatched_terms", {})
     near = {name: NearTerms(**words) for name, words in record.get("near_terms", {}).items()}
     model = ModelRecord(
-        **vars(candidate.identity()),
+        **vars(candidate.describe_model()),
         digest=scores.candidate_digest,
         bound=scores.bound,
         opened_as=candidate.opened_as() if candidate.uri else None,

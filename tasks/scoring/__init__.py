@@ -1,6 +1,4 @@
-"""Candidates: how each kind computes scores, and where scores are kept.
+"""Candidates: `candidate` and `scorer` have the base classes, `kinds` a module for each kind.
 
-`candidate` has the base classes of all kinds; `kinds` has one module per kind; `scored` keeps
-scores on disk in `shards`; `parts` divides the work among the workers of a cluster; `training`
-trains and registers models.
+`scored` computes and keeps scores, also on a cluster; `training` trains and registers models.
 """

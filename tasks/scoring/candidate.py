@@ -1,4 +1,4 @@
-"""The base class of candidates: what every kind must implement.
+"""The base class of candidates.
 
 To add a kind, subclass `CandidateSettings`; its `open` returns a `Scorer`. The class is named in
 `KINDS` of `biasgate.tasks.scoring.kinds.catalogue`, or by an installed package in its entry point
@@ -33,35 +33,33 @@ from biasgate.tasks.store import Workplace
 LogMetrics = Callable[[Mapping[str, float], int], None]
 """Called during training with metrics and their epoch."""
 
-
 Version = Annotated[str, Field(min_length=1, default_factory=lambda: f"unversioned-{uuid4().hex}")]
-"""A made-up version for a model that has none, so that none of its scores are reused.
+"""Version of a model. The default is random, so that scores without a version are never reused.
 
-A configuration is read once per run, and all tasks get the same settings, so they agree on the
-made-up version.
+A run reads its configuration once and passes the settings on, so all tasks use the same default.
 """
 
 
 class CandidateSettings(Settings):
-    """One candidate of a configuration; each kind adds its own options."""
+    """A candidate of a configuration; each kind adds its own options."""
 
     opened_with: ClassVar[frozenset[str] | None] = None
-    """The options of `opened_as` with which a verdict may open a version again, as the champion;
-    None if no verdict may choose this kind. None of them may make code run."""
+    """Options of `opened_as` with which a verdict may open a version as the champion. They may not
+    make code run. None if a verdict may not choose this kind."""
 
     is_local: ClassVar[bool] = False
-    """Whether it surely sends no comment to a service, so that nobody need open it to ask."""
+    """True if the kind never sends comments to a service."""
 
     learns_weights: ClassVar[bool] = False
-    """Whether `fit` regards the column `weight` of a training set."""
+    """True if `fit` uses the column `weight` of a training set."""
 
     name: Name
-    """Name of the candidate, its folder in the output, its run in MLflow: at most 100 ASCII
-    letters, digits, spaces and characters of `_.-`, starting with a letter or digit."""
+    """Name of the candidate, its folder in the output and its run in MLflow. At most 100 ASCII
+    letters, digits, spaces and characters of `_.-`; the first is a letter or digit."""
     kind: str
     allow_two_valued: bool = False
-    """Accept scores with only one or two values. Those are usually class labels that were logged
-    instead of probabilities."""
+    """Accept scores with only one or two values, which are usually class labels instead of
+    probabilities."""
     allow_training_rows: bool = False
     """Accept an evaluation set that shares rows with the training set. For the registered champion,
     set it under `champion:`."""
@@ -69,56 +67,53 @@ class CandidateSettings(Settings):
     """The candidate flags a comment if its score is at least this. Errors there are reported, and
     judged by rules with `threshold: given`."""
     signed_by: ConfigPath | None = None
-    """A public key on an elliptic curve (PEM). Its owner must have signed exactly the model's
-    files, as OpenSSF model signing says; else they are not opened."""
+    """A public key on an elliptic curve (PEM). Its owner must have signed exactly the model's files
+    (OpenSSF model signing); otherwise the files are not opened."""
     signature: ConfigPath | None = None
     """The file of that signature. Default: `model.sig` in the model's folder."""
     rows_a_shard: Annotated[int, Field(ge=1)] = ROWS_A_SHARD
-    """Rows that are scored and saved together: the most held in memory, or lost by a kill. Choose
-    fewer for a slow endpoint."""
+    """Rows that are scored and saved together, and lost together if a run is killed. Choose fewer
+    to use less memory, or for a slow endpoint."""
     resources: dict[str, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
-    """On a Dask cluster: what workers need to score it, as in `{GPU: 1}`."""
+    """On a Dask cluster: the resources that a worker needs for scoring, as in `{GPU: 1}`."""
     promote: bool = True
-    """Whether it may become champion. False for a yardstick, such as a baseline that is trained
-    here: it is judged and never promoted."""
+    """Whether the candidate may become champion. False for a reference, such as a baseline that is
+    trained here: it is judged and never promoted."""
     tags: tuple[str, ...] = ()
-    """On a cluster: Prefect tags of the tasks that score it, for concurrency limits."""
+    """On a cluster: Prefect tags of the candidate's scoring tasks, for concurrency limits."""
 
     @property
     def uri(self) -> str | None:
-        """The registered model behind it, `models:/NAME/VERSION` or with an alias; or None.
-
-        This is the option `model`, in kinds that have it.
-        """
+        """The option `model` of kinds that have it: `models:/NAME/VERSION`, or with an alias."""
         return getattr(self, "model", None)
 
     @property
-    def scores_in_levels(self) -> bool:
-        """Whether it is meant that scores have few values, even two."""
+    def has_score_levels(self) -> bool:
+        """True if the scores may have as few as two values."""
         return self.allow_two_valued
 
-    def pinned(self, uri: str) -> Self:
+    def pin_version(self, uri: str) -> Self:
         """Return the same candidate as a version in the registry."""
         return self.model_copy(update={"model": uri})
 
-    def identity(self) -> Model:
-        """Return its name, kind and model for reports and verdicts."""
+    def describe_model(self) -> Model:
+        """Return name, kind and model for reports and verdicts."""
         return Model(name=self.name, kind=self.kind, model=self.uri or None)
 
     @property
     def registered_model(self) -> str | None:
-        """The registered model that an existing candidate is added to as a version."""
+        """The registered model to which a file of scores is added as a version."""
         return None
 
     def check(self) -> None:
         """Raise an error, before any work starts, if the settings cannot work."""
 
     def downloads(self) -> dict[str, int]:
-        """Return what will be downloaded to open the candidate, and its size in bytes."""
+        """Return the missing downloads that `open` needs: description to bytes."""
         return {}
 
-    def check_signed(self) -> None:
-        """Refuse a demand for a signature that cannot be met, before any work starts."""
+    def check_signature(self) -> None:
+        """Refuse, before any work starts, signature options that cannot be met."""
         if self.signed_by is None:
             if self.signature is not None:
                 msg = f"`signature` of candidate {self.name!r} needs `signed_by`, the key."
@@ -132,33 +127,33 @@ class CandidateSettings(Settings):
             raise InputError(msg)
         read_model_key(self.signed_by)
 
-    def when_upside_down(self) -> tuple[str, str]:
-        """Return the origin of the scores, and what to do if harmless comments score higher."""
+    def explain_inversion(self) -> tuple[str, str]:
+        """Return the origin of scores that are higher for harmless comments, and the remedy."""
         return f"candidate {self.name!r}", "let the model return the score of the toxic class"
 
     def open(self, workplace: Workplace) -> Scorer:
-        """Load the candidate; only `opened` calls it."""
+        """Load the candidate; only `open_verified` calls this."""
         raise NotImplementedError
 
-    def opened(self, workplace: Workplace) -> Scorer:
-        """Load the candidate, and refuse files without the signature that is demanded.
+    def open_verified(self, workplace: Workplace) -> Scorer:
+        """Load the candidate, and refuse files without the required signature.
 
-        No code of a model has run by then: the first `score` or `try_out` loads it.
+        This runs no code of a model: the first `score` or `try_out` loads the model.
         """
         with ExitStack() as stack:
             scorer = stack.enter_context(self.open(workplace))
             if self.signed_by is not None:
-                scorer.require_signed(self.signed_by, self.signature, f"candidate {self.name!r}")
+                scorer.require_signature(self.signed_by, self.signature, f"candidate {self.name!r}")
             stack.pop_all()
         return scorer
 
     def registered(self, workplace: Workplace) -> ModelVersion | None:
-        """Return the registered version behind the candidate, if there is one."""
+        """Return the registered version of the candidate, if it exists."""
         del workplace
         return None
 
     def training(self) -> SourceSettings | None:
-        """Return the training set of a candidate that is still to be trained here, else None."""
+        """Return the training set of a candidate that is not trained yet."""
         return None
 
     def training_threshold(self) -> float:
@@ -167,16 +162,16 @@ class CandidateSettings(Settings):
         return 0.5 if source is None else source.label_threshold
 
     def training_labels(self, training_set: EvaluationSet) -> np.ndarray:
-        """Return whether each training row is positive, shape (n,).
+        """Return the label of each training row, shape (n,), True for positive.
 
         Raises
         ------
         InputError
-            If the set has no text, or only one class.
+            If the set has no text or a single class, or has weights that the kind cannot use.
         """
         self.require_text(training_set)
-        made = training_set.record["source"].get("source")
-        if made == "mitigated" and WEIGHT in training_set.columns and not self.learns_weights:
+        source = training_set.record["source"].get("source")
+        if source == "mitigated" and WEIGHT in training_set.columns and not self.learns_weights:
             msg = (
                 f"candidate {self.name!r} of kind {self.kind} must learn from weighted rows, as "
                 "method reweight makes them; this kind does not. Use another method."
@@ -192,19 +187,19 @@ class CandidateSettings(Settings):
         return labels
 
     def training_weights(self, training_set: EvaluationSet) -> np.ndarray | None:
-        """Return the weight of each training row, shape (n,); None if they have none."""
+        """Return the weight of each training row, shape (n,); None without weights."""
         if WEIGHT not in training_set.columns:
             return None
         return np.asarray(training_set.column(WEIGHT).to_numpy())
 
     def refuse_unfit(self, evaluation_set: EvaluationSet, files: Path | None) -> None:
-        """Refuse a set without text, and rows that the model in these files was trained on."""
+        """Refuse a set without text, or with training rows of the model in these files."""
         self.require_text(evaluation_set)
         if not self.allow_training_rows:
             refuse_training_rows(files, evaluation_set, self.name, self.uri)
 
     def require_text(self, evaluation_set: EvaluationSet | SourceSettings) -> None:
-        """Refuse a set without text; for kinds that read text."""
+        """Refuse a set without text. Kinds that do not read text override this."""
         if not evaluation_set.has_text:
             msg = (
                 f"evaluation set {evaluation_set.name!r} must have text for candidate "
@@ -213,11 +208,11 @@ class CandidateSettings(Settings):
             raise InputError(msg)
 
     def opened_as(self) -> dict[str, JsonValue]:
-        """Return the options to open the version behind it again, for its verdict."""
+        """Return the options that open the registered version again, for its verdict."""
         return {"kind": "mlflow"}
 
     def training_key(self, training_set: EvaluationSet) -> str:
-        """Digest of everything that affects the trained model."""
+        """Return a digest of everything that affects the trained model."""
         raise NotImplementedError
 
     def fit(self, training_set: EvaluationSet, folder: Path, log: LogMetrics) -> None:
@@ -226,7 +221,7 @@ class CandidateSettings(Settings):
 
 
 def refuse_other_scale(name: str, threshold: float | None, scores: npt.NDArray[Any]) -> None:
-    """Refuse a threshold outside 0 to 1 where all scores are inside."""
+    """Refuse a threshold outside [0, 1] for scores that are all inside."""
     if threshold is None or not scores.size or 0 <= threshold <= 1:
         return
     low, high = float(scores.min()), float(scores.max())

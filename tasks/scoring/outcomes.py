@@ -1,4 +1,4 @@
-"""What scoring gives and takes: scores, some missing or of truncated texts; a service's load."""
+"""Results of scoring, with missing scores and truncated texts, and the load on a service."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from bias_metrics.parts import format_count
 
 NO_ANSWER, TOO_LONG = "no_answer", "too_long"
 ANSWERED, OTHER = "status ", "other answers"
-"""How reasons begin that a service gave by itself, and the sum of the rare ones."""
+"""Prefix of a reason that is a service's own answer, and the sum of the rare answers."""
 WITHOUT_SCORE = "without a score"
-"""Of an answer that is as it should be, but for its score, which is null."""
+"""Reason for a valid answer whose score is null."""
 TRUNCATED = "truncated"
-"""The column that says whose text was truncated, if that is known, of shards and of evidence."""
+"""Column of shards and evidence: rows whose text was truncated, if that is known."""
 _UNREADABLE = f"{ANSWERED}200"
 _WORDS = {
     "language": "in an unsupported language",
@@ -27,7 +27,7 @@ _WORDS = {
 
 
 def describe_reasons(reasons: Mapping[str, int]) -> str:
-    """Return how many scores are missing for each reason, as in `40 refused, 2 too long`."""
+    """Return the number of missing scores by reason, as in `40 refused, 2 too long`."""
     return ", ".join(_describe_reason(reason, n) for reason, n in reasons.items())
 
 
@@ -43,9 +43,10 @@ def _describe_reason(reason: str, n: int) -> str:
 
 @dataclass(frozen=True)
 class Missing:
-    """No score, and why: one word, or what a service answered instead, which quotes no comment."""
+    """The lack of a score."""
 
     reason: str
+    """A word, or the answer of a service. It never quotes a comment."""
 
 
 Outcome = float | Missing
@@ -53,18 +54,18 @@ Outcome = float | Missing
 
 @dataclass(frozen=True)
 class PartlyScored:
-    """Scores of which some may be missing, or of truncated texts."""
+    """Scores of a batch; some may be missing, or may come from truncated texts."""
 
     scores: np.ndarray
-    """NaN where there is no score."""
+    """NaN for a missing score."""
     reasons: Sequence[str | None] = ()
-    """Why there is none; None where there is a score. Empty if all rows have one."""
+    """Reasons for missing scores, None for the other rows. Empty if no score is missing."""
     truncated: np.ndarray | None = None
-    """Which texts the model truncated, shape (n,); None if that is unknown."""
+    """True for texts that the model truncated, shape (n,); None if that is unknown."""
 
     @classmethod
-    def of(cls, outcomes: Sequence[Outcome]) -> PartlyScored:
-        """Return outcomes as scores and reasons."""
+    def from_outcomes(cls, outcomes: Sequence[Outcome]) -> PartlyScored:
+        """Split outcomes into scores and reasons."""
         return cls(
             np.array([np.nan if isinstance(outcome, Missing) else outcome for outcome in outcomes]),
             [outcome.reason if isinstance(outcome, Missing) else None for outcome in outcomes],
@@ -73,25 +74,23 @@ class PartlyScored:
 
 @dataclass(frozen=True)
 class Load:
-    """What it takes to send texts to a service."""
+    """Requests, tokens, time and money that sending texts to a service takes."""
 
     host: str
-    """The service."""
     n_requests: int = 0
     n_tokens: int = 0
-    """Requests, and about how many tokens."""
+    """An estimate."""
     seconds: float = 0.0
-    """At least, by the service's limits."""
+    """Shortest time within the service's limits."""
     usd: float | None = 0.0
     """Price in US dollars; None if it is not known."""
 
     def __add__(self, other: Load) -> Load:
-        """Return the load of both."""
-        known = self.usd is not None and other.usd is not None
+        has_price = self.usd is not None and other.usd is not None
         return Load(
             self.host,
             self.n_requests + other.n_requests,
             self.n_tokens + other.n_tokens,
             self.seconds + other.seconds,
-            (self.usd or 0.0) + (other.usd or 0.0) if known else None,
+            (self.usd or 0.0) + (other.usd or 0.0) if has_price else None,
         )

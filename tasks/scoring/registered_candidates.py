@@ -1,4 +1,4 @@
-"""Candidates that are found in the registry: versions with a tag, or under an alias."""
+"""Candidates from the model registry: versions with given tags or aliases."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 
 Text = Annotated[str, StringConstraints(min_length=1, max_length=250)]
 _NAME_LENGTH = 80
-_AS_MLFLOW: dict[str, object] = {"kind": "mlflow"}
-_OPENS_NONE = "`open_as` must be a kind that opens a registered version, as `mlflow` does; got {}"
+_DEFAULT_OPTIONS: dict[str, object] = {"kind": "mlflow"}
+_WRONG_KIND = "`open_as` must be a kind that opens a registered version, as `mlflow` does; got {}"
 
 
 class RegisteredCandidates(Settings):
-    """Which versions of the registered model are candidates, besides those in the file."""
+    """Versions of the registered model that are candidates, in addition to those in the file."""
 
     tags: dict[Text, Text] = Field(default_factory=dict)
-    """Tags of a version. One that has all of them is a candidate."""
+    """A version with all these tags is a candidate."""
     aliases: tuple[Text, ...] = ()
-    """Aliases. The version under each is a candidate; an alias that is not set yet names none."""
+    """A version with any of these aliases is a candidate. An alias may be unset."""
     newest: Annotated[int, Field(ge=1)] | None = None
-    """Judge only so many of the versions that were found, the newest. Default: all."""
-    open_as: dict[str, object] = Field(default_factory=lambda: dict(_AS_MLFLOW))
-    """Kind and options of all of them, as in a section of `candidates`, without `name` and `model`.
-    Default: `{kind: mlflow}`."""
+    """Judge at most this many versions, the newest. Default: all."""
+    open_as: dict[str, object] = Field(default_factory=lambda: dict(_DEFAULT_OPTIONS))
+    """Kind and options of these candidates, as in a section of `candidates`, without `name` and
+    `model`. Default: `{kind: mlflow}`."""
 
     @field_validator("open_as")
     @classmethod
     def _resolve_paths(cls, value: dict[str, object], info: ValidationInfo) -> dict[str, object]:
         paths = {key: value[key] for key in ("signed_by", "signature") if key in value}
-        return value | {key: resolve_config_path(one, info) for key, one in paths.items()}
+        return value | {key: resolve_config_path(path, info) for key, path in paths.items()}
 
     @model_validator(mode="after")
     def _require_tags_or_aliases(self) -> Self:
@@ -53,44 +53,46 @@ class RegisteredCandidates(Settings):
                 "{tags: {stage: candidate}}"
             )
             raise ValueError(msg)
-        chosen = sorted({"name", "model"} & self.open_as.keys())
-        if chosen:
-            msg = f"`open_as` must not have `{chosen[0]}`: each version has its own"
+        reserved = sorted({"name", "model"} & self.open_as.keys())
+        if reserved:
+            msg = f"`open_as` must not have `{reserved[0]}`: each version has its own"
             raise ValueError(msg)
         return self
 
-    def candidate(self, model: str, version: str) -> CandidateSettings:
+    def make_candidate(self, model: str, version: str) -> CandidateSettings:
         """Return a version as a candidate."""
-        name = f"{model[:_NAME_LENGTH].rstrip()}-{version}"
-        made = {**_AS_MLFLOW, **self.open_as, "name": name, "model": f"models:/{model}/{version}"}
+        name, uri = f"{model[:_NAME_LENGTH].rstrip()}-{version}", f"models:/{model}/{version}"
+        options = {**_DEFAULT_OPTIONS, **self.open_as, "name": name, "model": uri}
         try:
-            found = CANDIDATES.validate_python(made)
+            candidate = CANDIDATES.validate_python(options)
         except ValidationError as error:
             problem = error.errors()[0]
             place = ".".join(map(str, problem["loc"]))
             msg = f"`open_as.{place}`: {problem['msg'].removeprefix('Value error, ')}"
             if place == "model":
-                msg = _OPENS_NONE.format(made["kind"])
+                msg = _WRONG_KIND.format(options["kind"])
             raise ValueError(msg) from None
-        if found.uri != made["model"]:
-            raise ValueError(_OPENS_NONE.format(found.kind))
-        return found
+        if candidate.uri != uri:
+            raise ValueError(_WRONG_KIND.format(candidate.kind))
+        return candidate
 
-    def versions(
-        self, model: str, gateway: Gateway, without: Collection[str] = ()
+    def find_versions(
+        self, model: str, gateway: Gateway, excluded: Collection[str] = ()
     ) -> list[ModelVersion]:
-        """Return the versions that carry the tags or an alias now, oldest first.
+        """Return the versions that have the tags or an alias now, oldest first.
 
-        `without`: URIs of versions to leave out, before the newest are chosen.
+        `excluded`: URIs of versions to leave out, before the newest are chosen.
         """
-        wanted = {
+        aliased = {
             version.uri for name in self.aliases if (version := gateway.get_alias(model, name))
         }
         versions = [
             version
             for version in gateway.list_versions(model)
-            if version.uri not in without
-            and (version.uri in wanted or (self.tags and self.tags.items() <= version.tags.items()))
+            if version.uri not in excluded
+            and (
+                version.uri in aliased or (self.tags and self.tags.items() <= version.tags.items())
+            )
         ]
         return versions[-self.newest :] if self.newest else versions
 
@@ -101,13 +103,13 @@ class RegisteredCandidates(Settings):
         return " or ".join(ways)
 
 
-def refuse_none(
+def require_candidates(
     candidates: Sequence[CandidateSettings],
-    found: RegisteredCandidates | None,
+    registered: RegisteredCandidates | None,
     registered_model: str | None,
 ) -> None:
-    """Refuse a file without candidates, and versions that cannot be found or opened."""
-    if found is None:
+    """Refuse a file without candidates, and registered candidates that cannot be opened."""
+    if registered is None:
         if not candidates:
             msg = (
                 "`candidates` must list a model, as in [{name: mine, kind: scores, "
@@ -119,13 +121,13 @@ def refuse_none(
     if registered_model is None:
         msg = "`registered_candidates` needs `registered_model`, the model whose versions they are"
         raise ValueError(msg)
-    placeholder(found, registered_model)
+    make_placeholders(registered, registered_model)
 
 
-def placeholder(
-    found: RegisteredCandidates | None, registered_model: str | None
+def make_placeholders(
+    registered: RegisteredCandidates | None, registered_model: str | None
 ) -> list[CandidateSettings]:
-    """Return a candidate that is like every version that will be found, for checks in advance."""
-    if found is None or registered_model is None:
+    """Return a candidate like the versions that will be found, for checks in advance."""
+    if registered is None or registered_model is None:
         return []
-    return [found.candidate(registered_model, "1")]
+    return [registered.make_candidate(registered_model, "1")]

@@ -1,9 +1,9 @@
-"""Second step: scores of one candidate on one evaluation set, computed once and kept.
+"""Scores of a candidate on an evaluation set, computed once and kept.
 
-Scores live in `store/scores/<set digest>/<candidate digest>/`, or below the URL in
-`BIASGATE_SCORES`: one file per shard of rows, and `record.json` once all are complete. While
-neither digest changes, nothing is scored again. The shards that a killed run finished are
-reused by the next one; two runs at the same time share the work.
+Scores are in `store/scores/<set digest>/<candidate digest>/`, or below the URL in
+`BIASGATE_SCORES`: a file for each shard of rows, and `record.json` once all shards are complete.
+They are reused until a digest changes. A run reuses the finished shards of a killed run, and
+simultaneous runs share the work.
 """
 
 from __future__ import annotations
@@ -49,38 +49,34 @@ def score_rows(
     candidate: CandidateSettings,
     scores: str,
 ) -> ScoredSet:
-    """Return a candidate's scores on a set, computing only the missing ones.
+    """Return a candidate's scores in the row order of a set; compute only missing shards.
 
     `scores`: folder, or URL that fsspec can open, below which scores are kept.
-
-    Returns one finite score per row, in the row order of the set.
     """
     _check_set(scorer, evaluation_set, candidate)
-    shards = shards_of(scorer, evaluation_set, scores)
+    shards = locate_shards(scorer, evaluation_set, scores)
     kept = ScoredSet.load(shards.folder.url)
-    if kept is None or not kept.is_of(scorer, evaluation_set):
+    described = f"{candidate.name} on {evaluation_set.name}"
+    if kept is None or not kept.is_valid_for(scorer, evaluation_set):
         n_shards = -(-evaluation_set.n_rows // candidate.rows_a_shard)
+        log_message(f"scoring {described}: {evaluation_set.n_rows:,} rows")
         # Two runs that start at different shards share the work instead of repeating it.
-        what = f"{candidate.name} on {evaluation_set.name}"
-        log_message(f"scoring {what}: {evaluation_set.n_rows:,} rows")
         first = random.randrange(n_shards)  # noqa: S311
         numbers = [(first + step) % n_shards for step in range(n_shards)]
         rate = score_shards(scorer, evaluation_set, candidate, shards, numbers)
         kept = finish_scores(shards, evaluation_set, n_shards, scorer, rate)
-        log_message(f"scored {what}", aside=True)
+        log_message(f"scored {described}", aside=True)
     else:
         shards.folder.touch()
-        log_message(
-            f"reusing saved scores of {candidate.name} on {evaluation_set.name}", aside=True
-        )
-    if not candidate.scores_in_levels:
+        log_message(f"reusing saved scores of {described}", aside=True)
+    if not candidate.has_score_levels:
         _refuse_two_valued(kept, candidate)
-    known = kept.table()["score"].to_numpy()
-    refuse_other_scale(candidate.name, candidate.threshold, known[~np.isnan(known)])
+    values = kept.table()["score"].to_numpy()
+    refuse_other_scale(candidate.name, candidate.threshold, values[~np.isnan(values)])
     return kept
 
 
-def shards_of(scorer: Scorer, evaluation_set: EvaluationSet, scores: str) -> Shards:
+def locate_shards(scorer: Scorer, evaluation_set: EvaluationSet, scores: str) -> Shards:
     """Return the shards of a candidate on a set, which may not exist yet."""
     folder = Folder(scores).child(evaluation_set.digest[:16], scorer.digest[:16])
     return Shards(folder, scorer.digest, evaluation_set.digest, scorer.precision)
@@ -94,68 +90,68 @@ def score_shards(
     numbers: Sequence[int],
     part: str = "",
 ) -> float | None:
-    """Compute the missing ones of some shards; safe for several callers at once.
+    """Compute the missing shards among `numbers`; safe for several callers at once.
 
-    `part` names the shards in messages, unless they are all.
+    `part` describes the shards in messages, unless they are all.
 
-    Returns the rows that were scored per second, the loading of the model included; None if all
-    were kept.
+    Returns the rows scored per second, including the loading of the model. None if all shards were
+    kept.
     """
     size, n_rows = candidate.rows_a_shard, evaluation_set.n_rows
-    what = f"score {candidate.name} on {evaluation_set.name}{part}"
+    described = f"score {candidate.name} on {evaluation_set.name}{part}"
     total = sum(min(size, n_rows - number * size) for number in numbers)
-    made: list[int] = []
+    written: list[int] = []
     n_done, n_kept, started = 0, 0, time.monotonic()
     due = 0.0  # first after one shard, then at ever longer intervals
 
-    def complete(number: int) -> int:
+    def complete_shard(number: int) -> int:
         start = number * size
         ids = evaluation_set.read_rows(["id"], start, size)["id"].combine_chunks()
-        with shards.locked(number):
-            if not shards.holds(number, ids):
+        with shards.lock_shard(number):
+            if not shards.has_rows(number, ids):
                 table = evaluation_set.read_rows(list(scorer.columns), start, size)
                 [rows] = table.combine_chunks().to_batches()
-                score, of = partial(scorer.score, rows), f"candidate {candidate.name!r}"
-                scores = withhold_message(score, of, CandidateError)
-                if not made:  # the first call loads the model
-                    scorer.refuse_changed()
-                partly = _checked(scores, rows, start, candidate)
-                if partly.truncated is None and scorer.reads_whole:
-                    partly = replace(partly, truncated=np.zeros(len(ids), np.bool_))
-                if shards.write(number, ids, partly):
-                    made.append(number)
+                score = partial(scorer.score, rows)
+                scores = withhold_message(score, f"candidate {candidate.name!r}", CandidateError)
+                if not written:  # the first call loads the model
+                    scorer.refuse_changes()
+                scored = _check_scores(scores, rows, start, candidate)
+                if scored.truncated is None and scorer.reads_whole:
+                    scored = replace(scored, truncated=np.zeros(len(ids), np.bool_))
+                if shards.write(number, ids, scored):
+                    written.append(number)
         return len(ids)
 
     with (
-        show_progress(what, total=total, unit="rows", always=True) as advance,
-        calling(scorer.at_once) as each,
+        show_progress(described, total=total, unit="rows", always=True) as advance,
+        open_mapper(scorer.at_once) as map_calls,
     ):
-        for n_completed in each(complete, numbers):
+        for n_completed in map_calls(complete_shard, numbers):
             advance(n_completed)
             n_done += n_completed
             elapsed = time.monotonic() - started
-            if not made:
+            if not written:
                 n_kept = n_done
             elif elapsed >= due and n_done < total:
                 left = elapsed * (total - n_done) / (n_done - n_kept)
                 log_message(
-                    f"{what}: {n_done:,} of {total:,} comments done, about "
+                    f"{described}: {n_done:,} of {total:,} comments done, about "
                     f"{format_duration(left)} left"
                 )
                 due = 2 * elapsed
-    if not made:
+    if not written:
         return None
-    _refuse_changed(scorer, shards, made)
-    n_made = sum(min(size, n_rows - number * size) for number in made)
-    return n_made / (time.monotonic() - started)
+    _refuse_changes(scorer, shards, written)
+    n_written = sum(min(size, n_rows - number * size) for number in written)
+    return n_written / (time.monotonic() - started)
 
 
-def _refuse_changed(scorer: Scorer, shards: Shards, made: Sequence[int]) -> None:
-    """Remove the shards of a model whose files changed meanwhile, since its digest names others."""
+def _refuse_changes(scorer: Scorer, shards: Shards, written: Sequence[int]) -> None:
+    """Remove shards if the model's files changed meanwhile: their digest is of the old files."""
     try:
-        scorer.refuse_changed()
+        scorer.refuse_changes()
     except (CandidateError, InputError):
-        for number in made:
+        for number in written:
             shards.remove(number)
         raise
 
@@ -188,28 +184,29 @@ def check_candidate(
     candidate: CandidateSettings, set_folders: list[str], workplace: Workplace
 ) -> None:
     """Refuse a candidate that cannot be scored on one of the frozen sets. Only reads."""
-    with candidate.opened(workplace) as scorer:
+    with candidate.open_verified(workplace) as scorer:
         sets = [EvaluationSet.load(Path(folder)) for folder in set_folders]
         for evaluation_set in sets:
             _check_set(scorer, evaluation_set, candidate)
-        if not is_distributed() and any(
-            ScoredSet.load(shards_of(scorer, evaluation_set, workplace.scores).folder.url) is None
+        if is_distributed() or all(
+            ScoredSet.load(locate_shards(scorer, evaluation_set, workplace.scores).folder.url)
             for evaluation_set in sets
         ):
-            try:
-                scorer.try_out()
-            except Exception as error:
-                lacking = describe_missing_module(error)
-                if lacking is None or isinstance(error, CandidateError | InputError):
-                    raise
-                msg = f"candidate {candidate.name!r} cannot be loaded: {lacking}"
-                raise InputError(msg) from error
+            return
+        try:
+            scorer.try_out()
+        except Exception as error:
+            missing_module = describe_missing_module(error)
+            if missing_module is None or isinstance(error, CandidateError | InputError):
+                raise
+            msg = f"candidate {candidate.name!r} cannot be loaded: {missing_module}"
+            raise InputError(msg) from error
 
 
 @task(name="score candidate", task_run_name="score {candidate.name} on {set_folder!e}")
 def score_candidate(candidate: CandidateSettings, set_folder: str, workplace: Workplace) -> str:
     """Open the candidate, score the frozen set, return the scores' folder. Safe to retry."""
-    with candidate.opened(workplace) as scorer:
+    with candidate.open_verified(workplace) as scorer:
         evaluation_set = EvaluationSet.load(Path(set_folder))
         return score_rows(scorer, evaluation_set, candidate, workplace.scores).url
 
@@ -221,45 +218,48 @@ def _check_set(scorer: Scorer, evaluation_set: EvaluationSet, candidate: Candida
         candidate.refuse_unfit(evaluation_set, scorer.files)
         scorer.check(evaluation_set)
 
-    who = f"candidate {candidate.name!r}, which checks evaluation set {evaluation_set.name!r},"
-    withhold_message(check, who, CandidateError)
+    described = (
+        f"candidate {candidate.name!r}, which checks evaluation set {evaluation_set.name!r},"
+    )
+    withhold_message(check, described, CandidateError)
 
 
-def _checked(
-    scored: np.ndarray | PartlyScored,
+def _check_scores(
+    scores: np.ndarray | PartlyScored,
     rows: pa.RecordBatch,
     first_row: int,
     candidate: CandidateSettings,
 ) -> PartlyScored:
-    """Return the scores, NaN if a row has none."""
-    partly = scored if isinstance(scored, PartlyScored) else PartlyScored(scored)
-    scores, reasons = partly.scores, partly.reasons or (None,) * rows.num_rows
-    if scores.shape != (rows.num_rows,):
+    """Refuse a wrong number of scores, and scores that are neither finite nor explained."""
+    scored = scores if isinstance(scores, PartlyScored) else PartlyScored(scores)
+    values, reasons = scored.scores, scored.reasons or (None,) * rows.num_rows
+    if values.shape != (rows.num_rows,):
         msg = (
             f"candidate {candidate.name!r} must return a single score per row; got shape "
-            f"{scores.shape} for {rows.num_rows} rows."
+            f"{values.shape} for {rows.num_rows} rows."
         )
         raise InputError(msg)
-    explained = np.array([reason is not None for reason in reasons], dtype=np.bool_)
-    wrong = np.flatnonzero(~np.isfinite(scores) & ~explained)
+    is_missing = np.array([reason is not None for reason in reasons], dtype=np.bool_)
+    wrong = np.flatnonzero(~np.isfinite(values) & ~is_missing)
     if wrong.size:
-        at = int(wrong[0])
-        where = format_place(row=first_row + at, id=rows.column("id")[at].as_py())
-        msg = f"scores of candidate {candidate.name!r} must be finite; got {scores[at]} {where}."
+        row = int(wrong[0])
+        place = format_place(row=first_row + row, id=rows.column("id")[row].as_py())
+        msg = f"scores of candidate {candidate.name!r} must be finite; got {values[row]} {place}."
         raise InputError(msg)
-    return replace(partly, scores=np.where(explained, np.nan, scores))
+    return replace(scored, scores=np.where(is_missing, np.nan, values))
 
 
 def _refuse_two_valued(scored: ScoredSet, candidate: CandidateSettings) -> None:
     scores = scored.table()["score"].to_numpy()
-    known = scores[~np.isnan(scores)]
-    values = np.unique(known)
-    if known.size <= 2 and known.size < scores.size:
-        lacking = f"only {known.size} have one" if known.size else "all are missing"
-        why = describe_reasons(dict(scored.reasons().most_common()))
+    valid = scores[~np.isnan(scores)]
+    values = np.unique(valid)
+    if valid.size <= 2 and valid.size < scores.size:
+        lack = f"only {valid.size} have one" if valid.size else "all are missing"
+
+        reasons = describe_reasons(dict(scored.reasons().most_common()))
         msg = (
             f"candidate {candidate.name!r} must have a score for some rows; of {scores.size}, "
-            f"{lacking} ({why})."
+            f"{lack} ({reasons})."
         )
         raise InputError(msg)
     if values.size <= 2:
@@ -274,10 +274,11 @@ def _refuse_two_valued(scored: ScoredSet, candidate: CandidateSettings) -> None:
 
 
 @contextmanager
-def calling(at_once: int) -> Iterator[Callable[..., Iterator[Any]]]:
-    """Yield a `map` that makes several calls at a time; after an error no other call begins.
+def open_mapper(at_once: int) -> Iterator[Callable[..., Iterator[Any]]]:
+    """Yield a `map` that makes up to `at_once` calls at a time.
 
-    `at_once`: the most calls at a time; with one, all are made in the thread of the caller.
+    After an error, further calls do not begin. If `at_once` is 1, the caller's thread makes all
+    calls.
     """
     if at_once == 1:
         yield map
@@ -292,28 +293,30 @@ PARTS = 32
 
 @dataclass(frozen=True)
 class Part:
-    """A range of the shards of one candidate's scores on one set."""
+    """A range of the shards of a candidate's scores on a set."""
 
     first: int
     last: int
-    """Numbers of the first and the last shard."""
+    """Number of the last shard in the range."""
     scores: str
     """Folder or URL below which the flow keeps scores; overrides a worker's own environment."""
 
 
 @task(name="share out shards", task_run_name="share out {candidate.name} on {set_folder!e}")
-def share_out(candidate: CandidateSettings, set_folder: str, workplace: Workplace) -> list[Part]:
+def divide_shards(
+    candidate: CandidateSettings, set_folder: str, workplace: Workplace
+) -> list[Part]:
     """Return ranges of shards for workers. Only reads.
 
-    Empty if the tasks of this flow run in its own process, or all scores are kept.
+    Empty if the tasks of this flow run in its own process, or if all scores are kept.
     """
     if not is_distributed():
         return []
     evaluation_set = EvaluationSet.load(Path(set_folder))
-    with candidate.opened(workplace) as scorer:
+    with candidate.open_verified(workplace) as scorer:
         _check_set(scorer, evaluation_set, candidate)
-        kept = ScoredSet.load(shards_of(scorer, evaluation_set, workplace.scores).folder.url)
-        if kept is not None and kept.is_of(scorer, evaluation_set):
+        kept = ScoredSet.load(locate_shards(scorer, evaluation_set, workplace.scores).folder.url)
+        if kept is not None and kept.is_valid_for(scorer, evaluation_set):
             return []
     n_shards = -(-evaluation_set.n_rows // candidate.rows_a_shard)
     n_parts = min(n_shards, PARTS)
@@ -331,7 +334,7 @@ def score_part(
     """Compute the missing shards of a range. Safe to retry."""
     evaluation_set = EvaluationSet.load(Path(set_folder))
     numbers = range(part.first, part.last + 1)
-    with candidate.opened(workplace) as scorer:
-        shards = shards_of(scorer, evaluation_set, part.scores)
-        which = f", shards {part.first} to {part.last}"
-        score_shards(scorer, evaluation_set, candidate, shards, numbers, which)
+    with candidate.open_verified(workplace) as scorer:
+        shards = locate_shards(scorer, evaluation_set, part.scores)
+        described = f", shards {part.first} to {part.last}"
+        score_shards(scorer, evaluation_set, candidate, shards, numbers, described)

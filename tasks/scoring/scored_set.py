@@ -1,4 +1,4 @@
-"""Kept scores of one candidate on one evaluation set: a folder of shards and its record."""
+"""Kept scores of a candidate on an evaluation set: a folder of shards with a record."""
 
 from __future__ import annotations
 
@@ -24,14 +24,20 @@ from biasgate.tasks.scoring.outcomes import ANSWERED, OTHER, TRUNCATED, PartlySc
 from biasgate.tasks.scoring.scorer import Scorer
 
 RECORD = "record.json"
+ROWS_A_SHARD = 10_000
+REASON = "missing"
+"""Column with the reasons for missing scores; only in shards with missing scores."""
+_SCHEMA = pa.schema({"id": pa.string(), "score": pa.float64()})
+_KEY, _CHECKSUM = b"biasgate.shard", b"biasgate.sha256"
+_MAX_ANSWERS = 3
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScoresRecord(Record):
-    """`record.json`: candidate, set, number of scores, what decided them, when they were made.
+    """`record.json`: candidate, set, number of scores, files that decided them, and time.
 
-    `rows_per_second` is the rate of the process that finished them; null if workers shared them,
-    or all were kept.
+    `rows_per_second` is the rate of the process that finished the scores. It is null if workers
+    shared the rows, or if all scores were kept.
     """
 
     candidate_digest: str
@@ -50,19 +56,18 @@ class ScoredSet:
     """Scores of all rows of a set."""
 
     url: str
-    """The folder that holds the shards and `record.json`."""
+    """The folder with the shards and `record.json`."""
     record: ScoresRecord
-    """As in `record.json`."""
 
     @classmethod
     def load(cls, url: str) -> ScoredSet | None:
         """Open and check kept scores; return None if they are incomplete or were changed."""
         try:
-            found = cls(url, ScoresRecord.read(Folder(url).read(RECORD) or b""))
-            found.table()
+            scored_set = cls(url, ScoresRecord.read(Folder(url).read(RECORD) or b""))
+            scored_set.table()
         except (InputError, ValueError, TypeError):
             return None
-        return found
+        return scored_set
 
     @classmethod
     def open(cls, url: str) -> ScoredSet:
@@ -84,146 +89,133 @@ class ScoredSet:
         return self.record.precision
 
     def is_comparable(self, other: ScoredSet) -> bool:
-        """Whether a difference from the other scores is due to the models, not to rounding.
+        """Return True if a difference from the other scores is due to the models, not to rounding.
 
-        Half precision causes ties and errors that a comparison would attribute to the model;
-        single and double precision do not.
+        Half precision causes ties and errors that a comparison would attribute to the model.
+        Single and double precision do not.
         """
         return self.precision == other.precision or not any(
             "float16" in scored_set.precision for scored_set in (self, other)
         )
 
-    def is_of(self, scorer: Scorer, evaluation_set: EvaluationSet) -> bool:
-        """Whether these are this candidate's scores on this set."""
-        found = self.record.candidate_digest, self.record.set_digest, self.record.bound
-        return found == (scorer.digest, evaluation_set.digest, scorer.bound)
+    def is_valid_for(self, scorer: Scorer, evaluation_set: EvaluationSet) -> bool:
+        """Return True if these are the scores of a candidate on a set."""
+        key = self.record.candidate_digest, self.record.set_digest, self.record.bound
+        return key == (scorer.digest, evaluation_set.digest, scorer.bound)
 
     def reasons(self) -> Counter[str]:
-        """Return how many rows have no score, by reason; rare answers of a service are one."""
+        """Count missing scores by reason; the rare answers of a service are counted together."""
         table = self.table()
         if REASON not in table.column_names:
             return Counter()
-        found = Counter(value for value in table[REASON].to_pylist() if value is not None)
-        answered = [reason for reason, _ in found.most_common() if reason.startswith(ANSWERED)]
-        for rare in answered[_MOST_ANSWERS:]:
-            found[OTHER] += found.pop(rare)
-        return found
+        counts = Counter(value for value in table[REASON].to_pylist() if value is not None)
+        answers = [reason for reason, _ in counts.most_common() if reason.startswith(ANSWERED)]
+        for rare in answers[_MAX_ANSWERS:]:
+            counts[OTHER] += counts.pop(rare)
+        return counts
 
     def table(self) -> pa.Table:
-        """Read `id` and `score`, in the row order of the set; refuse what was changed.
+        """Read `id` and `score` in the row order of the set; refuse changed shards.
 
-        Where a row has no score, it is NaN, and the column `missing` says why. The column
-        `truncated` says whose text was truncated, if that is known.
+        A missing score is NaN, with its reason in the column `missing`. The column `truncated`
+        marks truncated texts, if they are known.
         """
-        one = self.record
-        digests = one.candidate_digest, one.set_digest
-        shards = Shards(Folder(self.url), *digests, one.precision)
+        record = self.record
+        digests = record.candidate_digest, record.set_digest
+        shards = Shards(Folder(self.url), *digests, record.precision)
         tables = []
-        for number in range(one.n_shards):
-            table = shards.read(number)
-            if table is None:
+        for number in range(record.n_shards):
+            shard = shards.read(number)
+            if shard is None:
                 msg = f"{self.url} must hold complete shards; number {number} is not. Run again."
                 raise InputError(msg)
-            tables.append(table.replace_schema_metadata())
-        found = pa.concat_tables(tables, promote_options="default")
-        if len(found) != one.n_rows:
-            msg = f"{self.url} must hold {one.n_rows:,} scores; it has {len(found):,}. Run again."
+            tables.append(shard.replace_schema_metadata())
+        table = pa.concat_tables(tables, promote_options="default")
+        if len(table) != record.n_rows:
+            msg = (
+                f"{self.url} must hold {record.n_rows:,} scores; it has {len(table):,}. Run again."
+            )
             raise InputError(msg)
-        return found
-
-
-ROWS_A_SHARD = 10_000
-_KEY, _CHECKSUM = b"biasgate.shard", b"biasgate.sha256"
-_SCHEMA = pa.schema({"id": pa.string(), "score": pa.float64()})
-_MOST_ANSWERS = 3
-REASON = "missing"
-"""The column that says why a row has no score; in shards alone in which some have none."""
+        return table
 
 
 @dataclass(frozen=True)
 class Shards:
-    """The shards of one candidate's scores on one set."""
+    """The shards of a candidate's scores on a set."""
 
     folder: Folder
-    """Where they are."""
     candidate_digest: str
     set_digest: str
-    """The candidate and the set that they belong to."""
     precision: str
     """Precision in which the scores were computed, such as `float64` or `bfloat16`."""
 
     def read(self, number: int) -> pa.Table | None:
         """Return a finished shard; None if it is missing or invalid."""
-        content = self.folder.read(_name(number))
+        content = self.folder.read(_name_shard(number))
         if content is None:
             return None
         try:
             # `pq.read_table` takes twice as long, and so do threads for so few rows.
             file = pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True)
             table = file.read(use_threads=False)
-            found = table.schema.metadata or {}
-            wanted = self._metadata(number, table)
+            metadata = table.schema.metadata or {}
+            expected = self._make_metadata(number, table)
         except (pa.ArrowException, OSError, KeyError):
             return None
-        return table if all(found.get(key) == wanted[key] for key in wanted) else None
+        return table if all(metadata.get(key) == expected[key] for key in expected) else None
 
-    def holds(self, number: int, ids: pa.Array) -> bool:
-        """Whether a shard is finished and has these rows in this order."""
+    def has_rows(self, number: int, ids: pa.Array) -> bool:
+        """Return True if a shard is finished and has these rows in this order."""
         table = self.read(number)
         return table is not None and table["id"].combine_chunks().equals(ids.cast(pa.string()))
 
-    def write(
-        self,
-        number: int,
-        ids: pa.Array,
-        scored: PartlyScored,
-    ) -> bool:
-        """Write a shard atomically, unless another run did; return whether these are kept."""
+    def write(self, number: int, ids: pa.Array, scored: PartlyScored) -> bool:
+        """Write a shard atomically; return False if a shard of another run is kept instead."""
         values = [ids.cast(pa.string()), pa.array(scored.scores, pa.float64())]
         table = pa.Table.from_arrays(values, schema=_SCHEMA)
         if any(scored.reasons):
             table = table.append_column(REASON, pa.array(scored.reasons, pa.string()))
         if scored.truncated is not None:
             table = table.append_column(TRUNCATED, pa.array(scored.truncated, pa.bool_()))
-        table = table.replace_schema_metadata(self._metadata(number, table))
+        table = table.replace_schema_metadata(self._make_metadata(number, table))
         sink = pa.BufferOutputStream()
         pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
-        name, content = _name(number), sink.getvalue().to_pybytes()
+        name, content = _name_shard(number), sink.getvalue().to_pybytes()
         if self.folder.create(name, content):
             return True
-        if self.holds(number, ids):
+        if self.has_rows(number, ids):
             return bool(self.folder.read(name) == content)
         self.folder.write(name, content)
         return True
 
     def remove(self, number: int) -> None:
-        """Remove a shard, if it is there."""
-        self.folder.remove(_name(number))
+        """Remove a shard, if it exists."""
+        self.folder.remove(_name_shard(number))
 
-    def locked(self, number: int) -> AbstractContextManager[None]:
-        """Lock a shard against others that compute it."""
-        return self.folder.locked(_name(number))
+    def lock_shard(self, number: int) -> AbstractContextManager[None]:
+        """Lock a shard against other runs that compute it."""
+        return self.folder.locked(_name_shard(number))
 
-    def _metadata(self, number: int, table: pa.Table) -> dict[bytes, bytes]:
+    def _make_metadata(self, number: int, table: pa.Table) -> dict[bytes, bytes]:
         key: dict[str, Any] = {
             "candidate_digest": self.candidate_digest,
             "set_digest": self.set_digest,
             "precision": self.precision,
             "number": number,
         }
-        said = json.dumps(key, sort_keys=True).encode()
-        digest = hashlib.sha256(said)
+        content = json.dumps(key, sort_keys=True).encode()
+        digest = hashlib.sha256(content)
         ids = table["id"].combine_chunks()
         digest.update(pc.binary_length(ids).to_numpy().astype("<i4").tobytes())
-        every = pc.binary_join(pa.ListArray.from_arrays([0, len(ids)], ids), "")
-        digest.update(every[0].as_buffer())
+        joined = pc.binary_join(pa.ListArray.from_arrays([0, len(ids)], ids), "")
+        digest.update(joined[0].as_buffer())
         digest.update(table["score"].to_numpy().astype("<f8").tobytes())
         if REASON in table.column_names:
             digest.update(json.dumps(table[REASON].to_pylist()).encode())
         if TRUNCATED in table.column_names:
             digest.update(b"truncated" + np.packbits(table[TRUNCATED].to_numpy()).tobytes())
-        return {_KEY: said, _CHECKSUM: digest.hexdigest().encode()}
+        return {_KEY: content, _CHECKSUM: digest.hexdigest().encode()}
 
 
-def _name(number: int) -> str:
+def _name_shard(number: int) -> str:
     return f"{number:06}.parquet"

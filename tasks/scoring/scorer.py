@@ -27,8 +27,8 @@ Opened = TypeVar("Opened", bound="Scorer")
 class Scorer(ABC):
     """An opened candidate, ready to score; close it after use.
 
-    Whatever is expensive to create (a loaded model, processes, connections) is created by the
-    first `score` or `try_out`: a candidate whose scores are all kept is opened only for its digest.
+    The first `score` or `try_out` creates whatever is expensive: a loaded model, processes,
+    connections. A candidate whose scores are all kept is opened only for its digest.
     """
 
     digest: str
@@ -36,29 +36,29 @@ class Scorer(ABC):
     Kept scores are reused while it stays the same. A kind from another package includes that
     package's version: `json_digest([package, version(package), *options])`."""
     precision: str = "float64"
-    """Of the arithmetic: `float64`, `float32` or `bfloat16`."""
+    """Precision of the arithmetic: `float64`, `float32` or `bfloat16`."""
     columns: tuple[str, ...] = ("id", "text")
     """The columns of the evaluation set that `score` reads, `id` first."""
     files: Path | None = None
-    """The folder, or the file, whose content decides the scores. A verdict records the digests of
-    these files, and they may not change while they are scored."""
+    """The folder or file that decides the scores. A verdict records the digests of these files,
+    which may not change during scoring."""
     is_metered: bool = False
-    """Whether comments go to a service on another machine that has a price or limits."""
+    """True if comments go to a service on another machine that has a price or limits."""
     at_once: int = 1
-    """How many threads may call `score` at a time. With two, rows are prepared and scores are
-    written while a device computes others."""
+    """Number of threads that may call `score` at a time. With two, rows are prepared and scores
+    are written while a device computes others."""
     not_bound: str | None = "This kind of candidate does not say which files decide its scores."
-    """What else decides the scores, in one sentence; None if nothing else does."""
+    """Other causes of the scores, in a sentence; None if the files decide them completely."""
     signed_by: str | None = None
-    """SHA-256 of the key whose signature of the files was demanded, and held."""
+    """SHA-256 of the key that was required, and whose signature of the files is valid."""
     reads_whole: bool = False
-    """Whether the model reads each comment to its end. If not, and `score` does not return which
-    comments were truncated, that is unknown."""
+    """True if the model reads each comment to its end. Otherwise truncation is unknown, unless
+    `score` returns it."""
     _resources: AbstractContextManager[Any] = nullcontext()
 
     @cached_property
     def manifest(self) -> Manifest | None:
-        """The files as they were when this was first asked; None if there are none."""
+        """The files at the first access; None without files."""
         return None if self.files is None else Manifest.from_path(self.files, follow_links=True)
 
     @property
@@ -76,7 +76,7 @@ class Scorer(ABC):
 
     @property
     def bound(self) -> Bound:
-        """What decides the scores, for the verdict."""
+        """Record of the files that decide the scores, for the verdict."""
         if self.manifest is None:
             return Bound(what="nothing", digest=None, files=[], not_bound=self.not_bound)
         return Bound(
@@ -87,63 +87,49 @@ class Scorer(ABC):
             signed_by=self.signed_by,
         )
 
-    def require_signed(self, key: Path, signature: Path | None, of: str) -> None:
-        """Refuse files that are not exactly those which the owner of a key signed.
-
-        Raises
-        ------
-        InputError
-            If they are not, or if the scores are decided by no files.
-        """
+    def require_signature(self, key: Path, signature: Path | None, described: str) -> None:
+        """Raise an `InputError` unless the owner of a key signed exactly the scorer's files."""
         if self.files is None or self.manifest is None:
-            msg = f"{of} must have files that are signed (`signed_by`); its kind has none."
+            msg = f"{described} must have files that are signed (`signed_by`); its kind has none."
             raise InputError(msg)
-        self.signed_by = require_model_signature(self.files, self.manifest, key, signature, of)
+        self.signed_by = require_model_signature(
+            self.files, self.manifest, key, signature, described
+        )
 
-    def refuse_changed(self) -> None:
-        """Raise an error if the files are not those that the manifest names.
-
-        Raises
-        ------
-        CandidateError
-            With the names of the files.
-        """
+    def refuse_changes(self) -> None:
+        """Raise a `CandidateError` if the files differ from the manifest."""
         if self.files is not None and self.manifest is not None:
-            found = Manifest.from_path(self.files, follow_links=True)
-            differ = self.manifest.list_differences(found)
-            if differ:
+            current = Manifest.from_path(self.files, follow_links=True)
+            differences = self.manifest.list_differences(current)
+            if differences:
                 msg = (
                     f"files in {self.files} must not change while they are scored; got: "
-                    f"{join_differences(differ)}. Run again."
+                    f"{join_differences(differences)}. Run again."
                 )
                 raise CandidateError(msg)
-
-    def keep(self, resources: AbstractContextManager[Any]) -> None:
-        """Hand over what is to be released after use, such as a folder with downloaded files."""
-        self._resources = resources
 
     def check(self, evaluation_set: EvaluationSet) -> None:  # noqa: B027 - most kinds take any set
         """Raise an error, before any work starts, if a set cannot be scored.
 
-        Sets without text, and those with rows that the model was trained on, are refused already.
+        Sets without text, and sets that share rows with the training set, are refused before.
         """
 
     def try_out(self) -> None:  # noqa: B027 - most kinds fail when opened
-        """Raise the errors that show only once the model is loaded.
+        """Raise the errors that only loading the model reveals.
 
         Called before any candidate scores, unless all scores are kept or other machines score.
         """
 
-    def load_of(self, texts: Sequence[str]) -> Load:
-        """Return what it takes to score texts, if this is a metered service."""
+    def estimate_load(self, texts: Sequence[str]) -> Load:
+        """Estimate the load of scoring texts, for a metered service."""
         raise NotImplementedError
 
     @abstractmethod
     def score(self, rows: pa.RecordBatch) -> np.ndarray | PartlyScored:
         """Return one score per row, shape (n,), higher for more toxic.
 
-        A model that refuses or truncates some comments returns `PartlyScored`. No score may be
-        made up.
+        A model that refuses or truncates some comments returns `PartlyScored`. Missing scores may
+        not be invented.
         """
 
     def close(self) -> None:  # noqa: B027 - most kinds hold nothing
@@ -160,11 +146,11 @@ class Scorer(ABC):
 def open_version(
     version: ModelVersion, workplace: Workplace, make: Callable[[Path], Opened]
 ) -> Opened:
-    """Return the scorer that `make` opens from a copy of a version's files.
+    """Call `make` with a copy of a version's files; return its scorer.
 
-    The copy is removed when the scorer is closed, or if it cannot be opened.
+    The copy is removed when the scorer is closed, or if `make` fails.
     """
     with ExitStack() as stack:
         scorer = make(stack.enter_context(workplace.gateway.open_download(version)))
-        scorer.keep(stack.pop_all())
+        scorer._resources = stack.pop_all()  # noqa: SLF001 - released with the scorer
     return scorer

@@ -1,9 +1,9 @@
-"""Before comments are sent to a paid or limited service: what it takes, and whether to do it."""
+"""Consent before comments are sent to a service that has a price or limits."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from biasgate.tasks.common.progress import format_duration, pause_display
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.outcomes import Load
-from biasgate.tasks.scoring.scored import shards_of
+from biasgate.tasks.scoring.scored import locate_shards
 from biasgate.tasks.scoring.scored_set import ScoredSet
 from biasgate.tasks.scoring.scorer import Scorer
 from biasgate.tasks.store import Workplace
@@ -21,17 +21,17 @@ from biasgate.tasks.store import Workplace
 
 @dataclass(frozen=True)
 class Sending:
-    """The comments that one candidate will send."""
+    """The comments that a candidate will send."""
 
     candidate: str
-    """Its name."""
+    """Name of the candidate."""
     n_texts: int
-    """Comments, of all sets, that have no score yet."""
+    """Comments of all sets that still lack a score."""
     load: Load
-    """What they take."""
+    """Estimate for all these comments."""
 
-    def sentence(self) -> str:
-        """Say where the comments go, how long it takes at least, and what it costs."""
+    def describe(self) -> str:
+        """Return a sentence with the service, the shortest time and the price."""
         load = self.load
         text = (
             f"{self.candidate} sends {self.n_texts:,} comments to {load.host} in "
@@ -50,35 +50,35 @@ class Sending:
 def estimate_sending(
     candidates: Sequence[CandidateSettings], set_folders: Sequence[str], workplace: Workplace
 ) -> list[Sending]:
-    """Return what candidates will send to services that have a price or limits. Only reads."""
-    found = []
+    """Estimate what candidates will send to services that have a price or limits. Only reads."""
+    estimates = []
     for candidate in candidates:
         if candidate.is_local:
             continue
-        with candidate.opened(workplace) as scorer:
+        with candidate.open_verified(workplace) as scorer:
             if not scorer.is_metered:
                 continue
             sets = [EvaluationSet.load(Path(folder)) for folder in set_folders]
-            load, n_texts = Load(host=scorer.load_of([]).host), 0
+            load, n_texts = Load(host=scorer.estimate_load([]).host), 0
             for evaluation_set in sets:
-                for texts in _unscored(candidate, scorer, evaluation_set, workplace):
-                    load, n_texts = load + scorer.load_of(texts), n_texts + len(texts)
+                for texts in _iterate_unscored(candidate, scorer, evaluation_set, workplace):
+                    load, n_texts = load + scorer.estimate_load(texts), n_texts + len(texts)
         if n_texts:
-            found.append(Sending(candidate.name, n_texts, load))
-    return found
+            estimates.append(Sending(candidate.name, n_texts, load))
+    return estimates
 
 
-def agree_to_send(all_sending: Sequence[Sending], *, yes: bool) -> None:
-    """Say what will be sent; ask at a terminal, unless `yes` was said already."""
-    for sending in all_sending:
-        log_message(sending.sentence())
-    if yes or not all_sending:
+def agree_to_send(estimates: Sequence[Sending], *, yes: bool) -> None:
+    """Print what will be sent; request consent at a terminal, unless `yes` gives it."""
+    for sending in estimates:
+        log_message(sending.describe())
+    if yes or not estimates:
         return
     how = "To agree in advance, add `--yes` (the parameter `yes` of a deployment)."
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         msg = (
             f"sending comments to a service with a price or limits needs your consent: "
-            f"{' '.join(sending.sentence() for sending in all_sending)} Asking needs a terminal. "
+            f"{' '.join(sending.describe() for sending in estimates)} Asking needs a terminal. "
             f"{how}"
         )
         raise InputError(msg)
@@ -91,17 +91,16 @@ def agree_to_send(all_sending: Sequence[Sending], *, yes: bool) -> None:
         raise InputError(msg)
 
 
-def _unscored(
+def _iterate_unscored(
     candidate: CandidateSettings, scorer: Scorer, rows: EvaluationSet, workplace: Workplace
-) -> list[list[str]]:
-    """Return the texts of each shard that is not kept."""
-    shards = shards_of(scorer, rows, workplace.scores)
+) -> Iterator[list[str]]:
+    """Yield the texts of each shard that is not kept."""
+    shards = locate_shards(scorer, rows, workplace.scores)
     kept = ScoredSet.load(shards.folder.url)
-    if kept is not None and kept.is_of(scorer, rows):
-        return []
-    size, found = candidate.rows_a_shard, []
+    if kept is not None and kept.is_valid_for(scorer, rows):
+        return
+    size = candidate.rows_a_shard
     for number in range(-(-rows.n_rows // size)):
         table = rows.read_rows(["id", "text"], number * size, size)
-        if not shards.holds(number, table["id"].combine_chunks()):
-            found.append(table["text"].to_pylist())
-    return found
+        if not shards.has_rows(number, table["id"].combine_chunks()):
+            yield table["text"].to_pylist()

@@ -34,22 +34,22 @@ def train_and_register(
     experiment: str,
     registered_model: str,
 ) -> ModelVersion:
-    """Return the registered version of a candidate; train it only if there is none yet.
+    """Return the registered version of a candidate; train and register it if necessary.
 
-    Its tags have the digest of the training set, and the key by which the same training is found.
+    Its tags have the digest of the training set, and the key that identifies the same training.
     """
     key = candidate.training_key(training_set)
-    found = gateway.find_version(registered_model, TRAINING_KEY, key)
-    if found is not None:
-        return found
+    version = gateway.find_version(registered_model, TRAINING_KEY, key)
+    if version is not None:
+        return version
     experiment_id = gateway.ensure_experiment(experiment)
-    # A run for each model: in one of another, a version would lose the files it was judged by.
-    of_run = json_digest([registered_model, key])
-    run_id = gateway.ensure_run(experiment_id, f"train-{of_run}", f"train {candidate.name}")
+    # In a run that is shared with another model, a version could lose the files it was judged by.
+    run_digest = json_digest([registered_model, key])
+    run_id = gateway.ensure_run(experiment_id, f"train-{run_digest}", f"train {candidate.name}")
     opened_as = json.dumps(candidate.opened_as())
     tags = {TRAINING_KEY: key, TRAINING_SET: training_set.digest, OPENED_AS: opened_as}
     if training_set.sampled_from is not None:
-        tags[TRAINING_SAMPLE] = _sample_in_words(training_set)
+        tags[TRAINING_SAMPLE] = _describe_sample(training_set)
     with gateway.fail_on_error(run_id):
         options = candidate.model_dump(mode="json", exclude=NO_PARAMS)
         gateway.log(run_id, params=options, tags=tags)
@@ -60,14 +60,14 @@ def train_and_register(
         with tempfile.TemporaryDirectory() as folder:
             fit = partial(candidate.fit, training_set, Path(folder) / MODEL_PATH, log)
             withhold_message(fit, f"training of candidate {candidate.name!r}", CandidateError)
-            # Somebody may have trained the same meanwhile, in this run.
-            found = gateway.find_version(registered_model, TRAINING_KEY, key)
-            if found is None:
+            # Another process may have finished the same training meanwhile, in this run.
+            version = gateway.find_version(registered_model, TRAINING_KEY, key)
+            if version is None:
                 gateway.log_folder(run_id, Path(folder) / MODEL_PATH, MODEL_PATH)
         # Before the version is created: after that, no later run completes this one.
         gateway.end_run(run_id)
-        if found is not None:
-            return found
+        if version is not None:
+            return version
         return gateway.register_once(registered_model, run_id, MODEL_PATH, tags, TRAINING_KEY)
 
 
@@ -81,8 +81,8 @@ def check_training_set(
 ) -> None:
     """Refuse a training set that shares rows with an evaluation set. Only reads.
 
-    A model that was trained before has hashes of its rows, and is refused when it is opened. Sets
-    without text are refused then too, by the kinds that need it.
+    A model that was trained before has hashes of its rows, and is refused when it is opened. So
+    are sets without text, by the kinds that need text.
     """
     training_set = EvaluationSet.load(Path(set_folder))
     if candidate.allow_training_rows or not training_set.has_text:
@@ -91,7 +91,8 @@ def check_training_set(
     if workplace.gateway.find_version(registered_model, TRAINING_KEY, key) is not None:
         return
     sets = [EvaluationSet.load(Path(folder)) for folder in evaluation_sets]
-    refuse_shared_rows(training_set, [one for one in sets if one.has_text], candidate.name)
+    with_text = [evaluation_set for evaluation_set in sets if evaluation_set.has_text]
+    refuse_shared_rows(training_set, with_text, candidate.name)
 
 
 @task(name="train candidate", task_run_name="train {candidate.name}")
@@ -116,21 +117,21 @@ def train_candidate(
         registered_model=registered_model,
     )
     log_message(
-        f"{candidate.name} is {version.uri}, trained on {_sample_in_words(training_set)} comments"
+        f"{candidate.name} is {version.uri}, trained on {_describe_sample(training_set)} comments"
     )
-    return candidate.pinned(version.uri)
+    return candidate.pin_version(version.uri)
 
 
-def _sample_in_words(training_set: EvaluationSet) -> str:
-    """Return the number of rows and, if they are a random part, that of the whole set."""
-    whole = training_set.sampled_from
-    return f"{training_set.n_rows:,}" + (f" of {whole:,}" if whole is not None else "")
+def _describe_sample(training_set: EvaluationSet) -> str:
+    """Return the number of rows and, for a random sample, the size of the whole set."""
+    n_all = training_set.sampled_from
+    return f"{training_set.n_rows:,}" + (f" of {n_all:,}" if n_all is not None else "")
 
 
 def refuse_two_thresholds(candidates: Sequence[CandidateSettings]) -> None:
-    """Refuse one version as two candidates that are judged at different thresholds.
+    """Refuse two candidates with the same version and different thresholds.
 
-    A version has one verdict on each set, so one candidate would get the other's.
+    A version has a single verdict on each set, so both candidates would get the same verdict.
     """
     first: dict[str, CandidateSettings] = {}
     for candidate in candidates:
@@ -149,6 +150,6 @@ def refuse_two_thresholds(candidates: Sequence[CandidateSettings]) -> None:
 
 @task(name="pin candidate", task_run_name="pin {candidate.name}")
 def pin_candidate(candidate: CandidateSettings, workplace: Workplace) -> CandidateSettings:
-    """Return the candidate with the version that its alias names now. Only reads."""
+    """Replace a candidate's alias with the version that it names now. Only reads."""
     version = candidate.registered(workplace)
-    return candidate if version is None else candidate.pinned(version.uri)
+    return candidate if version is None else candidate.pin_version(version.uri)

@@ -224,7 +224,7 @@ class HttpEndpoint(Judge, CandidateSettings):
         return {name: self.options.get(name, one) for name, one in self.used.options.items()}
 
     @property
-    def scores_in_levels(self) -> bool:
+    def has_score_levels(self) -> bool:
         """Whether it is meant that scores have few values, even two."""
         in_levels = self.used.is_judge and self.score_as == "level"
         return in_levels or self.allow_two_valued
@@ -342,7 +342,7 @@ class EndpointScorer(Scorer):
             outcomes.update(zip(batch, answer, strict=True))
         if self._judge is not None:
             self._judge.refuse_unusable([outcomes[at] for at in places], self._name)
-        return PartlyScored.of([outcomes[at] for at in range(len(texts))])
+        return PartlyScored.from_outcomes([outcomes[at] for at in range(len(texts))])
 
     def _refuse_silent(self, outcomes: Sequence[Outcome]) -> None:
         """Refuse a service whose first answers all lack a score, for reasons that were foreseen."""
@@ -375,7 +375,7 @@ class EndpointScorer(Scorer):
             too_long = too_long or len(text.encode("utf-8", "replace")) > limits.bytes
         return TOO_LONG if too_long else None
 
-    def load_of(self, texts: Sequence[str]) -> Load:
+    def estimate_load(self, texts: Sequence[str]) -> Load:
         """Return what it takes to score texts."""
         host = host_of(self._settings.url)
         sent = [text for text in texts if self.unsendable(text) is None]

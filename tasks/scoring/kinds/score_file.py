@@ -64,7 +64,7 @@ class ScoreFile(ScoreColumns, CandidateSettings):
         """The model that `register:` names."""
         return self.register_as
 
-    def when_upside_down(self) -> tuple[str, str]:
+    def explain_inversion(self) -> tuple[str, str]:
         """Return the column of the scores, and how to reverse them."""
         where = f"column {self.score!r} of candidate {self.name!r}"
         if self.positive_label is not None:
@@ -200,7 +200,7 @@ class ScoreTable(Scorer):
         self.digest = json_digest(["scores", self.single_digest, settings.chosen_options])
         scores = settings.read_scores(settings.path, allow_missing=settings.allow_missing)
         self._index, self._scores = scores.index, scores.to_numpy()
-        super().refuse_changed()  # the last time: from here on, the scores are in memory
+        super().refuse_changes()  # the last time: from here on, the scores are in memory
 
     @property
     def scores(self) -> np.ndarray:
@@ -212,7 +212,7 @@ class ScoreTable(Scorer):
         """The file."""
         return replace(super().bound, what="scores")
 
-    def refuse_changed(self) -> None:
+    def refuse_changes(self) -> None:
         """Accept any change: the file was read when it was opened."""
 
     def check(self, evaluation_set: EvaluationSet) -> None:

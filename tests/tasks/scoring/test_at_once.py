@@ -11,7 +11,7 @@ from support.frozen import freeze_table
 
 from biasgate.tasks.common.errors import CandidateError
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
-from biasgate.tasks.scoring.scored import calling, score_rows
+from biasgate.tasks.scoring.scored import open_mapper, score_rows
 from biasgate.tasks.scoring.scorer import Scorer
 
 N, ROWS = 60, 10
@@ -96,7 +96,7 @@ def test_results_come_in_the_order_of_the_values(at_once):
         time.sleep(0.02 * (4 - value))
         return value * 10
 
-    with calling(at_once) as each:
+    with open_mapper(at_once) as each:
         assert list(each(slowest_first, range(5))) == [0, 10, 20, 30, 40]
 
 
@@ -109,6 +109,6 @@ def test_after_an_error_no_other_call_begins():
             raise ValueError("first")
         time.sleep(0.2)
 
-    with pytest.raises(ValueError, match="first"), calling(2) as each:
+    with pytest.raises(ValueError, match="first"), open_mapper(2) as each:
         list(each(failing, range(50)))
     assert len(begun) <= 4

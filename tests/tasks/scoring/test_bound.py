@@ -157,7 +157,7 @@ def test_a_version_is_scored_from_a_copy_that_is_removed_afterwards(store, kind)
         weights.write_bytes(b"exchanged")
         low, high = scorer.score(batch(["kind words", "vile insult"]))
         assert low < 0.5 < high
-        scorer.refuse_changed()
+        scorer.refuse_changes()
         assert list((store / "work").iterdir())
     assert not list((store / "work").iterdir())
     with pytest.raises(InputError, match="not in the format of skops"):

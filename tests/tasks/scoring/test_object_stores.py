@@ -16,7 +16,7 @@ from biasgate.tasks.common.errors import CandidateError
 from biasgate.tasks.common.folders import Folder
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.outcomes import PartlyScored
-from biasgate.tasks.scoring.scored import score_rows, score_shards, shards_of
+from biasgate.tasks.scoring.scored import locate_shards, score_rows, score_shards
 from biasgate.tasks.scoring.scorer import Scorer
 
 N, SHARD = 12, 4
@@ -39,7 +39,7 @@ class Drifting(Scorer):
         self.before()
         return np.arange(rows.num_rows) / 100 + self.drift
 
-    def refuse_changed(self):
+    def refuse_changes(self):
         if self.changed and self.changed.pop():
             raise CandidateError("the model's files changed")
 
@@ -83,7 +83,7 @@ def test_of_two_writers_of_one_shard_on_s3_exactly_one_wins(rows, bucket):
     won, read = {}, {}
 
     def write(number):
-        shards = shards_of(Drifting(number), rows, bucket)
+        shards = locate_shards(Drifting(number), rows, bucket)
         for shard in range(5):
             both.wait()
             won[number, shard] = shards.write(
@@ -104,7 +104,7 @@ def test_of_two_writers_of_one_shard_on_s3_exactly_one_wins(rows, bucket):
 
 def test_a_damaged_shard_on_s3_is_replaced(rows, bucket, s3):
     first = score(Drifting(0.0), rows, bucket)
-    shards = shards_of(Drifting(0.0), rows, bucket)
+    shards = locate_shards(Drifting(0.0), rows, bucket)
     key = shards.folder.url.removeprefix("s3://scores/") + "/000001.parquet"
     s3.put_object(Bucket="scores", Key=key, Body=b"torn")
     assert score(Drifting(0.5), rows, bucket)[SHARD : 2 * SHARD] == [0.5, 0.51, 0.52, 0.53]
@@ -113,7 +113,7 @@ def test_a_damaged_shard_on_s3_is_replaced(rows, bucket, s3):
 
 def test_a_run_whose_model_changed_removes_only_its_own_shards(rows, bucket):
     faster = Drifting(0.5)
-    shards = shards_of(faster, rows, bucket)
+    shards = locate_shards(faster, rows, bucket)
 
     def overtaken():
         score_shards(faster, rows, SETTINGS, shards, [0])

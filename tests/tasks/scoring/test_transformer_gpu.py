@@ -12,7 +12,7 @@ from support.comments import ODD  # noqa: E402 - after the skip
 from support.encoders import WORDS, save  # noqa: E402 - needs torch
 
 from biasgate.tasks.scoring.kinds import transformer_inference as inference  # noqa: E402 - needs torch
-from biasgate.tasks.scoring.scored import calling  # noqa: E402 - after the skip
+from biasgate.tasks.scoring.scored import open_mapper  # noqa: E402 - after the skip
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
@@ -69,7 +69,7 @@ def test_calls_at_the_same_time_change_only_the_last_digits(folder, texts):
     classifier = inference.Classifier(folder, "tiny", tokens_a_batch=300)
     whole = classifier.logits(texts)
     parts = [texts[at : at + 37] for at in range(0, len(texts), 37)]
-    with calling(3) as each:
+    with open_mapper(3) as each:
         found = np.concatenate(list(each(classifier.logits, parts)))
     np.testing.assert_allclose(found, whole, rtol=0, atol=1e-5)
 

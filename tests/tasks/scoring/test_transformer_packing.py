@@ -11,7 +11,7 @@ from support.encoders import WORDS, save  # noqa: E402 - needs torch
 
 from biasgate.tasks.scoring.kinds import transformer_inference as inference  # noqa: E402 - needs torch
 from biasgate.tasks.scoring.kinds import transformer_tokens as packing  # noqa: E402 - needs torch
-from biasgate.tasks.scoring.scored import calling  # noqa: E402 - after the skip
+from biasgate.tasks.scoring.scored import open_mapper  # noqa: E402 - after the skip
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
@@ -73,7 +73,7 @@ def test_packed_texts_score_the_same_in_several_threads(texts, tmp_path, monkeyp
     classifier = inference.Classifier(save(tmp_path / "tiny", LABELS), "tiny", tokens_a_batch=100)
     whole = classifier.logits(texts)
     parts = [texts[at : at + 3] for at in range(0, len(texts), 3)] * 5
-    with calling(4) as each:
+    with open_mapper(4) as each:
         found = np.concatenate(list(each(classifier.logits, parts)))
     np.testing.assert_allclose(found, np.tile(whole, (5, 1)), rtol=0, atol=1e-5)
 

@@ -241,7 +241,7 @@ def opened(folder, **options):
     gateway = SimpleNamespace(
         resolve=lambda uri: uri, open_download=lambda _: nullcontext(folder / "model")
     )
-    return CANDIDATES.validate_python(settings).opened(SimpleNamespace(gateway=gateway))
+    return CANDIDATES.validate_python(settings).open_verified(SimpleNamespace(gateway=gateway))
 
 
 def test_a_registered_version_that_its_vendor_signed_is_opened_and_its_verdict_says_by_whom(
@@ -272,7 +272,7 @@ def test_a_registered_version_with_one_other_byte_is_not_opened_and_its_copy_is_
     settings |= {"signed_by": version / "vendor.pub"}
     gateway = SimpleNamespace(resolve=lambda uri: uri, open_download=downloaded)
     with pytest.raises(InputError, match=r"'bought' must be signed .* requirements\.txt: changed"):
-        CANDIDATES.validate_python(settings).opened(SimpleNamespace(gateway=gateway))
+        CANDIDATES.validate_python(settings).open_verified(SimpleNamespace(gateway=gateway))
     assert released == [True]
 
 
@@ -283,7 +283,7 @@ def test_a_candidate_without_files_cannot_be_signed(tmp_path, call):
     settings = {"name": "own", "kind": "python", "version": "1", **call}
     settings |= {"signed_by": new_key(tmp_path, "vendor")}
     with pytest.raises(InputError, match="'own' must have files that are signed"):
-        CANDIDATES.validate_python(settings).opened(Workplace(tmp_path))
+        CANDIDATES.validate_python(settings).open_verified(Workplace(tmp_path))
 
 
 # ------------------------------------------------------------------ in an evaluation
@@ -339,7 +339,7 @@ def test_a_model_that_is_trained_here_cannot_be_signed(tmp_path):
     settings = {"name": "words", "kind": "tfidf", "train_on": training}
     settings |= {"signed_by": new_key(tmp_path, "vendor")}
     with pytest.raises(InputError, match="trained here, so it is not signed"):
-        CANDIDATES.validate_python(settings).check_signed()
+        CANDIDATES.validate_python(settings).check_signature()
 
 
 def test_versions_that_are_found_are_asked_for_the_signature_of_a_key_beside_the_file(
@@ -349,7 +349,7 @@ def test_versions_that_are_found_are_asked_for_the_signature_of_a_key_beside_the
         {"tags": {"stage": "new"}, "open_as": {"kind": "mlflow", "signed_by": "vendor.pub"}},
         context={"folder": tmp_path},
     )
-    assert found.candidate("bought", "1").signed_by == tmp_path / "vendor.pub"
+    assert found.make_candidate("bought", "1").signed_by == tmp_path / "vendor.pub"
 
 
 def test_nothing_opens_a_candidate_past_the_demand():

@@ -49,8 +49,8 @@ def test_requests_tokens_time_and_price_are_estimated(rows, tmp_path):
     [found] = estimate(candidate(**GOOGLE), rows, tmp_path)
     # 150 characters are two units of 100; 151 / 3 tokens at most; 10 requests in a second.
     assert found.load == Load("language.googleapis.com", 20, 20 * 51, 2.0, pytest.approx(0.02))
-    assert "20 comments to language.googleapis.com in 20 requests" in found.sentence()
-    assert "at least 2 s; it costs about 0.02 US dollars." in found.sentence()
+    assert "20 comments to language.googleapis.com in 20 requests" in found.describe()
+    assert "at least 2 s; it costs about 0.02 US dollars." in found.describe()
 
 
 def test_a_price_of_ones_own_replaces_the_published_one(rows, tmp_path):
@@ -61,7 +61,7 @@ def test_a_price_of_ones_own_replaces_the_published_one(rows, tmp_path):
 
 def test_a_free_service_with_limits_is_estimated_too(rows, tmp_path):
     [found] = estimate(candidate(**PERSPECTIVE), rows, tmp_path)
-    assert found.sentence().endswith("within its limits this takes at least 20 s; free.")
+    assert found.describe().endswith("within its limits this takes at least 20 s; free.")
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_published_limits_do_not_hold_for_a_server_on_this_machine(own, seconds,
     judge = {"preset": "openai-chat", "options": {"model": "m"}, "prompt": "{{text}}"}
     one = candidate(**judge, url="http://127.0.0.1:8000/v1/chat", **own)
     with one.open(Workplace(tmp_path)) as scorer:
-        assert scorer.load_of(["text"] * 20).seconds == seconds
+        assert scorer.estimate_load(["text"] * 20).seconds == seconds
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_what_a_service_publishes_does_not_hold_for_another_that_speaks_its_prot
     one = candidate(**PERSPECTIVE | elsewhere | own)
     [found] = estimate(one, rows, tmp_path)
     assert found.load.seconds == seconds
-    assert found.sentence().endswith(ends)
+    assert found.describe().endswith(ends)
 
 
 def test_only_comments_without_a_kept_score_count(rows, tmp_path, monkeypatch):
