@@ -26,7 +26,7 @@ from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.evaluation_file import evaluation_schema, explain_keys, list_sections
 from biasgate.tasks.gating.policy import list_policy_sections, make_policy_schema
 from biasgate.tasks.scoring.candidate import CandidateSettings
-from biasgate.tasks.scoring.http.preset import preset_names, read_preset
+from biasgate.tasks.scoring.http.preset import list_presets, read_preset
 from biasgate.tasks.scoring.kinds.catalogue import KINDS as CANDIDATES
 
 DOCS = Path(__file__).resolve().parent
@@ -249,7 +249,7 @@ def services_page() -> Iterator[str]:
     yield from ("# Services and judges", "")
     yield "Values of `preset` of a candidate of kind `http`, with what each sets."
     yield from ("The guide says [how to use them](../guides/candidates.md#http).", "")
-    for name in preset_names():
+    for name in list_presets():
         preset = read_preset(name)
         yield from (f"## preset: {name}", "", escaped(preset.title) + ".", "")
         for key in ("url", "token_env", "categories", "scale"):

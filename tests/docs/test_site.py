@@ -11,7 +11,7 @@ import pytest
 
 from biasgate.tasks.evaluation_file import evaluation_schema, explain_keys, list_sections
 from biasgate.tasks.gating.policy import list_policy_sections, make_policy_schema
-from biasgate.tasks.scoring.http.preset import preset_names
+from biasgate.tasks.scoring.http.preset import list_presets
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -71,7 +71,7 @@ def test_each_key_says_what_it_means():
 
 def test_each_preset_is_on_the_page_of_services(pages):
     said = (pages / "reference" / "services.md").read_text("utf-8")
-    assert re.findall(r"^## preset: (\S+)$", said, re.MULTILINE) == preset_names()
+    assert re.findall(r"^## preset: (\S+)$", said, re.MULTILINE) == list_presets()
 
 
 def test_each_command_and_each_name_of_the_library_is_in_the_reference(pages):

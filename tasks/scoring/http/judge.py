@@ -1,4 +1,4 @@
-"""A served language model as a judge: the question, and the score that its answer gives."""
+"""A served language model as a judge: its prompt, and the score from its answer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import Field
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.settings import Settings
-from biasgate.tasks.scoring.http.templates import placeholders, refuse_unknown
+from biasgate.tasks.scoring.http.templates import list_placeholders, refuse_unknown
 from biasgate.tasks.scoring.outcomes import NO_ANSWER, Missing, Outcome
 
 Prompt = str | list[dict[str, str]]
@@ -20,132 +20,128 @@ NO_PROBABILITIES = (
     "The server, and the model, must support `logprobs`. Without them, set `score_as: level`: "
     "scores then have only as many values as there are `words`, and equal scores tie."
 )
-_LEAST_SHARE = 0.5
-_ENOUGH = 10
+_MIN_PROBABILITY = 0.5
+"""Smallest total probability of the words for a score."""
+_MIN_ANSWERS = 10
 # Tokenizers write these for a space and for a line break.
-_CLEANED = str.maketrans({"\u0120": " ", "\u2581": " ", "\u010a": "\n"})
-_AROUND = " \t\r\n\"'.,:;*`"
-_SHORTEST_PART = 2
+_WHITESPACE = str.maketrans({"\u0120": " ", "\u2581": " ", "\u010a": "\n"})
+_PUNCTUATION = " \t\r\n\"'.,:;*`"
+_SHORTEST_PREFIX = 2
 
 
 class Token(NamedTuple):
-    """A token of an answer, and the likeliest tokens at its place with their log-probabilities."""
+    """A token of an answer, and the likeliest alternatives with their log-probabilities."""
 
     text: str
     likeliest: Sequence[tuple[str, float]]
 
 
 class Judge(Settings):
-    """The options of a candidate that asks a language model."""
+    """The options of a judge."""
 
     prompt: Prompt | None = None
-    """For a judge: the message, or the messages, with `{{text}}` for the comment."""
+    """For a judge: the message or messages, with `{{text}}` in place of the comment."""
     words: Words = ("yes", "no")
-    """For a judge: the words that it answers with, the most toxic first. Their scores go from 1 to
-    0 in equal steps."""
+    """For a judge: the words of its answers, the most toxic first. Their scores go from 1 to 0 in
+    equal steps."""
     after: str = ""
-    """For a judge: the text before the word in an answer; its last occurrence counts. Default: the
+    """For a judge: the text before the word in an answer. Its last occurrence counts. Default: the
     answer begins with the word."""
     max_tokens: Annotated[int, Field(ge=1)] = 1
-    """For a judge: most tokens of an answer, its reasoning included."""
+    """For a judge: most tokens of an answer, including its reasoning."""
     effort: str | None = None
-    """For a judge: how much it reasons, if its server has such an option."""
+    """For a judge: amount of reasoning, if its server has such an option."""
     score_as: Literal["probability", "level"] = "probability"
     """For a judge. `probability`: the mean of the words' scores, weighted by their probabilities.
     `level`: the score of the word in the answer."""
 
     def check_judge(self) -> None:
-        """Refuse a question or words that cannot work."""
-        plain = [_plain(word) for word in self.words]
-        if not all(plain) or len(set(plain)) < len(plain):
+        """Refuse a prompt or words that cannot work."""
+        words = [_normalize(word) for word in self.words]
+        if not all(words) or len(set(words)) < len(words):
             msg = "`words` must be different words, the most toxic answer first"
             raise ValueError(msg)
         if self.prompt is None:
             msg = "`prompt` must be given, with {{text}} in place of the comment"
             raise ValueError(msg)
-        if "text" not in set(placeholders(self.prompt)):
+        if "text" not in set(list_placeholders(self.prompt)):
             msg = "`prompt` must hold {{text}} in place of the comment"
             raise ValueError(msg)
         refuse_unknown(self.prompt, {"text"}, "prompt")
 
     def read_answer(self, answer: str, tokens: Sequence[Token] = ()) -> Outcome:
-        """Return the score that an answer gives, or that it gives none.
+        """Return the score of an answer, or that it lacks a score.
 
         `tokens`: the tokens of the answer, for `score_as: probability`.
         """
         by_level = self.score_as == "level"
-        score = self._score_of_text(answer) if by_level else self._mean_score(tokens)
+        score = self._find_score(answer) if by_level else self._compute_mean(tokens)
         return Missing(NO_ANSWER) if score is None else score
 
-    def _score_of_text(self, answer: str) -> float | None:
-        begin = self._begin(answer)
-        if begin is not None:
-            rest = answer[begin:].lstrip(_AROUND).casefold()
+    def _find_score(self, answer: str) -> float | None:
+        start = self._find_start(answer)
+        if start is not None:
+            rest = answer[start:].lstrip(_PUNCTUATION).casefold()
             for word, score in self._scores.items():
                 if re.match(rf"{re.escape(word)}(?!\w)", rest):
                     return score
         return None
 
-    def _mean_score(self, tokens: Sequence[Token]) -> float | None:
+    def _compute_mean(self, tokens: Sequence[Token]) -> float | None:
         scores = self._scores
-        shares = dict.fromkeys(scores, 0.0)
-        for part, logprob in self._alternatives(tokens):
-            word = self._word_begun_by(part)
-            if word is not None:
-                shares[word] += math.exp(min(logprob, 0.0))
-        known = sum(shares.values())
-        if known < _LEAST_SHARE:
+        probabilities = dict.fromkeys(scores, 0.0)
+        for text, logprob in self._list_alternatives(tokens):
+            # A token counts for the word that it equals, or for the only word that it begins.
+            prefix = _normalize(text)
+            words = [word for word in scores if word.startswith(prefix)]
+            words = [prefix] if prefix in words else words
+            if len(words) == 1 and (len(prefix) >= _SHORTEST_PREFIX or prefix in words):
+                probabilities[words[0]] += math.exp(min(logprob, 0.0))
+        total = sum(probabilities.values())
+        if total < _MIN_PROBABILITY:
             return None
-        return sum(share * scores[word] for word, share in shares.items()) / known
+        return sum(p * scores[word] for word, p in probabilities.items()) / total
 
-    def _alternatives(self, tokens: Sequence[Token]) -> Iterator[tuple[str, float]]:
-        """Yield the tokens that may begin the word, at its place, with log-probabilities."""
-        texts = [token.text.translate(_CLEANED) for token in tokens]
-        begin = self._begin("".join(texts))
-        if begin is None or not texts:
+    def _list_alternatives(self, tokens: Sequence[Token]) -> Iterator[tuple[str, float]]:
+        """Yield the tokens that may begin the word, with their log-probabilities."""
+        texts = [token.text.translate(_WHITESPACE) for token in tokens]
+        word_start = self._find_start("".join(texts))
+        if word_start is None or not texts:
             return
         # An answer of a single token may end before its word; the place of the word is known.
-        at, before, start = 0, "", 0
+        place, before, token_start = 0, "", 0
         for number, text in enumerate(texts):
-            inside = max(begin - start, 0)
-            if inside < len(text) and _plain(text[inside:]):
-                at, before = number, text[:inside]
+            inside = max(word_start - token_start, 0)
+            if inside < len(text) and _normalize(text[inside:]):
+                place, before = number, text[:inside]
                 break
-            start += len(text)
+            token_start += len(text)
         else:
             if self.after:
                 return
-        for other, logprob in tokens[at].likeliest:
-            cleaned = other.translate(_CLEANED)
+        for alternative, logprob in tokens[place].likeliest:
+            cleaned = alternative.translate(_WHITESPACE)
             if cleaned.startswith(before):
                 yield cleaned[len(before) :], logprob
 
-    def _begin(self, text: str) -> int | None:
-        """Return where the word may begin; None if `after` is missing from the text."""
+    def _find_start(self, text: str) -> int | None:
+        """Return the earliest start of the word; None if `after` is missing from the text."""
         if not self.after:
             return 0
         pattern = r"\s*".join(map(re.escape, self.after.split()))
-        ends = [found.end() for found in re.finditer(pattern, text, re.IGNORECASE)]
+        ends = [match.end() for match in re.finditer(pattern, text, re.IGNORECASE)]
         return ends[-1] if ends else None
-
-    def _word_begun_by(self, token: str) -> str | None:
-        """Return the word that equals a token, or the only word that begins with it."""
-        part = _plain(token)
-        if part in self._scores:
-            return part
-        words = [word for word in self._scores if word.startswith(part)]
-        return words[0] if len(part) >= _SHORTEST_PART and len(words) == 1 else None
 
     @property
     def _scores(self) -> dict[str, float]:
         last = len(self.words) - 1
-        return {_plain(word): (last - at) / last for at, word in enumerate(self.words)}
+        return {_normalize(word): (last - at) / last for at, word in enumerate(self.words)}
 
     def refuse_unusable(self, outcomes: Collection[Outcome], name: str) -> None:
-        """Refuse a model if none of its answers can be used; refusals do not count as answers."""
+        """Refuse a model without usable answers; refusals do not count as answers."""
         n_scores = sum(not isinstance(outcome, Missing) for outcome in outcomes)
         n_unusable = sum(outcome == Missing(NO_ANSWER) for outcome in outcomes)
-        if not n_scores and n_unusable >= _ENOUGH:
+        if not n_scores and n_unusable >= _MIN_ANSWERS:
             words = ", ".join(map(repr, self.words))
             after = f" after {self.after!r}" if self.after else ""
             msg = (
@@ -156,5 +152,5 @@ class Judge(Settings):
             raise InputError(msg)
 
 
-def _plain(text: str) -> str:
-    return text.strip(_AROUND).casefold()
+def _normalize(text: str) -> str:
+    return text.strip(_PUNCTUATION).casefold()

@@ -1,4 +1,4 @@
-"""Keeping to the limits that a service publishes: requests and tokens per second."""
+"""Limits that a service publishes: requests and tokens per second."""
 
 from __future__ import annotations
 
@@ -10,50 +10,49 @@ from functools import cache
 _CHARACTERS_A_TOKEN = 3.0
 
 
-def estimated_tokens(text: str) -> int:
-    """Return how many tokens a text has, at a guess that is rather too high.
+def estimate_tokens(text: str) -> int:
+    """Return a high estimate of the number of tokens in a text.
 
-    English has about four bytes in a token; three leaves room for other languages and rare words.
+    English has about four bytes per token; three leaves room for other languages and rare words.
     """
     return 1 + int(len(text.encode("utf-8", "replace")) / _CHARACTERS_A_TOKEN)
 
 
 @dataclass
 class Pace:
-    """When the next request may be sent; shared by all that go to one service.
+    """The time of the next request to a service, shared by all senders.
 
-    Requests are spaced evenly, so that no second has more than its share.
+    Requests are spaced evenly, so that every second is within the limits.
     """
 
     requests_per_second: float | None = None
     tokens_per_second: float | None = None
-    """The limits."""
     _free_at: float = field(default=0.0, init=False)
     _paused_until: float = field(default=0.0, init=False)
 
-    def seconds(self, n_requests: float, n_tokens: float) -> float:
-        """Return how long requests take at these limits, at least."""
+    def estimate_seconds(self, n_requests: float, n_tokens: float) -> float:
+        """Return the shortest time for requests within the limits."""
         by_requests = n_requests / self.requests_per_second if self.requests_per_second else 0.0
         by_tokens = n_tokens / self.tokens_per_second if self.tokens_per_second else 0.0
         return max(by_requests, by_tokens)
 
-    async def turn(self, n_tokens: int) -> None:
-        """Wait until a request of so many tokens may be sent."""
-        while self._late() > 0:  # noqa: ASYNC110 - it waits for a time, which may be moved
-            await sleep(max(self._late(), 0.0))
-        self._free_at = time.monotonic() + self.seconds(1, n_tokens)
+    async def wait_turn(self, n_tokens: int) -> None:
+        """Wait until a request of `n_tokens` tokens may be sent."""
+        while self._remaining_wait() > 0:  # noqa: ASYNC110 - `pause` may extend the wait
+            await sleep(max(self._remaining_wait(), 0.0))
+        self._free_at = time.monotonic() + self.estimate_seconds(1, n_tokens)
 
-    def _late(self) -> float:
+    def _remaining_wait(self) -> float:
         return max(self._free_at, self._paused_until) - time.monotonic()
 
     def pause(self, seconds: float) -> None:
-        """Send nothing for so long, if there are limits: the service has too many requests."""
+        """Delay further requests, since the service got too many; without limits do nothing."""
         if self.requests_per_second or self.tokens_per_second:
             self._paused_until = max(self._paused_until, time.monotonic() + seconds)
 
 
 @cache
-def pace_of(url: str, requests_per_second: float | None, tokens_per_second: float | None) -> Pace:
-    """Return the pace of a service in this process, whichever candidate sends to it."""
-    del url  # of the service
+def get_pace(url: str, requests_per_second: float | None, tokens_per_second: float | None) -> Pace:
+    """Return the pace that all candidates of this process share for a URL."""
+    del url  # a part of the cache's key
     return Pace(requests_per_second, tokens_per_second)

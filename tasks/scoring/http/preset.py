@@ -1,7 +1,7 @@
-"""Presets: how the requests and answers of a service look, as a file without code; and its reader.
+"""Presets: the form of a service's requests and answers, as a file without code; and its reader.
 
-Each is `presets/NAME.yaml`; its exchange with the service, as documented, is
-`tests/tasks/scoring/http/exchanges/NAME.yaml`, with which a test runs it.
+Each preset is `presets/NAME.yaml`. A test runs it with the documented exchange with the service,
+`tests/tasks/scoring/http/exchanges/NAME.yaml`.
 """
 
 from __future__ import annotations
@@ -36,80 +36,83 @@ from biasgate.tasks.scoring.http.parts import (
     Scale,
     Secret,
     Spoken,
+    compile_path,
+    find_values,
 )
-from biasgate.tasks.scoring.http.paths import compiled, found
-from biasgate.tasks.scoring.http.templates import fill, placeholders, refuse_unknown
+from biasgate.tasks.scoring.http.templates import fill, list_placeholders, refuse_unknown
 from biasgate.tasks.scoring.outcomes import WITHOUT_SCORE, Missing, Outcome
 
 Option = str | int | float | bool | list[str] | None
 PRESETS = Path(__file__).parent / "presets"
-TEXTS = frozenset({"text", "texts", "rows", "n"})
-"""Placeholders of a request: its only comment, their list, a list of lists of one, their number."""
-ASKED = frozenset({"messages", "prompt", "max_tokens", "logprobs", "effort"})
-"""Those of a request to a language model: the question, as messages or as one text; the most tokens
-of the answer; whether it needs log-probabilities; how much it reasons. A key whose value does not
-apply is not sent."""
+TEXT_PLACEHOLDERS = frozenset({"text", "texts", "rows", "n"})
+"""A single comment, the list of comments, the list with each comment in its own list, and the
+number of comments."""
+JUDGE_PLACEHOLDERS = frozenset({"messages", "prompt", "max_tokens", "logprobs", "effort"})
+"""For a language model: the prompt as messages or as a text, the limit of tokens, whether
+log-probabilities are needed, and the amount of reasoning. A key without a value is not sent."""
 
 
 class Protocol(Settings):
-    """How the requests and answers of a service look."""
+    """Form of a service's requests and answers."""
 
     secret: Secret = Secret()
-    """Where a request holds it."""
+    """Place of the secret in a request."""
     query: dict[str, str] = Field(default_factory=dict)
-    """Sent with each request, in its address."""
+    """Parameters of the address of each request."""
     headers: dict[HeaderName, HeaderValue] = Field(default_factory=dict)
-    """Sent with each request, as headers."""
+    """Headers of each request."""
     content_type: Literal["application/json", "text/plain"] = "application/json"
     """`text/plain` sends the text itself."""
     options: dict[str, Option] = Field(default_factory=dict)
-    """What users may set, with defaults; null must be set."""
+    """Options for users, with defaults. An option with null has no default and must be set."""
     categories: tuple[str, ...] = ()
-    """The categories that count, by default; empty: all that are found."""
+    """Default categories of the score; empty: all categories of an answer."""
     needs_categories: bool = False
     """Whether users must name the categories."""
     request: Any
-    """The body, as JSON with placeholders: `{{texts}}` is the list of comments, `{{text}}` the only
-    one."""
+    """The body, as JSON with placeholders: `{{texts}}` is the list of comments, `{{text}}` a single
+    comment."""
     table: Any = None
     """The body if the candidate has `column`."""
     reads: Literal["path", "predictions"] = "path"
-    """`predictions`: whatever an MLflow model answers."""
+    """`predictions`: any answer of an MLflow model."""
     rows: JsonPath | None = None
-    """JSONPath of each text's part of the answer. Default: the answer is of one text."""
+    """JSONPath of the parts of an answer, a part for each text. Default: an answer has a single
+    text."""
     tensor: bool = False
-    """Whether `rows` is a list of numbers, nested or not, as many for each text."""
+    """Whether `rows` is a list of numbers, nested or not, with equally many for each text."""
     index: JsonPath | None = None
     """JSONPath of a text's number in its part, if parts may come in any order."""
     score: Named | Spoken | str = "$"
-    """Where the score is, in a text's part."""
+    """Path of the score in a text's part."""
     combine: Combine = "max"
-    """How several categories become one score."""
+    """Method to combine several categories into a score."""
     scale: Scale | None = None
-    """Ends of the scale; scores are moved to [0, 1]. Default: scores stay as they are."""
+    """Ends of the scale; scores are moved to [0, 1]. Default: scores are not changed."""
     limits: Limits = Limits()
-    """What the service accepts."""
+    """Limits of the service."""
     price: Price | None = None
-    """What it asks; default unknown."""
+    """Price of the service. Default: unknown."""
     answers: tuple[AnswerRule, ...] = ()
-    """What other answers mean; the first that fits counts."""
+    """Rules for other answers; the first that fits applies."""
 
     @field_validator("scale")
     @classmethod
-    def _has_length(cls, value: Scale | None) -> Scale | None:
+    def _check_scale(cls, value: Scale | None) -> Scale | None:
         if value is not None and not value[0] < value[1]:
             msg = "`scale` must be the lowest and the highest value, as in [0, 7]"
             raise ValueError(msg)
         return value
 
     @model_validator(mode="after")
-    def _fits(self) -> Self:
+    def _check_request(self) -> Self:
         options = set(self.options)
-        known = options | TEXTS | ASKED | {"categories"}
-        refuse_unknown(self.request, known, "request")
+        names = options | TEXT_PLACEHOLDERS | JUDGE_PLACEHOLDERS | {"categories"}
+        refuse_unknown(self.request, names, "request")
         refuse_unknown(self.table, {"rows", "column"}, "table")
         refuse_unknown([self.query, self.headers], options, "query")
-        used = set(placeholders(self.request)) & {"text", "texts", "rows", "messages", "prompt"}
+        used = set(list_placeholders(self.request))
+        used &= {"text", "texts", "rows", "messages", "prompt"}
         if not used:
             msg = "`request` must hold the comments: {{text}}, or {{texts}} for a list of comments"
             raise ValueError(msg)
@@ -118,7 +121,7 @@ class Protocol(Settings):
             raise ValueError(msg)
         if isinstance(self.score, str):
             refuse_unknown(self.score, options, "score")
-            compiled(self.score, loosely=True)
+            compile_path(self.score, is_template=True)
         if self.limits.texts > 1 and self.rows is None:
             msg = "`rows` must locate each text's part of an answer, if a request has several texts"
             raise ValueError(msg)
@@ -126,14 +129,14 @@ class Protocol(Settings):
 
     @property
     def is_judge(self) -> bool:
-        """Whether a language model is asked, and answers with a text."""
+        """True if the service is a language model, which answers with a text."""
         return isinstance(self.score, Spoken)
 
     @property
     def digest(self) -> str:
-        """SHA-256 of what affects scores."""
-        shared = set(Protocol.model_fields) - {"secret", "price"}
-        content = self.model_dump(mode="json", include=shared)
+        """SHA-256 of everything that affects scores."""
+        relevant = set(Protocol.model_fields) - {"secret", "price"}
+        content = self.model_dump(mode="json", include=relevant)
         for name in ("requests_per_second", "tokens_per_second", "longest_wait_s", "texts"):
             del content["limits"][name]
         return json_digest(content)
@@ -143,84 +146,87 @@ class Preset(Protocol):
     """The protocol of a service, with its sources."""
 
     title: str
-    """The service."""
+    """Name of the service."""
     sources: Annotated[tuple[str, ...], Field(min_length=1)]
-    """URLs of its documentation, or of its code."""
+    """URLs of the service's documentation or code."""
     read: date
-    """When they were read."""
+    """Day on which the sources were read."""
     url: str | None = None
-    """Where the service is."""
+    """URL of the service."""
     token_env: str | None = None
     """The environment variable that usually holds the secret; read only for `url`."""
 
 
-def preset_names() -> list[str]:
+def list_presets() -> list[str]:
     """Return the names of the presets."""
     return sorted(path.stem for path in PRESETS.glob("*.yaml"))
 
 
 @cache
 def read_preset(name: str) -> Preset:
-    """Read a preset."""
-    known = preset_names()
-    if name not in known:
-        msg = f"`preset` must be custom or one of {', '.join(known)}; got {name!r}."
-        raise ValueError(msg + did_you_mean(name, known))
+    """Read the preset with a name, which must exist."""
+    names = list_presets()
+    if name not in names:
+        msg = f"`preset` must be custom or one of {', '.join(names)}; got {name!r}."
+        raise ValueError(msg + did_you_mean(name, names))
     return read_settings(PRESETS / f"{name}.yaml", Preset)
 
 
 @dataclass(frozen=True)
 class Reader:
-    """Reads answers."""
+    """A reader of answers."""
 
     preset: Protocol
-    """Where to look."""
+    """The protocol with the paths."""
     options: Mapping[str, Any]
-    """What `{{...}}` in its paths stand for."""
+    """Values of the placeholders in these paths."""
     categories: Sequence[str]
-    """The categories that count; empty: all."""
+    """Categories of the score; empty: all."""
     combine: Combine
-    """How several become one score."""
+    """Method to combine several categories into a score."""
     judge: Judge | None
-    """How a language model was asked; None for another service."""
+    """Options of a language model; None for another service."""
     name: str
     """The endpoint, for messages."""
-    known: dict[str, None] = field(default_factory=dict, init=False)
-    """The categories of the first answer that has any."""
+    first_categories: dict[str, None] = field(default_factory=dict, init=False)
+    """The categories of the first answer with categories."""
 
-    def outcomes(self, answer: Any, n_texts: int) -> list[Outcome]:
-        """Return the score of each text, or why it has none."""
-        return [self._outcome(part) for part in self._parts(answer, n_texts)]
+    def read_outcomes(self, answer: Any, n_texts: int) -> list[Outcome]:
+        """Return the score of each text, or the reason for its lack."""
+        return [self._read_outcome(part) for part in self._split_answer(answer, n_texts)]
 
     def find_rule(self, status: int, body: Any) -> AnswerRule | None:
         """Return the first of the preset's rules that fits an answer."""
         for rule in self.preset.answers:
-            if rule.status == status and (rule.when is None or any(found(rule.when, body))):
+            if rule.status == status and (rule.when is None or any(find_values(rule.when, body))):
                 return rule
         return None
 
-    def _parts(self, answer: Any, n_texts: int) -> list[Any]:
+    def _split_answer(self, answer: Any, n_texts: int) -> list[Any]:
+        """Return the part of each text, in the order of the texts."""
         rows = self.preset.rows
         if rows is None:
             return [answer]
-        parts = found(str(fill(rows, self.options)), answer)
+        parts = find_values(str(fill(rows, self.options)), answer)
         if self.preset.tensor:
-            parts = self._reshaped(parts, n_texts)
+            parts = self._split_tensor(parts, n_texts)
         if len(parts) != n_texts:
             self._refuse(f"return as many scores as texts; got {len(parts)} for {n_texts}")
         index = self.preset.index
         if index is None:
             return parts
-        numbers = [found(index, part) for part in parts]
+        numbers = [find_values(index, part) for part in parts]
         by_number = {
-            one[0]: part for one, part in zip(numbers, parts, strict=True) if _is_number(one)
+            values[0]: part
+            for values, part in zip(numbers, parts, strict=True)
+            if _is_number(values)
         }
         if set(by_number) != set(range(len(parts))):
             self._refuse(f"number its {len(parts)} parts from 0 (`{index}`)")
         return [by_number[number] for number in range(len(parts))]
 
-    def _reshaped(self, parts: list[Any], n_texts: int) -> list[Any]:
-        """Return as many numbers for each text, from a tensor that may be flat or nested."""
+    def _split_tensor(self, parts: list[Any], n_texts: int) -> list[Any]:
+        """Return equally many numbers for each text, from a flat or nested tensor."""
         try:
             numbers = np.asarray(parts, dtype=np.float64).ravel()
         except (TypeError, ValueError):
@@ -232,47 +238,48 @@ class Reader:
         rows: list[Any] = numbers.reshape(n_texts, -1).tolist()
         return rows
 
-    def _outcome(self, part: Any) -> Outcome:
+    def _read_outcome(self, part: Any) -> Outcome:
         score = self.preset.score
         if isinstance(score, Spoken):
-            return self._judged(score, part)
+            return self._read_judgement(score, part)
         if isinstance(score, Named):
-            return self._score_of_categories(score, part)
+            return self._read_categories(score, part)
         path = str(fill(score, self.options))
-        values = found(path, part)
-        return Missing(WITHOUT_SCORE) if values == [None] else self._number(values, path)
+        values = find_values(path, part)
+        return Missing(WITHOUT_SCORE) if values == [None] else self._read_number(values, path)
 
-    def _score_of_categories(self, score: Named, part: Any) -> Outcome:
-        """Return the score; none if the answer lacks a category, or its number is null."""
-        named = list(self._named(score, part))
-        if not self.known:
-            self.known.update(dict.fromkeys(name for name, _ in named))
+    def _read_categories(self, score: Named, part: Any) -> Outcome:
+        """Return the score, or `Missing` if the answer lacks a category or its number is null."""
+        elements = list(self._iterate_categories(score, part))
+        if not self.first_categories:
+            self.first_categories.update(dict.fromkeys(name for name, _ in elements))
         numbers = []
-        for category in self.categories or [name for name, _ in named]:
-            places = [place for name, place in named if name == category]
-            if len(places) > 1:
+        for category in self.categories or [name for name, _ in elements]:
+            matches = [element for name, element in elements if name == category]
+            if len(matches) > 1:
                 self._refuse("name each category once")
-            values = found(score.value, places[0]) if places else [None]
+            values = find_values(score.value, matches[0]) if matches else [None]
             if values == [None]:
                 return Missing(f"without {escape_invisible(category)}")
-            numbers.append(self._number(values, score.value))
-        return self._combined(numbers) if numbers else Missing(WITHOUT_SCORE)
+            numbers.append(self._read_number(values, score.value))
+        return self._combine_numbers(numbers) if numbers else Missing(WITHOUT_SCORE)
 
-    def _named(self, score: Named, part: Any) -> Iterator[tuple[str, Any]]:
-        """Yield the categories of an answer, with what has their numbers."""
-        holders = found(score.at.removesuffix("[*]"), part)
-        if not holders or not all(isinstance(holder, dict | list) for holder in holders):
+    def _iterate_categories(self, score: Named, part: Any) -> Iterator[tuple[str, Any]]:
+        """Yield the name of each category, with the element that contains its number."""
+        containers = find_values(score.at.removesuffix("[*]"), part)
+        if not containers or not all(isinstance(item, dict | list) for item in containers):
             self._refuse(f"have its categories at `{score.at}`")
-        for at in found(score.at, part):
+        for element in find_values(score.at, part):
             if score.name is None:
-                yield from at.items() if isinstance(at, dict) else ()
+                yield from element.items() if isinstance(element, dict) else ()
                 continue
-            names = found(score.name, at)
+            names = find_values(score.name, element)
             if len(names) != 1 or not isinstance(names[0], str):
                 self._refuse(f"name each category (`{score.name}`)")
-            yield names[0], at
+            yield names[0], element
 
-    def _number(self, values: list[Any], path: str) -> float:
+    def _read_number(self, values: list[Any], path: str) -> float:
+        """Return the only value as a number in [0, 1], if the preset has a scale."""
         if not _is_number(values):
             self._refuse(f"have a single finite number at `{path}`")
         number = float(values[0])
@@ -286,7 +293,7 @@ class Reader:
             )
         return (number - low) / (high - low)
 
-    def _combined(self, numbers: Sequence[float]) -> float:
+    def _combine_numbers(self, numbers: Sequence[float]) -> float:
         if len(numbers) == 1:
             return numbers[0]
         if self.combine == "max":
@@ -298,41 +305,42 @@ class Reader:
             )
         return 1 - math.prod(1 - number for number in numbers)
 
-    def _judged(self, score: Spoken, part: Any) -> Outcome:
-        """Return what the answer of a language model means."""
+    def _read_judgement(self, score: Spoken, part: Any) -> Outcome:
+        """Return the outcome from the answer of a language model."""
         assert self.judge is not None  # noqa: S101 - checked with the settings
-        text = found(score.text, part)
-        if len(text) != 1 or not (text[0] is None or isinstance(text[0], str)):
+        texts = find_values(score.text, part)
+        if len(texts) != 1 or not (texts[0] is None or isinstance(texts[0], str)):
             self._refuse(f"answer with a text (`{score.text}`)")
+        text = texts[0] or ""
         if self.judge.score_as == "level":
-            return self.judge.read_answer(text[0] or "")
-        tokens = self._tokens(score, part)
-        if text[0] and not tokens:
-            self._refuse(
-                f"answer with log-probabilities (`{score.top}`). {NO_PROBABILITIES}", MisreadError
-            )
-        return self.judge.read_answer(text[0] or "", tokens)
-
-    def _tokens(self, score: Spoken, part: Any) -> list[Token]:
-        tokens, top = found(score.tokens, part), found(score.top, part)
+            return self.judge.read_answer(text)
+        tokens, top = find_values(score.tokens, part), find_values(score.top, part)
         if len(tokens) != len(top) or not all(isinstance(token, str) for token in tokens):
             self._refuse(
                 f"answer with log-probabilities of each token (`{score.top}`)", MisreadError
             )
-        likeliest = (self._likeliest(score, one) for one in top)
-        return [Token(*both) for both in zip(tokens, likeliest, strict=True)]
+        if text and not tokens:
+            self._refuse(
+                f"answer with log-probabilities (`{score.top}`). {NO_PROBABILITIES}", MisreadError
+            )
+        likeliest = (self._read_likeliest(score, alternatives) for alternatives in top)
+        return self.judge.read_answer(text, list(map(Token, tokens, likeliest)))
 
-    def _likeliest(self, score: Spoken, top: Any) -> list[tuple[str, float]]:
-        pairs = [([token], [one]) for token, one in top.items()] if isinstance(top, dict) else None
-        if pairs is None and isinstance(top, list):
-            pairs = [(found(score.token, one), found(score.logprob, one)) for one in top]
+    def _read_likeliest(self, score: Spoken, top: Any) -> list[tuple[str, float]]:
+        pairs: list[tuple[list[Any], list[Any]]] = []
+        if isinstance(top, dict):
+            pairs = [([token], [logprob]) for token, logprob in top.items()]
+        elif isinstance(top, list):
+            pairs = [
+                (find_values(score.token, item), find_values(score.logprob, item)) for item in top
+            ]
         likeliest = []
-        for token, logprob in pairs or ():
-            if len(token) != 1 or not isinstance(token[0], str) or not _is_number(logprob):
+        for tokens, logprobs in pairs:
+            if len(tokens) != 1 or not isinstance(tokens[0], str) or not _is_number(logprobs):
                 self._refuse(
                     f"answer with log-probabilities of tokens (`{score.top}`)", MisreadError
                 )
-            likeliest.append((token[0], min(float(logprob[0]), 0.0)))
+            likeliest.append((tokens[0], min(float(logprobs[0]), 0.0)))
         return likeliest
 
     def _refuse(self, rule: str, kind: type[InputError] = InputError) -> None:
@@ -341,7 +349,7 @@ class Reader:
 
 
 def _is_number(values: list[Any]) -> bool:
-    """Say whether a path found one finite number."""
+    """Return True if a path found a single finite number."""
     if len(values) != 1 or isinstance(values[0], bool) or not isinstance(values[0], int | float):
         return False
     try:

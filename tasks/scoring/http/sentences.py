@@ -1,4 +1,4 @@
-"""What a service says when it refuses a comment, without what it may quote of the comment."""
+"""The error sentence of a service, without words that it may quote from a comment."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from typing import Any
 from biasgate.tasks.common.printable import escape_invisible
 from biasgate.tasks.common.secrets import mask_secrets
 
-# Not a page, nor what repeats the request.
+# Plain text: neither a web page nor a copy of the request.
 _PLAIN = re.compile(r"[\w\s.,:;'()-]*")
-_LONGEST, _MOST_LEVELS, _MOST_READ = 160, 6, 4096
+_MAX_LENGTH, _MAX_LEVELS, _MAX_READ = 160, 6, 4096
 _KEYS = (
     *("message", "msg", "detail", "details", "error_description", "description", "reason"),
     *("error", "errors", "title", "code", "status"),
 )
 _WORD = re.compile(r"\w+")
 _ENCODED = re.compile(r"\\[ux]|%[0-9A-Fa-f]{2}|&#?\w+;")
-_SHORTEST_WORD, _LONGEST_WORD = 3, 24
+_LONGEST_WORD = 24
 _HIDDEN = "…"
-# Words that say nothing of a comment that has them too.
+# Words that reveal nothing, even if a comment also has them.
 _FUNCTION_WORDS = """
     a an and any are as at be been but by can cannot contains could did do does for from had has
     have if in into is it its may more most must no not of on one only or should than that the
     their then there these this to too was were when which will with within you your
 """
-_TELL_NOTHING = frozenset(_FUNCTION_WORDS.split())
+_SHOWN_WORDS = frozenset(_FUNCTION_WORDS.split())
 
 
-def sentence_of(body: Any, answer: bytes, texts: Sequence[str]) -> str:
-    """Return the sentence of an answer that is an error, for messages; "" if there is none.
+def extract_sentence(body: Any, answer: bytes, texts: Sequence[str]) -> str:
+    """Return the error sentence of an answer for messages; empty if it has no plain sentence.
 
-    Every word that a comment of the request has too is hidden, but for words such as *the*; and
-    the rest of what is quoted, encoded or not plain letters.
+    Words that also occur in a comment of the request are hidden, except words such as *the*. So are
+    long words and words that are not ASCII. A sentence with encoded characters is left out.
 
     Parameters
     ----------
@@ -44,35 +44,37 @@ def sentence_of(body: Any, answer: bytes, texts: Sequence[str]) -> str:
     texts : sequence of str
         The comments of the request.
     """
-    found = next(_sentences(body), "")
-    if body is None and _PLAIN.fullmatch(text := answer[:_MOST_READ].decode("utf-8", "replace")):
-        found = text
-    found = " ".join(found[:_MOST_READ].split())
-    if not found or _ENCODED.search(found):
+    sentence = next(_iterate_texts(body), "")
+    if body is None and _PLAIN.fullmatch(text := answer[:_MAX_READ].decode("utf-8", "replace")):
+        sentence = text
+    sentence = " ".join(sentence[:_MAX_READ].split())
+    if not sentence or _ENCODED.search(sentence):
         return ""
     comments = "\n".join(texts).casefold()
-    of_comments = {word for word in _WORD.findall(comments) if len(word) > 2}
+    comment_words = {word for word in _WORD.findall(comments) if len(word) > 2}
 
-    def shown(match: re.Match[str]) -> str:
+    def hide_quoted(match: re.Match[str]) -> str:
         word = match[0].casefold()
-        if word in _TELL_NOTHING:
+        if word in _SHOWN_WORDS:
             return match[0]
         is_plain = word.isascii() and len(word) <= _LONGEST_WORD
-        quotes = word in comments or any(one in word for one in of_comments)
-        return match[0] if is_plain and not quotes else _HIDDEN
+        is_quoted = word in comments or any(part in word for part in comment_words)
+        return match[0] if is_plain and not is_quoted else _HIDDEN
 
-    plain = re.sub(rf"{_HIDDEN}(?:\W+{_HIDDEN})+", _HIDDEN, _WORD.sub(shown, found))
-    short = plain if len(plain) <= _LONGEST else plain[: _LONGEST - 1].rstrip() + _HIDDEN
+    hidden = _WORD.sub(hide_quoted, sentence)
+    short = re.sub(rf"{_HIDDEN}(?:\W+{_HIDDEN})+", _HIDDEN, hidden)
+    if len(short) > _MAX_LENGTH:
+        short = short[: _MAX_LENGTH - 1].rstrip() + _HIDDEN
     return mask_secrets(escape_invisible(short)).rstrip(". ")
 
 
-def _sentences(body: Any, levels: int = _MOST_LEVELS) -> Iterator[str]:
-    """Yield the texts of an answer that may be its error, the likeliest first."""
-    if isinstance(body, str) and body.strip() and levels < _MOST_LEVELS:
+def _iterate_texts(body: Any, levels: int = _MAX_LEVELS) -> Iterator[str]:
+    """Yield the texts that may be the error of an answer, the likeliest first."""
+    if isinstance(body, str) and body.strip() and levels < _MAX_LEVELS:
         yield body
     elif isinstance(body, list) and levels:
-        for one in body[:3]:
-            yield from _sentences(one, levels - 1)
+        for item in body[:3]:
+            yield from _iterate_texts(item, levels - 1)
     elif isinstance(body, dict) and levels:
         for key in _KEYS:
-            yield from _sentences(body.get(key), levels - 1)
+            yield from _iterate_texts(body.get(key), levels - 1)

@@ -1,8 +1,8 @@
 """Requests from a template: JSON in which `{{text}}` and other placeholders are filled.
 
-A placeholder that is a whole value is replaced by a value of any type, so that no text can change
-the structure of a request. Within a longer text, it is replaced by text. What was filled in is
-never read again, so a comment may hold `{{text}}` itself.
+A placeholder that is a whole value is replaced by a value of any type, so that texts cannot change
+the structure of a request. Within a longer text, it is replaced by text. Filled values are not
+read again, so a comment may contain `{{text}}` itself.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PLACEHOLDER = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 def fill(template: Any, values: Mapping[str, object]) -> Any:
     """Return a template with its placeholders replaced.
 
-    A key of a mapping that is a placeholder of a list gives one entry for each of its items.
+    A key that is a placeholder for a list becomes a key for each item of the list.
 
     Examples
     --------
@@ -32,39 +32,38 @@ def fill(template: Any, values: Mapping[str, object]) -> Any:
         whole = _PLACEHOLDER.fullmatch(template)
         if whole:
             return values[whole[1]]
-        return _PLACEHOLDER.sub(lambda found: str(values[found[1]]), template)
+        return _PLACEHOLDER.sub(lambda match: str(values[match[1]]), template)
     if isinstance(template, list | tuple):
-        return [fill(one, values) for one in template]
+        return [fill(item, values) for item in template]
     if isinstance(template, Mapping):
         filled = {}
         for key, value in template.items():
             keys = fill(str(key), values)
-            for one in keys if isinstance(keys, list | tuple) else [keys]:
-                filled[str(one)] = fill(value, values)
+            for name in keys if isinstance(keys, list | tuple) else [keys]:
+                filled[str(name)] = fill(value, values)
         return filled
     return template
 
 
-def placeholders(template: Any) -> Iterator[str]:
-    """Yield the name of each placeholder of a template."""
+def list_placeholders(template: Any) -> Iterator[str]:
+    """Yield the names of all placeholders in a template."""
     if isinstance(template, str):
         yield from _PLACEHOLDER.findall(template)
     elif isinstance(template, list | tuple):
-        for one in template:
-            yield from placeholders(one)
+        for item in template:
+            yield from list_placeholders(item)
     elif isinstance(template, Mapping):
         for key, value in template.items():
-            yield from placeholders(str(key))
-            yield from placeholders(value)
+            yield from list_placeholders([str(key), value])
 
 
-def refuse_unknown(template: Any, known: set[str], what: str) -> None:
-    """Refuse a placeholder that nothing fills."""
-    for name in placeholders(template):
-        if name not in known:
-            shown = ", ".join(f"{{{{{one}}}}}" for one in sorted(known)) or "none"
+def refuse_unknown(template: Any, names: set[str], key: str) -> None:
+    """Refuse placeholders other than `names`."""
+    for name in list_placeholders(template):
+        if name not in names:
+            shown = ", ".join(f"{{{{{known}}}}}" for known in sorted(names)) or "none"
             msg = (
-                f"`{what}` must have known placeholders; got {{{{{name}}}}} (known: {shown})."
-                f"{did_you_mean(name, sorted(known))}"
+                f"`{key}` must have known placeholders; got {{{{{name}}}}} (known: {shown})."
+                f"{did_you_mean(name, sorted(names))}"
             )
             raise ValueError(msg)

@@ -18,7 +18,7 @@ from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.common.secrets import register_secret
 from biasgate.tasks.scoring.candidate import CandidateSettings, Version
 from biasgate.tasks.scoring.http.judge import Judge
-from biasgate.tasks.scoring.http.pace import estimated_tokens, pace_of
+from biasgate.tasks.scoring.http.pace import estimate_tokens, get_pace
 from biasgate.tasks.scoring.http.parts import (
     Combine,
     HeaderName,
@@ -29,7 +29,7 @@ from biasgate.tasks.scoring.http.parts import (
     Secret,
 )
 from biasgate.tasks.scoring.http.preset import Option, Preset, Protocol, Reader, read_preset
-from biasgate.tasks.scoring.http.templates import fill, placeholders
+from biasgate.tasks.scoring.http.templates import fill, list_placeholders
 from biasgate.tasks.scoring.kinds.http_requests import (
     Request,
     Requests,
@@ -197,7 +197,7 @@ class HttpEndpoint(Judge, CandidateSettings):
         if self.categories:
             msg = f"`categories` is not for judges; preset {self.preset} is a judge"
             raise ValueError(msg)
-        if "prompt" in set(placeholders(preset.request)) and not isinstance(self.prompt, str):
+        if "prompt" in set(list_placeholders(preset.request)) and not isinstance(self.prompt, str):
             msg = f"`prompt` must be a text for preset {self.preset}, which takes no messages"
             raise ValueError(msg)
 
@@ -299,7 +299,7 @@ class EndpointScorer(Scorer):
         self._price = settings.price or published
         requests_per_second = settings.requests_per_second or limits.requests_per_second
         tokens_per_second = settings.tokens_per_second or limits.tokens_per_second
-        self._pace = pace_of(settings.url, requests_per_second, tokens_per_second)
+        self._pace = get_pace(settings.url, requests_per_second, tokens_per_second)
         is_service = self._preset.price or self._preset.limits.requests_per_second
         is_limited = bool(requests_per_second or tokens_per_second or self._price or is_service)
         self.is_metered = not is_loopback(settings.url) and is_limited
@@ -353,8 +353,8 @@ class EndpointScorer(Scorer):
         if self._has_scores or n_without < _MOST_WITHOUT_ANY:
             return
         known = (
-            f"; its categories: {format_column_names(self._reader.known)}"
-            if self._reader.known
+            f"; its categories: {format_column_names(self._reader.first_categories)}"
+            if self._reader.first_categories
             else ""
         )
         what = "categories" if self._judge is None else "prompt"
@@ -382,8 +382,12 @@ class EndpointScorer(Scorer):
         size = self._settings.batch_size
         batches = [sent[start : start + size] for start in range(0, len(sent), size)]
         n_tokens = sum(self.tokens(batch) for batch in batches)
-        usd = None if self._price is None else self._price.of(sent, len(batches), self.tokens)
-        seconds = self._pace.seconds(len(batches), n_tokens)
+        usd = (
+            None
+            if self._price is None
+            else self._price.compute_cost(sent, len(batches), self.tokens)
+        )
+        seconds = self._pace.estimate_seconds(len(batches), n_tokens)
         return Load(host, len(batches), n_tokens, seconds, usd)
 
     def _request(self, texts: list[str]) -> Request:
@@ -420,8 +424,8 @@ class EndpointScorer(Scorer):
 
     def tokens(self, texts: list[str]) -> int:
         """Return about how many tokens a request with these texts has."""
-        prompt = estimated_tokens(str(self._judge.prompt)) if self._judge is not None else 0
-        return prompt + sum(estimated_tokens(text) for text in texts)
+        prompt = estimate_tokens(str(self._judge.prompt)) if self._judge is not None else 0
+        return prompt + sum(estimate_tokens(text) for text in texts)
 
     @cached_property
     def _requests(self) -> Requests:
@@ -452,7 +456,7 @@ class EndpointScorer(Scorer):
 
     def _outcomes(self, answer: Any, n_texts: int) -> list[Outcome]:
         if self._preset.reads != "predictions":
-            return self._reader.outcomes(answer, n_texts)
+            return self._reader.read_outcomes(answer, n_texts)
         if not isinstance(answer, dict) or "predictions" not in answer:
             msg = f"{self._name} must answer with `predictions`; it did not."
             raise InputError(msg)

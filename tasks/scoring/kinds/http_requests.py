@@ -28,7 +28,7 @@ from bias_metrics.parts import format_count
 from biasgate.tasks.common.errors import CandidateStoppedError, InputError, MisreadError
 from biasgate.tasks.scoring.http.pace import Pace
 from biasgate.tasks.scoring.http.parts import AnswerRule
-from biasgate.tasks.scoring.http.sentences import sentence_of
+from biasgate.tasks.scoring.http.sentences import extract_sentence
 from biasgate.tasks.scoring.outcomes import ANSWERED, Missing, Outcome
 
 WAIT_S, LONGEST_WAIT_S = 0.5, 30.0
@@ -194,7 +194,7 @@ class Requests:
         most = min(_MOST_BYTES, _MIB + _TIMES_THE_REQUEST * len(body))
         for number in range(self.tries):
             await sleep(wait)
-            await self.pace.turn(request.n_tokens)
+            await self.pace.wait_turn(request.n_tokens)
             wait = min(LONGEST_WAIT_S, WAIT_S * 2**number) * random.uniform(0.5, 1)  # noqa: S311
             fails_inside = is_limited = False
             try:
@@ -234,7 +234,7 @@ class Requests:
             content = self._unpacked(response, answer, most)
         with suppress(ValueError, RecursionError):
             body = json.loads(content)
-        sentence = "" if is_good and body is not None else sentence_of(body, content, texts)
+        sentence = "" if is_good and body is not None else extract_sentence(body, content, texts)
         rule = self.find_rule(status, body)
         if rule is None and is_good:
             if body is not None:
@@ -264,7 +264,7 @@ class Requests:
         except MisreadError:
             raise
         except InputError as error:
-            sentence = sentence_of(answer, b"", texts)
+            sentence = extract_sentence(answer, b"", texts)
             return Refused(_describe(httpx.codes.OK, sentence), error)
         if any(isinstance(each, float) and not math.isfinite(each) for each in outcomes):
             msg = f"{self.name} must answer with finite scores; it did not."

@@ -7,14 +7,14 @@ import yaml
 from support.comments import batch
 from support.services import KEY, SERVICES, serving
 
-from biasgate.tasks.scoring.http.preset import preset_names, read_preset
+from biasgate.tasks.scoring.http.preset import list_presets, read_preset
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.outcomes import PartlyScored
 
 EXCHANGES = Path(__file__).parent / "exchanges"
 
 
-@pytest.mark.parametrize("preset", preset_names())
+@pytest.mark.parametrize("preset", list_presets())
 def test_the_documented_exchange(preset, monkeypatch):
     monkeypatch.setenv("SERVICE_KEY", KEY)
     wanted = yaml.safe_load((EXCHANGES / f"{preset}.yaml").read_text("utf-8"))
@@ -34,8 +34,8 @@ def test_the_documented_exchange(preset, monkeypatch):
 
 
 def test_every_preset_has_an_exchange_and_a_server_and_cites_its_sources():
-    assert sorted(SERVICES) == preset_names() == sorted(one.stem for one in EXCHANGES.glob("*"))
-    for name in preset_names():
+    assert sorted(SERVICES) == list_presets() == sorted(one.stem for one in EXCHANGES.glob("*"))
+    for name in list_presets():
         preset = read_preset(name)
         exchange = yaml.safe_load((EXCHANGES / f"{name}.yaml").read_text("utf-8"))
         assert all(one.startswith("https://") for one in [*preset.sources, exchange["source"]])

@@ -172,7 +172,7 @@ def starts(one, sizes, clock):
     async def run():
         found = []
         for size in sizes:
-            await one.turn(size)
+            await one.wait_turn(size)
             found.append(round(clock[0] - 1000, 6))
         return found
 
@@ -199,5 +199,5 @@ def test_after_too_many_requests_all_wait(clock):
 
 
 def test_candidates_of_one_service_share_its_pace():
-    assert pace.pace_of("http://a/", 1.0, None) is pace.pace_of("http://a/", 1.0, None)
-    assert pace.pace_of("http://a/", 1.0, None) is not pace.pace_of("http://b/", 1.0, None)
+    assert pace.get_pace("http://a/", 1.0, None) is pace.get_pace("http://a/", 1.0, None)
+    assert pace.get_pace("http://a/", 1.0, None) is not pace.get_pace("http://b/", 1.0, None)

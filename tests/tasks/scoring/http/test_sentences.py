@@ -11,7 +11,7 @@ from support.services import KEY, serving
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.freezing import freeze_rows
-from biasgate.tasks.scoring.http.sentences import sentence_of
+from biasgate.tasks.scoring.http.sentences import extract_sentence
 from biasgate.tasks.scoring.kinds import http_requests as requests
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.scored import score_rows
@@ -34,14 +34,14 @@ def test_no_word_of_a_comment_is_shown(words, form, is_json):
     comment = " ".join(words)
     said = form.format(comment, json.dumps(comment), comment.upper())
     answer = {"error": {"message": said}} if is_json else None
-    found = sentence_of(answer, said.encode(), [comment]).casefold()
+    found = extract_sentence(answer, said.encode(), [comment]).casefold()
     assert not any(word.casefold() in found for word in words)
     assert not re.search(r"\\u[0-9a-f]{4}", found)
 
 
 def test_a_sentence_is_whole_if_the_comment_says_nothing_of_it():
     said = "Text is too long for this model: 9000 of 8192 tokens"
-    assert sentence_of({"detail": said}, b"", ["something else that is too good"]) == said
+    assert extract_sentence({"detail": said}, b"", ["something else that is too good"]) == said
 
 
 def rows_of(folder, texts):
