@@ -1,4 +1,4 @@
-"""Candidate kind `http`: a served model, called as its preset says."""
+"""Candidate kind `http`: a served model with the protocol of its preset."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from biasgate.tasks.scoring.http.templates import fill, list_placeholders
 from biasgate.tasks.scoring.kinds.http_requests import (
     Request,
     Requests,
-    host_of,
+    check_url,
+    get_host,
     is_loopback,
-    plain_url,
     refuse_unnamed_host,
 )
 from biasgate.tasks.scoring.kinds.model_answers import positive_scores
@@ -51,10 +51,11 @@ from biasgate.tasks.scoring.scorer import Scorer
 from biasgate.tasks.store import Workplace
 
 MLFLOW, CUSTOM = "mlflow", "custom"
-# What a kill may lose costs time or money where a service has limits.
+# Scores that a killed run loses cost time or money if a service has limits.
 _ROWS_A_SHARD = 500
-# Even if nine of ten comments have no score, so many in a row are unlikely before the first score.
-_MOST_WITHOUT_ANY = 50
+# Before the first score, this many answers without a score are unlikely, even if only a tenth of
+# the comments get a score.
+_MAX_WITHOUT_SCORE = 50
 
 
 class HttpEndpoint(Judge, CandidateSettings):
@@ -62,107 +63,107 @@ class HttpEndpoint(Judge, CandidateSettings):
 
     kind: Literal["http"]
     preset: str = MLFLOW
-    """How its requests and answers look: a preset's name, or `custom`."""
+    """Name of the preset with the form of requests and answers, or `custom`."""
     protocol: Protocol | None = None
-    """For `preset: custom`: how they look."""
-    url: Annotated[str, AfterValidator(plain_url)]
+    """For `preset: custom`: the form of requests and answers."""
+    url: Annotated[str, AfterValidator(check_url)]
     """The full URL, as in `http://127.0.0.1:5000/invocations`, without user, password or query,
     since reports show it. Default: the preset's."""
     sends_text_to: str | None = None
-    """The host of the URL, by name: without it, comments do not leave this machine. A loopback
-    address needs none. Redirects are not followed."""
+    """The host of the URL, as consent to send comments to it. Not needed for a loopback address.
+    Redirects are not followed."""
     options: dict[str, Option] = Field(default_factory=dict)
     """Values for the preset's options."""
     version: Version
-    """Version of the model behind it. Scores are reused while it stays the same; without it they
-    never are."""
+    """Version of the served model. Scores are reused while it stays the same. Without a version
+    they are never reused."""
     categories: tuple[str, ...] = ()
-    """The categories that count. Default: the preset's."""
+    """Categories of the score. Default: the preset's."""
     combine: Combine | None = None
-    """How several categories become one score: the largest, or 1 minus the product of 1 - p
+    """Method to combine several categories: the largest (`max`), or 1 minus the product of 1 - p
     (`noisy_or`). Default: the preset's."""
     column: str | None = None
     """For MLflow: name of the text column, if the model takes a table. Default: an array."""
     output: str | None = None
     """For MLflow: the column of the score, if the model returns a table."""
     label: str | None = None
-    """For MLflow: the toxic one of two labels, if the model returns the winning label and its
+    """For MLflow: the toxic label of the two, if the model returns the winning label and its
     score."""
     headers: dict[HeaderName, HeaderValue] = Field(default_factory=dict)
-    """Further headers of each request, as in `{From: team@example.org}`. Reports show
-    them: a secret belongs in `token_env`."""
+    """Further headers of each request, as in `{From: team@example.org}`. Reports show them: a
+    secret belongs in `token_env`."""
     token_env: str | None = None
-    """Environment variable with the secret, which is shown nowhere. Default: the preset's, if the
+    """Environment variable with the secret, which is never shown. Default: the preset's, if the
     URL is the preset's."""
     secret: Secret | None = None
-    """Where requests hold it, as in `{header: X-API-Key}` or `{query: key}`. Default: as the preset
-    says."""
+    """Place of the secret in requests, as in `{header: X-API-Key}` or `{query: key}`. Default: the
+    preset's."""
     batch_size: Annotated[int, Field(ge=1)] = 64
     """Texts in a request."""
     concurrency: Annotated[int, Field(ge=1, le=64)] = 4
-    """Requests at once."""
+    """Parallel requests."""
     requests_per_second: Positive | None = None
-    """Limit, kept by spacing requests. Each process keeps its own: on a cluster, divide it.
-    Default: what the service publishes; none on a loopback address."""
+    """Limit, kept by spacing requests. It applies to each process: on a cluster, divide it.
+    Default: the published limit; none on a loopback address."""
     tokens_per_second: Positive | None = None
     """The same for tokens, estimated as a third of the bytes."""
     price: Price | None = None
-    """What the service asks, as in `{usd: 0.5, unit: request}`. Default: what it publishes."""
+    """Price of the service, as in `{usd: 0.5, unit: request}`. Default: the published price."""
     timeout_s: Annotated[float, Field(gt=0)] = 60.0
-    """Seconds for one try of a request, from the connection to the last byte of the answer."""
+    """Seconds for a try of a request, from the connection to the last byte of the answer."""
     tries: Annotated[int, Field(ge=1)] = 6
     """Most tries of a request whose answer is 429, 5xx or missing. The wait doubles from half a
-    second to 30 seconds; `Retry-After` is respected up to 30 seconds, or up to two minutes where a
-    service asks for that."""
+    second to 30 seconds. `Retry-After` is respected up to 30 seconds, or up to two minutes if the
+    preset allows that."""
 
     @model_validator(mode="before")
     @classmethod
-    def _with_defaults(cls, value: Any) -> Any:
-        """Take what the candidate does not say from its preset."""
+    def _add_defaults(cls, value: Any) -> Any:
+        """Add the preset's values for missing keys."""
         if not isinstance(value, dict):
             return value
         name = value.get("preset", MLFLOW)
         if name == CUSTOM or not isinstance(name, str):
             return {"batch_size": 1} | value if name == CUSTOM else value
         preset = read_preset(name)
-        known: dict[str, Any] = {"batch_size": preset.limits.texts}
+        defaults: dict[str, Any] = {"batch_size": preset.limits.texts}
         if preset.url is not None:
-            known["url"] = preset.url
+            defaults["url"] = preset.url
         if preset.limits.requests_per_second or preset.price:
-            known["rows_a_shard"] = _ROWS_A_SHARD
-        return known | value
+            defaults["rows_a_shard"] = _ROWS_A_SHARD
+        return defaults | value
 
     @model_validator(mode="after")
-    def _coherent(self) -> Self:
+    def _check_settings(self) -> Self:
         if (self.protocol is None) == (self.preset == CUSTOM):
             msg = "`protocol` must be given for `preset: custom`, and only then"
             raise ValueError(msg)
-        preset = self.used
+        preset = self.used_protocol
         for key in ("column", "output", "label"):
             if preset.reads != "predictions" and getattr(self, key) is not None:
                 msg = f"`{key}` is only for MLflow models, not for preset {self.preset}"
                 raise ValueError(msg)
-        given = {name.lower() for name in self.headers}
-        if "content-type" in given:
+        headers = {name.lower() for name in self.headers}
+        if "content-type" in headers:
             msg = "`headers` must not set content-type: the preset does"
             raise ValueError(msg)
-        holder = self.secret_place
-        if holder.query is None and holder.header.lower() in given:
-            msg = f"`headers` must not set {holder.header}: it holds the secret of `token_env`"
+        place = self.secret_place
+        if place.query is None and place.header.lower() in headers:
+            msg = f"`headers` must not set {place.header}: it holds the secret of `token_env`"
             raise ValueError(msg)
-        if holder.query in preset.query:
-            msg = f"`secret` must not set {holder.query} of the address: the preset does"
+        if place.query in preset.query:
+            msg = f"`secret` must not set {place.query} of the address: the preset does"
             raise ValueError(msg)
         self._check_options(preset)
-        self._check_judge(preset)
+        self._check_judge_options(preset)
         if self.batch_size > preset.limits.texts and preset.reads != "predictions":
             msg = (
                 f"`batch_size` must be at most {preset.limits.texts} for preset {self.preset}; "
                 f"got {self.batch_size}"
             )
             if self.preset == CUSTOM:
-                more = f"`limits: {{texts: {self.batch_size}}}`"
-                msg += f". If the service accepts this many, write {more} in `protocol`"
+                limits = f"`limits: {{texts: {self.batch_size}}}`"
+                msg += f". If the service accepts this many, write {limits} in `protocol`"
             raise ValueError(msg)
         return self
 
@@ -186,11 +187,11 @@ class HttpEndpoint(Judge, CandidateSettings):
             )
             raise ValueError(msg)
 
-    def _check_judge(self, preset: Protocol) -> None:
+    def _check_judge_options(self, preset: Protocol) -> None:
         if not preset.is_judge:
-            given = set(Judge.model_fields) & self.model_fields_set
-            if given:
-                msg = f"`{min(given)}` is for judges; preset {self.preset} is not a judge"
+            judge_options = set(Judge.model_fields) & self.model_fields_set
+            if judge_options:
+                msg = f"`{min(judge_options)}` is for judges; preset {self.preset} is not a judge"
                 raise ValueError(msg)
             return
         self.check_judge()
@@ -202,53 +203,53 @@ class HttpEndpoint(Judge, CandidateSettings):
             raise ValueError(msg)
 
     @property
-    def used(self) -> Protocol:
+    def used_protocol(self) -> Protocol:
         """The preset, or the candidate's own protocol."""
         return self.protocol if self.protocol is not None else read_preset(self.preset)
 
     @property
     def secret_place(self) -> Secret:
-        """Where requests hold the secret."""
-        return self.secret or self.used.secret
+        """Place of the secret in requests."""
+        return self.secret or self.used_protocol.secret
 
     @property
-    def is_published(self) -> bool:
-        """Whether limits and prices that a preset cites are those of this URL."""
-        published = getattr(self.used, "url", None)
-        is_elsewhere = published is not None and host_of(published) != host_of(self.url)
+    def has_published_limits(self) -> bool:
+        """True if the limits and prices of the preset apply to this URL."""
+        published = getattr(self.used_protocol, "url", None)
+        is_elsewhere = published is not None and get_host(published) != get_host(self.url)
         return not is_elsewhere and not is_loopback(self.url)
 
     @property
     def filled_options(self) -> dict[str, Option]:
         """The preset's options, with the candidate's values."""
-        return {name: self.options.get(name, one) for name, one in self.used.options.items()}
+        return self.used_protocol.options | self.options
 
     @property
     def has_score_levels(self) -> bool:
-        """Whether it is meant that scores have few values, even two."""
-        in_levels = self.used.is_judge and self.score_as == "level"
+        """True if the scores may have as few as two values."""
+        in_levels = self.used_protocol.is_judge and self.score_as == "level"
         return in_levels or self.allow_two_valued
 
     @property
     def digest(self) -> str:
-        """SHA-256 of what affects the scores."""
+        """SHA-256 of everything that affects the scores."""
         headers = [self.headers] if self.headers else []
         if self.preset == MLFLOW:
             columns = [self.column, self.output, self.label]
             return json_digest(["http", self.url, self.version, *columns, *headers])
-        asked = self.model_dump(mode="json", include=set(Judge.model_fields))
-        judge = [asked] if self.used.is_judge else []
+        judge_options = self.model_dump(mode="json", include=set(Judge.model_fields))
+        judge = [judge_options] if self.used_protocol.is_judge else []
         return json_digest(
             [
-                *["http", self.preset, self.used.digest, self.url, self.version],
+                *["http", self.preset, self.used_protocol.digest, self.url, self.version],
                 *[self.filled_options, self.categories, self.combine, *judge],
                 *headers,
             ]
         )
 
     def read_secret(self) -> str | None:
-        """Return the secret, hidden in all messages; None if there is none."""
-        preset, variable = self.used, self.token_env
+        """Return the secret, hidden in all messages; None without a secret."""
+        preset, variable = self.used_protocol, self.token_env
         if variable is None and isinstance(preset, Preset) and self.url == preset.url:
             variable = preset.token_env
         if not variable:
@@ -273,7 +274,7 @@ class HttpEndpoint(Judge, CandidateSettings):
         self.read_secret()
 
     def open(self, workplace: Workplace) -> EndpointScorer:
-        """Open lazily: nothing is connected yet."""
+        """Check the settings; the first `score` connects."""
         del workplace
         self.check()
         return EndpointScorer(self)
@@ -283,27 +284,27 @@ EMPTY = "empty"
 
 
 class EndpointScorer(Scorer):
-    """The endpoint."""
+    """A client of the endpoint."""
 
     def __init__(self, settings: HttpEndpoint) -> None:
-        self._settings, self._preset = settings, settings.used
+        self._settings, self._preset = settings, settings.used_protocol
         self.not_bound = (
             "The model behind the endpoint is not recorded, only its URL and `version`."
         )
         self.digest = settings.digest
         self._name = f"endpoint {settings.url} of candidate {settings.name!r}"
         self._judge = settings if self._preset.is_judge else None
-        # What a service publishes does not hold for another server.
-        limits = self._preset.limits if settings.is_published else Limits()
-        published = self._preset.price if settings.is_published else None
-        self._price = settings.price or published
+        # Published limits and prices do not apply to another server.
+        is_published = settings.has_published_limits
+        limits = self._preset.limits if is_published else Limits()
+        self._price = settings.price or (self._preset.price if is_published else None)
         requests_per_second = settings.requests_per_second or limits.requests_per_second
         tokens_per_second = settings.tokens_per_second or limits.tokens_per_second
         self._pace = get_pace(settings.url, requests_per_second, tokens_per_second)
         is_service = self._preset.price or self._preset.limits.requests_per_second
         is_limited = bool(requests_per_second or tokens_per_second or self._price or is_service)
         self.is_metered = not is_loopback(settings.url) and is_limited
-        self._n_without = Counter[str]()
+        self._reasons = Counter[str]()
         self._has_scores = False
         self._reader = Reader(
             self._preset,
@@ -317,56 +318,60 @@ class EndpointScorer(Scorer):
     def score(self, rows: pa.RecordBatch) -> PartlyScored:
         """Request all batches, a few in parallel; stop at the first failure.
 
-        A comment that the service refuses has no score.
+        A comment that the service refuses gets no score.
         """
         texts, ids = rows.column("text").to_pylist(), rows.column("id").to_pylist()
         outcomes: dict[int, Outcome] = {}
-        for at, text in enumerate(texts):
-            if (reason := self.unsendable(text)) is not None:
-                outcomes[at] = Missing(reason)
-        places = [at for at in range(len(texts)) if at not in outcomes]
-        size = self._settings.batch_size
-        batches = [places[start : start + size] for start in range(0, len(places), size)]
+        for row, text in enumerate(texts):
+            if (reason := self._find_obstacle(text)) is not None:
+                outcomes[row] = Missing(reason)
+        sent = [row for row in range(len(texts)) if row not in outcomes]
+        batches = self._split_batches(sent)
 
-        def request(batch: list[int]) -> Request:
-            alone = [request([at]) for at in batch] if len(batch) > 1 else []
-            where = format_place(id=ids[batch[0]])
+        def make_request(batch: list[int]) -> Request:
+            singles = [make_request([row]) for row in batch] if len(batch) > 1 else []
+            place = format_place(id=ids[batch[0]])
             if len(batch) > 1:
-                where = f"(ids {format_id(ids[batch[0]])} to {format_id(ids[batch[-1]])})"
-            return replace(self._request([texts[at] for at in batch]), where=where, alone=alone)
+                place = f"(ids {format_id(ids[batch[0]])} to {format_id(ids[batch[-1]])})"
+            request = self._make_request([texts[row] for row in batch])
+            return replace(request, place=place, singles=singles)
 
         answers = self._requests.post(
-            [request(batch) for batch in batches], self._outcomes, self._refuse_silent
+            [make_request(batch) for batch in batches], self._read_outcomes, self._refuse_silent
         )
         for batch, answer in zip(batches, answers, strict=True):
             outcomes.update(zip(batch, answer, strict=True))
         if self._judge is not None:
-            self._judge.refuse_unusable([outcomes[at] for at in places], self._name)
-        return PartlyScored.from_outcomes([outcomes[at] for at in range(len(texts))])
+            self._judge.refuse_unusable([outcomes[row] for row in sent], self._name)
+        return PartlyScored.from_outcomes([outcomes[row] for row in range(len(texts))])
+
+    def _split_batches(self, items: list[Any]) -> list[list[Any]]:
+        size = self._settings.batch_size
+        return [items[start : start + size] for start in range(0, len(items), size)]
 
     def _refuse_silent(self, outcomes: Sequence[Outcome]) -> None:
-        """Refuse a service whose first answers all lack a score, for reasons that were foreseen."""
+        """Refuse a service if all its first answers lack a score for expected reasons."""
         reasons = [outcome.reason for outcome in outcomes if isinstance(outcome, Missing)]
         self._has_scores = self._has_scores or len(reasons) < len(outcomes)
-        self._n_without.update(reasons)
-        n_without = self._n_without.total()
-        if self._has_scores or n_without < _MOST_WITHOUT_ANY:
+        self._reasons.update(reasons)
+        n_answers = self._reasons.total()
+        if self._has_scores or n_answers < _MAX_WITHOUT_SCORE:
             return
-        known = (
+        categories = (
             f"; its categories: {format_column_names(self._reader.first_categories)}"
             if self._reader.first_categories
             else ""
         )
-        what = "categories" if self._judge is None else "prompt"
+        key = "categories" if self._judge is None else "prompt"
         msg = (
-            f"{self._name} must give scores; its first {n_without} answers have none "
-            f"({describe_reasons(self._n_without)}{known}). Check `{what}` and `options`. If it "
+            f"{self._name} must give scores; its first {n_answers} answers have none "
+            f"({describe_reasons(self._reasons)}{categories}). Check `{key}` and `options`. If it "
             "has scores for other comments, mix the rows of the evaluation set."
         )
         raise InputError(msg)
 
-    def unsendable(self, text: str) -> str | None:
-        """Return why a text is not sent; None if it is."""
+    def _find_obstacle(self, text: str) -> str | None:
+        """Return the reason not to send a text; None if it is sent."""
         limits = self._preset.limits
         if not limits.empty and not text.strip():
             return EMPTY
@@ -376,21 +381,16 @@ class EndpointScorer(Scorer):
         return TOO_LONG if too_long else None
 
     def estimate_load(self, texts: Sequence[str]) -> Load:
-        """Return what it takes to score texts."""
-        host = host_of(self._settings.url)
-        sent = [text for text in texts if self.unsendable(text) is None]
-        size = self._settings.batch_size
-        batches = [sent[start : start + size] for start in range(0, len(sent), size)]
-        n_tokens = sum(self.tokens(batch) for batch in batches)
-        usd = (
-            None
-            if self._price is None
-            else self._price.compute_cost(sent, len(batches), self.tokens)
-        )
+        """Estimate the load of scoring texts."""
+        sent = [text for text in texts if self._find_obstacle(text) is None]
+        batches, price, usd = self._split_batches(sent), self._price, None
+        if price is not None:
+            usd = price.compute_cost(sent, len(batches), self._estimate_tokens)
+        n_tokens = sum(self._estimate_tokens(batch) for batch in batches)
         seconds = self._pace.estimate_seconds(len(batches), n_tokens)
-        return Load(host, len(batches), n_tokens, seconds, usd)
+        return Load(get_host(self._settings.url), len(batches), n_tokens, seconds, usd)
 
-    def _request(self, texts: list[str]) -> Request:
+    def _make_request(self, texts: list[str]) -> Request:
         settings, preset = self._settings, self._preset
         rows = [[text] for text in texts]
         if settings.column is not None:
@@ -404,8 +404,9 @@ class EndpointScorer(Scorer):
             "n": len(texts),
             "categories": list(settings.categories or preset.categories),
         }
+        n_tokens = self._estimate_tokens(texts)
         if self._judge is None:
-            return Request(fill(preset.request, values), self.tokens(texts), texts=texts)
+            return Request(fill(preset.request, values), n_tokens, texts=texts)
         by_probability, prompt = settings.score_as == "probability", settings.prompt
         is_text = isinstance(prompt, str)
         messages = [{"role": "user", "content": prompt}] if is_text else prompt
@@ -420,12 +421,11 @@ class EndpointScorer(Scorer):
             values["top_logprobs"] = None
         filled = fill(preset.request, values)
         body = {key: value for key, value in filled.items() if value is not None}
-        return Request(body, self.tokens(texts), texts=texts)
+        return Request(body, n_tokens, texts=texts)
 
-    def tokens(self, texts: list[str]) -> int:
-        """Return about how many tokens a request with these texts has."""
-        prompt = estimate_tokens(str(self._judge.prompt)) if self._judge is not None else 0
-        return prompt + sum(estimate_tokens(text) for text in texts)
+    def _estimate_tokens(self, texts: list[str]) -> int:
+        n_prompt = estimate_tokens(str(self._judge.prompt)) if self._judge is not None else 0
+        return n_prompt + sum(estimate_tokens(text) for text in texts)
 
     @cached_property
     def _requests(self) -> Requests:
@@ -435,11 +435,11 @@ class EndpointScorer(Scorer):
         headers |= settings.headers
         if preset.content_type.startswith("text/"):
             headers["Content-Type"] += "; charset=utf-8"
-        holder, query = settings.secret_place, fill(preset.query, options)
-        if secret and holder.query is not None:
-            query[holder.query] = secret
+        place, query = settings.secret_place, fill(preset.query, options)
+        if secret and place.query is not None:
+            query[place.query] = secret
         elif secret:
-            headers[holder.header] = str(fill(holder.template, {"secret": secret}))
+            headers[place.header] = str(fill(place.template, {"secret": secret}))
         url = httpx.URL(settings.url, params=query or None)
         return Requests(
             str(url),
@@ -454,7 +454,7 @@ class EndpointScorer(Scorer):
             direct=is_loopback(settings.url),
         )
 
-    def _outcomes(self, answer: Any, n_texts: int) -> list[Outcome]:
+    def _read_outcomes(self, answer: Any, n_texts: int) -> list[Outcome]:
         if self._preset.reads != "predictions":
             return self._reader.read_outcomes(answer, n_texts)
         if not isinstance(answer, dict) or "predictions" not in answer:

@@ -372,7 +372,7 @@ def test_after_many_answers_that_came_too_late_the_next_one_is_read(server):
 
 
 def test_an_endless_answer_is_refused(server, monkeypatch):
-    monkeypatch.setattr(requests, "_MOST_BYTES", 10_000)
+    monkeypatch.setattr(requests, "_MAX_BYTES", 10_000)
     server.answer = lambda _: b"0" * 20_000
     with pytest.raises(InputError, match="must answer at most 10000 bytes"):
         score(server, ["a"])
