@@ -25,7 +25,7 @@ def serve(connection: Connection) -> None:
     start = connection.recv()
     sys.path[:] = start["path"]
     from biasgate.tasks.common.errors import FINAL_ERRORS, InputError, describe_missing_module  # noqa: PLC0415
-    from biasgate.tasks.scoring.kinds.model_answers import positive_scores  # noqa: PLC0415
+    from biasgate.tasks.scoring.kinds.model_answers import extract_scores  # noqa: PLC0415
 
     function: Callable[[list[str]], Any] | None = None
     texts: list[str] = []
@@ -35,7 +35,7 @@ def serve(connection: Connection) -> None:
                 function = find_function(start["call"], start["name"])
                 answer: tuple[str, Any] = ("ready", None)
             else:
-                scores = positive_scores(function(texts), start["name"])
+                scores = extract_scores(function(texts), start["name"])
                 answer = ("scores", scores.tobytes())
         except InputError as error:
             answer = ("refused", str(error))

@@ -38,7 +38,7 @@ from biasgate.tasks.scoring.kinds.http_requests import (
     is_loopback,
     refuse_unnamed_host,
 )
-from biasgate.tasks.scoring.kinds.model_answers import positive_scores
+from biasgate.tasks.scoring.kinds.model_answers import extract_scores
 from biasgate.tasks.scoring.outcomes import (
     TOO_LONG,
     Load,
@@ -461,7 +461,7 @@ class EndpointScorer(Scorer):
             msg = f"{self._name} must answer with `predictions`; it did not."
             raise InputError(msg)
         options = {"output": self._settings.output, "label": self._settings.label}
-        scores = positive_scores(answer["predictions"], self._name, **options)
+        scores = extract_scores(answer["predictions"], self._name, **options)
         if len(scores) != n_texts:
             msg = (
                 f"{self._name} must return as many scores as texts; got {len(scores)} for "

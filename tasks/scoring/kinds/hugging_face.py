@@ -1,4 +1,4 @@
-"""Models as files in the format of Hugging Face: from a folder, or from the hub."""
+"""Models in the format of Hugging Face, from a folder or from the hub."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from biasgate.tasks.common.prefect_task import log_message
 from biasgate.tasks.common.progress import show_activity
 from biasgate.tasks.common.settings import ConfigPath
 from biasgate.tasks.scoring.candidate import CandidateSettings
-from biasgate.tasks.scoring.kinds.safe_models import refuse_code_of_transformer
+from biasgate.tasks.scoring.kinds.safe_models import refuse_model_code
 
 NEEDS_TORCH = (
     f"candidates of kind transformer need torch: {format_install_hint('text')}. "
@@ -33,30 +33,30 @@ _FILES = ("*.json", "*.safetensors", "*.txt", "*.model")
 
 
 def require_torch() -> None:
-    """Refuse an installation without torch, without the seconds that its import takes."""
+    """Refuse an installation without torch, without importing it, which takes seconds."""
     if any(find_spec(name) is None for name in _PACKAGES):
         raise InputError(NEEDS_TORCH)
 
 
 class HuggingFaceModel(CandidateSettings):
-    """A model whose files are in a folder or on the hub."""
+    """A model with files in a folder or on the hub."""
 
     folder: ConfigPath | None = None
-    """The model as `save_pretrained` writes it, with its tokenizer, in safetensors; instead of
-    `hub` or `model`."""
+    """Folder of the model, as `save_pretrained` writes it, with its tokenizer and with weights in
+    safetensors. Instead of `hub` or `model`."""
     hub: HubName | None = None
-    """Its name on the hub."""
+    """Name of the model on the hub."""
     revision: str | None = None
-    """A branch, tag or commit of it."""
+    """A branch, tag or commit of the model on the hub."""
     trust_remote_code: str | None = None
     """Repeat the model's name here (`hub`, or the folder's name) to let its code run."""
     _commit: str | None = PrivateAttr(default=None)
-    """The commit that `revision` named at the first download: all tasks of a run use it."""
+    """The commit of `revision` at the first download, which all tasks of a run use."""
 
     def check_trust(self) -> None:
         """Refuse trust in another model's code."""
-        if self.trust_remote_code not in {None, self.own_name()}:
-            msg = f"`trust_remote_code` must repeat the model's own name, {self.own_name()}"
+        if self.trust_remote_code not in {None, self.get_name()}:
+            msg = f"`trust_remote_code` must repeat the model's own name, {self.get_name()}"
             raise ValueError(msg)
 
     def read_config(self, folder: Path) -> dict[str, Any]:
@@ -72,45 +72,44 @@ class HuggingFaceModel(CandidateSettings):
     def refuse_code(self, folder: Path) -> None:
         """Refuse weights or a tokenizer that need to run their own code, unless it is trusted."""
         if self.trust_remote_code is None:
-            remedy = f"set `trust_remote_code: {self.own_name()}`."
-            refuse_code_of_transformer(folder, self.described, f"If you trust its author, {remedy}")
+            remedy = f"set `trust_remote_code: {self.get_name()}`."
+            refuse_model_code(folder, self.described, f"If you trust its author, {remedy}")
 
     @property
     def described(self) -> str:
         """The model, for messages."""
-        return f"model {self.own_name()} of candidate {self.name!r}"
+        return f"model {self.get_name()} of candidate {self.name!r}"
 
-    def own_name(self) -> str:
+    def get_name(self) -> str:
         """Return the model's name, for messages and for trust."""
         return self.hub or (self.folder.name if self.folder else "")
 
     def downloads(self) -> dict[str, int]:
-        """Return the model on the hub, and the size of the files that the hub's cache lacks.
+        """Return the model on the hub, and the size of the files that the cache lacks.
 
         Raises
         ------
         InputError
-            If the hub has no such model or revision, or neither hub nor cache has the files.
+            If the hub does not have the model or revision, or neither hub nor cache has the files.
         """
         if self.hub is None:
             return {}
         require_torch()
-        with self._explained():
-            fetch = self._fetcher()
-            files = self._missing(fetch)
+        with self._explain_errors():
+            files = self._list_missing(self._make_fetch())
         n_bytes = sum(file.file_size for file in files)
         return {f"{self.hub} from the hub": n_bytes} if n_bytes else {}
 
-    def model_files(self) -> Path:
-        """Return the folder with the model's files, downloaded if it is on the hub."""
+    def fetch_files(self) -> Path:
+        """Return the folder of the model's files; download missing files from the hub."""
         if self.folder is not None:
             return self.folder
-        with self._explained():
+        with self._explain_errors():
             return self._download()
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Raise an InputError, with the cause and what to do, for an error of the hub."""
+    def _explain_errors(self) -> Iterator[None]:
+        """Turn an error of the hub into an `InputError` with cause and remedy."""
         from huggingface_hub.errors import HTTPError  # noqa: PLC0415 - an extra, and slow
 
         try:
@@ -118,7 +117,7 @@ class HuggingFaceModel(CandidateSettings):
         except (OSError, ValueError, HTTPError) as error:  # base classes of the hub's many errors
             raise InputError(self._explain(error)) from error
 
-    def _fetcher(self) -> Callable[..., Any]:
+    def _make_fetch(self) -> Callable[..., Any]:
         """Return the hub's function that downloads the model's files, or lists them."""
         from huggingface_hub import snapshot_download  # noqa: PLC0415 - an extra
         from huggingface_hub.utils import disable_progress_bars  # noqa: PLC0415
@@ -127,10 +126,10 @@ class HuggingFaceModel(CandidateSettings):
         patterns = [*_FILES, *(["*.py"] if self.trust_remote_code else [])]
         return partial(snapshot_download, self.hub, allow_patterns=patterns)
 
-    def _missing(self, fetch: Callable[..., Any]) -> list[Any]:
+    def _list_missing(self, fetch: Callable[..., Any]) -> list[Any]:
         """Return the files that the cache lacks; pin the revision to its commit.
 
-        If the hub refuses or does not answer, a complete cache is enough.
+        If the hub refuses or does not answer, a complete cache is sufficient.
         """
         from huggingface_hub.errors import DryRunError, LocalEntryNotFoundError  # noqa: PLC0415
 
@@ -147,16 +146,17 @@ class HuggingFaceModel(CandidateSettings):
         return [file for file in files if file.will_download]
 
     def _download(self) -> Path:
-        """Return the folder in the hub's cache, complete; report what is missing before."""
+        """Return the complete folder in the hub's cache; first log the size of a download."""
         from huggingface_hub import constants  # noqa: PLC0415 - an extra
 
-        fetch = self._fetcher()
-        files = self._missing(fetch)
+        fetch = self._make_fetch()
+        files = self._list_missing(fetch)
         revision = self._commit or self.revision
         if n_bytes := sum(file.file_size for file in files):
             size = format_size(n_bytes)
             cache = Path(constants.HF_HUB_CACHE)
-            free = disk_usage(next(at for at in (cache, *cache.parents) if at.exists())).free
+            existing = next(folder for folder in (cache, *cache.parents) if folder.exists())
+            free = disk_usage(existing).free
             if free < n_bytes:
                 raise OSError(ENOSPC, f"{size} are needed, {format_size(free)} are free")
             log_message(f"downloading {self.hub}, commit {revision}, from the hub: {size}")
@@ -164,11 +164,11 @@ class HuggingFaceModel(CandidateSettings):
             return Path(fetch(revision=revision))
 
     def _explain(self, error: Exception) -> str:
-        """Return why the download failed, and the remedy."""
+        """Return a sentence with the cause of a failed download and the remedy."""
         from huggingface_hub import constants, errors  # noqa: PLC0415 - an extra
 
-        wraps = isinstance(error, errors.DryRunError | errors.LocalEntryNotFoundError)
-        cause = (error.__cause__ if wraps else None) or error
+        is_wrapper = isinstance(error, errors.DryRunError | errors.LocalEntryNotFoundError)
+        cause = (error.__cause__ if is_wrapper else None) or error
         status = getattr(getattr(cause, "response", None), "status_code", None)
         if isinstance(cause, errors.RevisionNotFoundError):
             return (
@@ -192,7 +192,7 @@ class HuggingFaceModel(CandidateSettings):
                 f"the hub's cache {constants.HF_HUB_CACHE} must have room for {self.described}; "
                 f"{cause.strerror}. Free space there, or set HF_HOME to a folder on another disk."
             )
-        if wraps or isinstance(cause, errors.HTTPError | ConnectionError | TimeoutError):
+        if is_wrapper or isinstance(cause, errors.HTTPError | ConnectionError | TimeoutError):
             reason = type(cause).__name__ if status is None else f"status {status}"
             return (
                 f"{self.described} must be downloaded, and the hub {constants.ENDPOINT} does not "

@@ -1,4 +1,4 @@
-"""Extracting one score per row from the answers of models."""
+"""Scores from the answers of models."""
 
 from __future__ import annotations
 
@@ -14,25 +14,27 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def positive_scores(
-    predicted: Any, name: str, *, output: str | None = None, label: str | None = None
+def extract_scores(
+    answer: Any, name: str, *, output: str | None = None, label: str | None = None
 ) -> np.ndarray:
     """Return the score of the positive class from any answer of a model.
 
-    One number per row is the score; two columns are probabilities of (negative, positive);
-    a table needs the name of the score's column in `output`; one with the winning label and
-    its score (from a text classification pipeline) needs the toxic one of two in `label`.
+    - a number per row is the score
+    - two columns are the probabilities of the negative and the positive class
+    - a table needs the name of the score's column in `output`
+    - a table of a text classification pipeline, with the winning label and its score, needs the
+      toxic label in `label`
     """
-    if isinstance(predicted, list) and predicted and isinstance(predicted[0], dict):
-        predicted = _table(predicted, [output or "score", "label"] if label else [output])
-    is_table = "pandas" in sys.modules and isinstance(predicted, sys.modules["pandas"].DataFrame)
+    if isinstance(answer, list) and answer and isinstance(answer[0], dict):
+        answer = _make_table(answer, [output or "score", "label"] if label else [output])
+    is_table = "pandas" in sys.modules and isinstance(answer, sys.modules["pandas"].DataFrame)
     if is_table and label is not None:
-        predicted = _label_scores(predicted, name, output or "score", label)
+        answer = _read_label_scores(answer, name, output or "score", label)
     elif is_table and output is not None:
-        table, predicted = predicted, _column(predicted, name, output)
-        _refuse_scores_of_predicted(table, name, output)
+        table, answer = answer, _select_column(answer, name, output)
+        _refuse_predicted_scores(table, name, output)
     try:
-        values = np.asarray(predicted)
+        values = np.asarray(answer)
     except ValueError:  # a ragged list
         values = np.empty(0, dtype=object)
     if values.ndim == 2 and values.shape[1] in {1, 2}:
@@ -46,16 +48,16 @@ def positive_scores(
     return widen_floats(values)
 
 
-def _table(rows: list[Any], wanted: list[str | None]) -> pd.DataFrame:
-    """Return a table of the wanted columns, and of a few more: there may be very many."""
+def _make_table(rows: list[Any], columns: list[str | None]) -> pd.DataFrame:
+    """Return the given and the first few columns of what may be very many."""
     import pandas as pd  # noqa: PLC0415 - slow, and most answers are not tables
 
-    names = dict.fromkeys([*(name for name in wanted if name in rows[0]), *list(rows[0])[:3]])
+    names = dict.fromkeys([*(name for name in columns if name in rows[0]), *list(rows[0])[:3]])
     dicts = [row if isinstance(row, dict) else {} for row in rows]
     return pd.DataFrame({name: [row.get(name) for row in dicts] for name in names})
 
 
-def _column(table: pd.DataFrame, name: str, column: str) -> Any:
+def _select_column(table: pd.DataFrame, name: str, column: str) -> Any:
     if column not in table.columns:
         msg = (
             f"`output` of {name} must name a column of its answer; got {column!r} "
@@ -65,7 +67,7 @@ def _column(table: pd.DataFrame, name: str, column: str) -> Any:
     return table[column]
 
 
-def _refuse_scores_of_predicted(table: pd.DataFrame, name: str, output: str) -> None:
+def _refuse_predicted_scores(table: pd.DataFrame, name: str, output: str) -> None:
     if "label" not in table.columns or table[output].dtype.kind != "f":
         return
     import pyarrow as pa  # noqa: PLC0415 - slow, and few answers have labels
@@ -73,19 +75,19 @@ def _refuse_scores_of_predicted(table: pd.DataFrame, name: str, output: str) -> 
     from biasgate.tasks.data.predicted_labels import refuse_predicted_scores  # noqa: PLC0415
 
     labels = pa.array(table["label"].astype(str))
-    cures = (
+    remedies = (
         "Name the label that means toxic: `label:` instead of `output:`.",
         "Let it return the score of the toxic label in a column, and name it with `output`.",
     )
     scores = widen_floats(table[output])
-    refuse_predicted_scores(scores, [("label", labels)], output, f"({name})", cures)
+    refuse_predicted_scores(scores, [("label", labels)], output, f"({name})", remedies)
 
 
-def _label_scores(table: pd.DataFrame, name: str, score: str, label: str) -> np.ndarray:
-    winning = [str(value) for value in _column(table, name, "label")]
+def _read_label_scores(table: pd.DataFrame, name: str, score: str, label: str) -> np.ndarray:
+    winning = [str(value) for value in _select_column(table, name, "label")]
     try:
-        scores = widen_floats(_column(table, name, score))
-    except (TypeError, ValueError):  # whose text quotes the value
+        scores = widen_floats(_select_column(table, name, score))
+    except (TypeError, ValueError):  # not chained, since its text quotes the value
         scores = None
     if scores is None:
         msg = f"column {score!r} of the answer of {name} must be numbers; it is not."

@@ -1,4 +1,4 @@
-"""Candidate kind `scores`: a file of ids and scores, by default a Kaggle submission."""
+"""Candidate kind `scores`: a file of ids and scores, by default in the form of Kaggle."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from biasgate.tasks.store import Workplace
 NO_SCORE = "no_score"
 SCORES_TAG, COLUMNS_TAG = "biasgate.scores_digest", "biasgate.scores_columns"
 
-_CURE = (
+_REMEDY = (
     "The file must have one row for each comment of the set, and no other rows. If the model "
     "refused a comment, leave its score empty and set `allow_missing: true`."
 )
@@ -50,14 +50,15 @@ class ScoreFile(ScoreColumns, CandidateSettings):
 
     kind: Literal["scores"]
     path: ConfigPath
-    """CSV or JSON lines (gz too), or Parquet, with one row per row of the evaluation set."""
+    """CSV or JSON lines, also with gzip, or Parquet, with a row for each row of the evaluation
+    set."""
     allow_missing: bool = False
-    """Whether a score may be missing (an empty cell): the model gave none for this row."""
+    """Whether scores may be missing (empty cells), since the model refused these rows."""
     register_as: Name | None = Field(default=None, alias="register")
     """`register:` in a configuration. The registered model to which the file is added as a version,
-    valid only for this set, so that it can become champion."""
+    so that it can become champion. The version is valid only for this set."""
     model: str | None = None
-    """That version, once it exists."""
+    """The registered version, once it exists."""
 
     @property
     def registered_model(self) -> str | None:
@@ -65,17 +66,15 @@ class ScoreFile(ScoreColumns, CandidateSettings):
         return self.register_as
 
     def explain_inversion(self) -> tuple[str, str]:
-        """Return the column of the scores, and how to reverse them."""
-        where = f"column {self.score!r} of candidate {self.name!r}"
+        """Return the column of the scores, and the option that reverses them."""
+        origin = f"column {self.score!r} of candidate {self.name!r}"
         if self.positive_label is not None:
-            return where, "name the other label as `positive_label`"
-        return (
-            where,
-            "name the column of the toxic class with `score:`, or write 1 - score to the file",
-        )
+            return origin, "name the other label as `positive_label`"
+        remedy = "name the column of the toxic class with `score:`, or write 1 - score to the file"
+        return origin, remedy
 
     def registered(self, workplace: Workplace) -> ModelVersion | None:
-        """Return the version of the file, creating it if it is missing."""
+        """Return the version of the file; create the version if necessary."""
         if self.register_as is None:
             return None
         return register_scores(self, self.register_as, workplace.gateway)
@@ -120,16 +119,15 @@ class ScoreFile(ScoreColumns, CandidateSettings):
 
 
 def register_scores(settings: ScoreFile, model: str, gateway: Gateway) -> ModelVersion:
-    """Return the version of a registered model whose artifact is a file of scores.
+    """Register a file of scores as a version of a model, at most once.
 
-    The same file is registered once. It is not a model: it cannot score other rows.
-
-    Its tags name its columns, and the digest by which the same file is found again.
+    The version cannot score other rows. Its tags have the columns of the file, and the digest that
+    identifies the same file.
     """
     digest = json_digest([file_digest(settings.path), settings.chosen_options])
-    found = gateway.find_version(model, SCORES_TAG, digest)
-    if found is not None:
-        return found
+    version = gateway.find_version(model, SCORES_TAG, digest)
+    if version is not None:
+        return version
     experiment = gateway.ensure_experiment(f"{model} scores")
     run_id = gateway.ensure_run(experiment, f"scores-{digest}", f"scores {settings.name}")
     with gateway.fail_on_error(run_id), tempfile.TemporaryDirectory() as folder:
@@ -143,7 +141,7 @@ def register_scores(settings: ScoreFile, model: str, gateway: Gateway) -> ModelV
 
 
 class RegisteredScores(CandidateSettings):
-    """A version that is a file of scores, as a rival; `opened_as` of its candidate made it."""
+    """A registered file of scores as a rival, with the options of `ScoreFile.opened_as`."""
 
     is_local = True
     opened_with = frozenset({"file", "read_by", "allow_missing"})
@@ -152,11 +150,11 @@ class RegisteredScores(CandidateSettings):
     model: str
     """The version."""
     file: str
-    """The name of the file in the version's folder."""
+    """Name of the file in the version's folder."""
     read_by: ScoreColumns
-    """How it is read."""
+    """Options to read the file."""
     allow_missing: bool = False
-    """Whether a score may be missing."""
+    """Whether scores may be missing."""
 
     def registered(self, workplace: Workplace) -> ModelVersion:
         """Return the version."""
@@ -181,35 +179,30 @@ class RegisteredScores(CandidateSettings):
             reset = workplace.gateway.format_command(
                 "promote", version.name, "--reset", "--reason", "TEXT"
             )
-            cure = (
+            remedy = (
                 f"{version.uri} is a file of scores, which is valid for a single set. For other "
                 f"comments, register a model; if it is the champion, run `{reset}`."
             )
-            return ScoreTable(ScoreFile.model_validate(options), cure)
+            return ScoreTable(ScoreFile.model_validate(options), remedy)
 
 
 class ScoreTable(Scorer):
-    """The scores of a file, looked up by id."""
+    """The scores of a file by id."""
 
     columns = ("id",)
     not_bound = "The model that made the scores is not known here; only its scores are."
 
-    def __init__(self, settings: ScoreFile, cure: str = _CURE) -> None:
-        self._cure = cure
+    def __init__(self, settings: ScoreFile, remedy: str = _REMEDY) -> None:
+        self._remedy = remedy
         self.path = self.files = settings.path
         self.digest = json_digest(["scores", self.single_digest, settings.chosen_options])
         scores = settings.read_scores(settings.path, allow_missing=settings.allow_missing)
-        self._index, self._scores = scores.index, scores.to_numpy()
+        self._index, self.scores = scores.index, scores.to_numpy()
         super().refuse_changes()  # the last time: from here on, the scores are in memory
 
     @property
-    def scores(self) -> np.ndarray:
-        """All scores of the file."""
-        return self._scores
-
-    @property
     def bound(self) -> Bound:
-        """The file."""
+        """Record of the file, for the verdict."""
         return replace(super().bound, what="scores")
 
     def refuse_changes(self) -> None:
@@ -220,7 +213,7 @@ class ScoreTable(Scorer):
         wanted = pd.Index(evaluation_set.column("id").to_pandas())
         missing = wanted.difference(self._index, sort=False)
         extra = self._index.difference(wanted, sort=False)
-        # Rows without a label were left out of the set, but may have scores.
+        # The file may have scores for rows that the set lacks, since they have no label.
         if not len(missing) and len(extra) in {0, evaluation_set.n_unlabelled}:
             return
         parts = []
@@ -234,14 +227,14 @@ class ScoreTable(Scorer):
         msg = (
             f"ids of file {self.path} must be those of evaluation set "
             f"{evaluation_set.name!r} ({evaluation_set.n_rows} rows): {'; '.join(parts)}."
-            f"{suggest_id_form(missing, extra) or f' {self._cure}'}"
+            f"{suggest_id_form(missing, extra) or f' {self._remedy}'}"
         )
         raise InputError(msg)
 
     def score(self, rows: pa.RecordBatch) -> np.ndarray | PartlyScored:
-        """Return the scores of these ids."""
-        scores = np.asarray(self._scores[self._index.get_indexer(rows.column("id").to_pandas())])
+        """Look up the scores of the rows."""
+        scores = np.asarray(self.scores[self._index.get_indexer(rows.column("id").to_pandas())])
         missing = np.isnan(scores)
         if not missing.any():
             return scores
-        return PartlyScored(scores, [NO_SCORE if lacks else None for lacks in missing])
+        return PartlyScored(scores, [NO_SCORE if is_missing else None for is_missing in missing])

@@ -22,7 +22,7 @@ from biasgate.tasks.mlflow_server.model_folders import save_classifier
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.scoring.candidate import CandidateSettings, LogMetrics
 from biasgate.tasks.scoring.kinds.mlflow_model import ModelUri
-from biasgate.tasks.scoring.kinds.safe_models import skops_model
+from biasgate.tasks.scoring.kinds.safe_models import find_skops_model
 from biasgate.tasks.scoring.scorer import Scorer, open_version
 from biasgate.tasks.scoring.training_rows import write_training_rows
 from biasgate.tasks.store import Workplace
@@ -145,7 +145,7 @@ class TfidfScorer(Scorer):
     def __init__(self, settings: Tfidf, folder: Path) -> None:
         self.files = folder
         self.not_bound = None
-        self._file = skops_model(folder, str(settings.model))
+        self._file = find_skops_model(folder, str(settings.model))
         major = version_of("scikit-learn").split(".")[0]
         self.digest = json_digest(["tfidf", "whole", self.files_digest, major])
 

@@ -101,7 +101,7 @@ class Transformer(HuggingFaceModel):
         from biasgate.tasks.scoring.kinds.transformer_inference import LIBRARIES  # noqa: PLC0415 - needs the extra
 
         options = (self.fine_tuning or FineTuning()).model_dump(mode="json")
-        encoder = folder_digest(self.model_files())
+        encoder = folder_digest(self.fetch_files())
         chosen = [options, self.max_tokens, self._toxic_label, self.training_threshold()]
         key = [*chosen, encoder, *LIBRARIES, training_set.digest]
         # Models that were trained before weights counted keep their keys.
@@ -112,7 +112,7 @@ class Transformer(HuggingFaceModel):
         from biasgate.tasks.scoring.kinds.transformer_training import FineTuner  # noqa: PLC0415 - needs the extra
 
         positive = self.training_labels(training_set)
-        files = self.model_files()
+        files = self.fetch_files()
         self.read_config(files)
         tuner = FineTuner(
             files,
@@ -146,7 +146,7 @@ class Transformer(HuggingFaceModel):
         version = self.registered(workplace)
         if version is not None:
             return open_version(version, workplace, make)
-        return make(self.model_files())
+        return make(self.fetch_files())
 
     def head(self, config: dict[str, Any]) -> Head:
         """Find the toxic output of a classifier with this configuration."""
@@ -156,9 +156,9 @@ class Transformer(HuggingFaceModel):
     def _toxic_label(self) -> str | None:
         return self.toxic_label or (_POSITIVE if self.train_on else None)
 
-    def own_name(self) -> str:
+    def get_name(self) -> str:
         """Return the model's name, for messages and for trust."""
-        return super().own_name() or self.model or ""
+        return super().get_name() or self.model or ""
 
 
 class TransformerScorer(Scorer):

@@ -17,7 +17,7 @@ from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.evidence.join import write_evidence
 from biasgate.tasks.mitigating.rows import TrainingRows, read_rows
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
-from biasgate.tasks.scoring.kinds.model_answers import positive_scores
+from biasgate.tasks.scoring.kinds.model_answers import extract_scores
 from biasgate.tasks.scoring.scored import score_rows
 
 CUTS = (0.1, 0.3, 0.7)
@@ -129,6 +129,6 @@ def test_training_labels_and_mentions_are_cut_alike(written_file, tmp_path):
 
 def test_half_precision_from_a_model_and_from_another_source_is_read_as_it_prints():
     half = np.array([0.1, 0.7], np.float16)
-    assert positive_scores(half, "m").tolist() == [0.1, 0.7]
+    assert extract_scores(half, "m").tolist() == [0.1, 0.7]
     rows = pa.table({"id": ["a", "b"], "label": pa.array(half)})
     assert conform_rows(rows, "rows")["label"].to_pylist() == [0.1, 0.7]

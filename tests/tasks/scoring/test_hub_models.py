@@ -33,11 +33,11 @@ exec(before)
 try:
     candidate = CANDIDATES.validate_python({"name": "far", "kind": "transformer"} | settings)
     if not texts:
-        print(candidate.model_files(), flush=True)
+        print(candidate.fetch_files(), flush=True)
         sys.stdin.readline()
-        print(candidate.model_files())
+        print(candidate.fetch_files())
         sys.exit()
-    with TransformerScorer(candidate, candidate.model_files()) as scorer:
+    with TransformerScorer(candidate, candidate.fetch_files()) as scorer:
         scores = scorer.score(pa.RecordBatch.from_pydict({"id": texts, "text": texts})).scores
         print(json.dumps([scorer.digest, scores.tolist()]))
 except InputError as error:

@@ -12,7 +12,7 @@ from support.registered import workplace_of
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
-from biasgate.tasks.scoring.kinds.model_answers import positive_scores
+from biasgate.tasks.scoring.kinds.model_answers import extract_scores
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
 
@@ -98,5 +98,5 @@ def test_a_label_needs_a_model_that_knows_it(tmp_path):
 
 def test_of_a_winning_label_the_toxic_ones_score_is_taken():
     table = pd.DataFrame({"label": ["toxic", "fine"], "score": [0.75, 0.75]})
-    assert positive_scores(table, "model m", label="toxic").tolist() == [0.75, 0.25]
-    assert positive_scores(table, "model m", label="fine").tolist() == [0.25, 0.75]
+    assert extract_scores(table, "model m", label="toxic").tolist() == [0.75, 0.25]
+    assert extract_scores(table, "model m", label="fine").tolist() == [0.25, 0.75]

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.scores import ScoreColumns
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
-from biasgate.tasks.scoring.kinds.model_answers import positive_scores
+from biasgate.tasks.scoring.kinds.model_answers import extract_scores
 
 TOXIC = np.array([0.1, 0.9, 0.35, 0.62, 0.5, 0.05, 0.77, 0.2, 0.99, 0.4, 0.3, 0.8])
 IDS = [f"c{n}" for n in range(len(TOXIC))]
@@ -230,7 +230,7 @@ def test_scores_of_the_toxic_class_beside_several_labels_are_read(tmp_path, scor
 
 def test_a_model_that_answers_with_one_of_several_labels_is_noticed():
     with pytest.raises(InputError, match=r"has 3 labels, .* in a column, and name it with"):
-        positive_scores(top(CLASSES[:3])[["label", "score"]], "model m", output="score")
+        extract_scores(top(CLASSES[:3])[["label", "score"]], "model m", output="score")
 
 
 def test_missing_scores_may_have_no_label(tmp_path):
@@ -254,7 +254,7 @@ def test_the_keys_belong_together(tmp_path):
 def test_a_model_that_answers_with_predicted_labels_is_noticed():
     table = FLAT[["label", "score"]]
     with pytest.raises(InputError, match="Name the label that means toxic: `label:` instead of"):
-        positive_scores(table, "model m", output="score")
-    np.testing.assert_allclose(positive_scores(table, "model m", label="toxic"), TOXIC, atol=1e-15)
+        extract_scores(table, "model m", output="score")
+    np.testing.assert_allclose(extract_scores(table, "model m", label="toxic"), TOXIC, atol=1e-15)
     harmless = table.assign(score=TOXIC)
-    assert positive_scores(harmless, "model m", output="score").tolist() == TOXIC.tolist()
+    assert extract_scores(harmless, "model m", output="score").tolist() == TOXIC.tolist()
