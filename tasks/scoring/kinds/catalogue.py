@@ -1,4 +1,4 @@
-"""The kinds of candidate that a configuration can name."""
+"""The kinds of candidates in a configuration."""
 
 from __future__ import annotations
 

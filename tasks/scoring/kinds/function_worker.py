@@ -1,7 +1,7 @@
-"""The process that runs a candidate's Python function; started by `python_function`.
+"""The process that runs a candidate's Python function; `python_function` starts it.
 
-The function's output goes to the log of the process. The scores are returned over a separate
-connection, so the function may print anything.
+The function may print anything: its output goes to a log, and scores are returned over a separate
+connection.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 
 
 def serve(connection: Connection) -> None:
-    """Import the function, then answer batches of texts until the connection is closed."""
+    """Import the function, then score batches of texts until the connection is closed."""
     start = connection.recv()
     sys.path[:] = start["path"]
     from biasgate.tasks.common.errors import FINAL_ERRORS, InputError, describe_missing_module  # noqa: PLC0415
@@ -32,7 +32,7 @@ def serve(connection: Connection) -> None:
     while True:
         try:
             if function is None:
-                function = find_function(start["call"], start["name"])
+                function = _import_function(start["call"], start["name"])
                 answer: tuple[str, Any] = ("ready", None)
             else:
                 scores = extract_scores(function(texts), start["name"])
@@ -41,10 +41,10 @@ def serve(connection: Connection) -> None:
             answer = ("refused", str(error))
         except BaseException as error:  # noqa: BLE001 - a function may raise anything, even SystemExit
             traceback.print_exc()
-            lacking = describe_missing_module(error)
-            problem = lacking and f"cannot run: {lacking}"
-            is_final = lacking is not None or isinstance(error, FINAL_ERRORS)
-            answer = ("raised", (type(error).__name__, _places(error), problem, is_final))
+            missing_module = describe_missing_module(error)
+            problem = missing_module and f"cannot run: {missing_module}"
+            is_final = missing_module is not None or isinstance(error, FINAL_ERRORS)
+            answer = ("raised", (type(error).__name__, _locate_error(error), problem, is_final))
         sys.stdout.flush()
         connection.send(answer)
         try:
@@ -53,19 +53,19 @@ def serve(connection: Connection) -> None:
             return
 
 
-def find_function(call: str, described: str) -> Callable[[list[str]], Any]:
-    """Return the function that `package.module:function` or `file.py:function` names."""
+def _import_function(call: str, described: str) -> Callable[[list[str]], Any]:
+    """Return the function of `package.module:function` or `file.py:function`."""
     from biasgate.tasks.common.errors import InputError, describe_missing_module  # noqa: PLC0415
 
     module, _, name = call.rpartition(":")
     try:
         is_file = module.endswith(".py")
-        loaded = _run_file(Path(module)) if is_file else importlib.import_module(module)
-        function = attrgetter(name)(loaded)
+        imported = _import_file(Path(module)) if is_file else importlib.import_module(module)
+        function = attrgetter(name)(imported)
     except (ImportError, AttributeError, SyntaxError, FileNotFoundError, PermissionError) as error:
         traceback.print_exc()
-        why = describe_missing_module(error) or f"{error}."
-        msg = f"`call` must name a function that can be imported; {described} cannot: {why}"
+        cause = describe_missing_module(error) or f"{error}."
+        msg = f"`call` must name a function that can be imported; {described} cannot: {cause}"
         raise InputError(msg) from error
     if not callable(function):
         msg = f"`call` must be callable; {described} is not."
@@ -73,7 +73,7 @@ def find_function(call: str, described: str) -> Callable[[list[str]], Any]:
     return function  # type: ignore[no-any-return]
 
 
-def _run_file(path: Path) -> Any:
+def _import_file(path: Path) -> Any:
     sys.path.append(str(path.parent))  # it may import its neighbours
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None  # noqa: S101 - the name ends in .py
@@ -84,8 +84,8 @@ def _run_file(path: Path) -> Any:
     return module
 
 
-def _places(error: BaseException) -> str:
-    """Return where an error was raised, innermost first, without its message."""
+def _locate_error(error: BaseException) -> str:
+    """Return the last two places of an error, innermost first, without its message."""
     frames = [
         frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__
     ]
@@ -93,28 +93,29 @@ def _places(error: BaseException) -> str:
 
 
 def _end_with_parent() -> None:
-    """End this process and all its children when the parent process ends.
+    """End this process and its children, which are a process group, when the parent ends.
 
-    The parent holds the other end of standard input; this process leads its own group.
+    The parent has the other end of standard input.
     """
-    import fcntl  # noqa: PLC0415 - missing on Windows, where this module is imported, too
+    import fcntl  # noqa: PLC0415 - missing on Windows, although this module is imported there
 
-    life = os.dup(0)
+    parent_end = os.dup(0)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
 
-    def wait() -> None:
-        os.read(life, 1)
+    def await_end() -> None:
+        os.read(parent_end, 1)
         os.killpg(0, signal.SIGKILL)
 
-    threading.Thread(target=wait, daemon=True).start()
+    threading.Thread(target=await_end, daemon=True).start()
     # The thread cannot run while the function holds the GIL, as a regular expression search does.
     # Linux itself can send the signal.
     if hasattr(fcntl, "F_SETSIG"):
-        fcntl.fcntl(life, fcntl.F_SETOWN, -os.getpgrp())
-        fcntl.fcntl(life, fcntl.F_SETSIG, signal.SIGKILL)
-        fcntl.fcntl(life, fcntl.F_SETFL, fcntl.fcntl(life, fcntl.F_GETFL) | os.O_ASYNC)
+        fcntl.fcntl(parent_end, fcntl.F_SETOWN, -os.getpgrp())
+        fcntl.fcntl(parent_end, fcntl.F_SETSIG, signal.SIGKILL)
+        flags = fcntl.fcntl(parent_end, fcntl.F_GETFL)
+        fcntl.fcntl(parent_end, fcntl.F_SETFL, flags | os.O_ASYNC)
 
 
 if __name__ == "__main__":

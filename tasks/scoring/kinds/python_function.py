@@ -42,7 +42,7 @@ _NOT_BOUND = "What the function imports or reads beside its file may change the 
 _NAME = r"[A-Za-z_][\w.]*"
 
 
-def _call(value: str, info: ValidationInfo) -> str:
+def _resolve_call(value: str, info: ValidationInfo) -> str:
     """Make the path of a file absolute."""
     if re.fullmatch(f"{_NAME}:{_NAME}", value) and not value.partition(":")[0].endswith(".py"):
         return value
@@ -53,7 +53,7 @@ def _call(value: str, info: ValidationInfo) -> str:
     raise ValueError(msg)
 
 
-Call = Annotated[str, AfterValidator(_call)]
+Call = Annotated[str, AfterValidator(_resolve_call)]
 
 
 class PythonFunction(CandidateSettings):
@@ -62,26 +62,26 @@ class PythonFunction(CandidateSettings):
     kind: Literal["python"]
     call: Call
     """`package.module:function`, or `file.py:function` with a path relative to the file. It gets a
-    list of texts and returns one score, or two probabilities, for each."""
+    list of texts and returns a score, or two probabilities, for each."""
     version: Version
-    """Version of the model behind it. Scores are reused while it and the file stay the same;
-    without it they never are."""
+    """Version of the function's model. Scores are reused while the version and the file stay the
+    same. Without a version they are never reused."""
     batch_size: Annotated[int, Field(ge=1)] = 1_000
     """Texts per call."""
     timeout_s: Annotated[float, Field(gt=0)] = 600.0
-    """Seconds for one call, and for the import before the first."""
+    """Seconds for a call, and for the import before the first call."""
     memory_limit: Annotated[ByteSize, Field(gt=0)] | None = None
-    """Bytes that its process and those it starts may use, or as in `4GB`. Default: 80 % of what is
-    free."""
+    """Limit in bytes, or as in `4GB`, for the function's process and its child processes. Default:
+    80 % of the free memory."""
 
     @property
     def file(self) -> Path | None:
-        """The file that holds the function, or None if it is in a package."""
+        """The file of the function; None if it is in a package."""
         module = self.call.rpartition(":")[0]
         return Path(module) if module.endswith(".py") else None
 
     def check(self) -> None:
-        """Raise an error if the package, file or function is missing, without running it."""
+        """Refuse a missing package, file or function, without running code."""
         call = f"`call` of candidate {self.name!r}"
         if self.file is None:
             package = self.call.partition(":")[0].partition(".")[0]
@@ -98,21 +98,21 @@ class PythonFunction(CandidateSettings):
             line = format_place(line=getattr(error, "lineno", None))
             msg = f"{call} must name a Python file; {self.file} is not a Python file {line}."
             raise InputError(msg) from error
-        names = _names(tree)
+        names = _list_names(tree)
         function = self.call.rpartition(":")[2].partition(".")[0]
         if names is not None and function not in names:
             msg = f"{call} must name a function of its file; {self.file} has no {function!r}."
             raise InputError(msg + did_you_mean(function, names))
 
     def open(self, workplace: Workplace) -> FunctionScorer:
-        """Open lazily: the function is imported by the first `score`."""
+        """Return a scorer; its first `score` imports the function."""
         return FunctionScorer(self, workplace)
 
 
-def _names(tree: ast.Module) -> set[str] | None:
+def _list_names(tree: ast.Module) -> set[str] | None:
     """Return all names that a file defines anywhere; None if it may define more at run time.
 
-    This includes nested functions: only names that are certainly missing are to be found.
+    Names within functions count, so that only names that are certainly missing are refused.
     """
     names: set[str] = set()
     for node in ast.walk(tree):
@@ -135,7 +135,7 @@ def _names(tree: ast.Module) -> set[str] | None:
 
 
 class FunctionScorer(Scorer):
-    """The function, in its own process from the first batch on."""
+    """The function, which runs in its own process."""
 
     def __init__(self, settings: PythonFunction, workplace: Workplace) -> None:
         self._settings, self._workplace = settings, workplace
@@ -160,7 +160,7 @@ class FunctionScorer(Scorer):
         """Call the function batch by batch."""
         texts, size = rows.column("text").to_pylist(), self._settings.batch_size
         batches = (texts[start : start + size] for start in range(0, len(texts), size))
-        return np.concatenate([self._process.ask(batch) for batch in batches])
+        return np.concatenate([self._process.score(batch) for batch in batches])
 
     def close(self) -> None:
         """End the process."""
@@ -184,54 +184,58 @@ _CGROUP = Path("/sys/fs/cgroup/memory.max")
 
 
 class FunctionProcess:
-    """The process; it starts at once, and is ready when `ask` first returns.
+    """The process of a function, which is imported when this is constructed.
 
     `call`: `package.module:function` or `/path/file.py:function`. `name`: the function, for
     messages. `timeout_s`: limit for the import, and for each batch. `memory_limit`: bytes of
-    resident memory that the process and its children may use. Default: 80 % of the memory that is
-    available now. `log`: file for the end of its printed output.
+    resident memory for the process and its children. Default: 80 % of the free memory. `log`: file
+    for the end of the printed output.
     """
 
     def __init__(
         self, call: str, name: str, timeout_s: float, memory_limit: int | None, log: Path
     ) -> None:
         self._name, self._timeout_s, self._log_file = name, timeout_s, log
-        self._limit = memory_limit or available_memory() * 4 // 5
+        self._limit = memory_limit or measure_free_memory() * 4 // 5
         self._deadline: float | None = None
-        self._stopped: str | None = None
+        self._exceeded: str | None = None
         self._ended = threading.Event()
-        self._printed, self._n_printed = bytearray(), 0
-        self._connection, theirs = Pipe()
+        self._output, self._n_printed = bytearray(), 0
+        self._connection, worker_end = Pipe()
         try:
             self._process = subprocess.Popen(  # noqa: S603 - this project's own file
-                [sys.executable, "-P", function_worker.__file__, str(theirs.fileno())],
+                [sys.executable, "-P", function_worker.__file__, str(worker_end.fileno())],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                pass_fds=[theirs.fileno()],
+                pass_fds=[worker_end.fileno()],
                 start_new_session=True,  # Ctrl-C must reach only the evaluation, which then ends it
             )
         finally:
-            theirs.close()
+            worker_end.close()
         self._threads = [
-            threading.Thread(target=run, daemon=True) for run in (self._read, self._watch)
+            threading.Thread(target=run, daemon=True)
+            for run in (self._read_output, self._enforce_limits)
         ]
         for thread in self._threads:
             thread.start()
         try:
-            self._talk({"call": call, "name": name, "path": sys.path})
+            self._exchange({"call": call, "name": name, "path": sys.path})
         except BaseException:
             self.close()
             raise
 
-    def ask(self, texts: Sequence[str]) -> np.ndarray:
+    def score(self, texts: Sequence[str]) -> np.ndarray:
         """Return the function's scores, shape (n,).
 
-        Raises CandidateError if the function raised or its process ended, and
-        CandidateStoppedError, after which it is not tried again, if it took too long or too much
-        memory, or lacks a module.
+        Raises
+        ------
+        CandidateError
+            If the function raised an error or its process ended.
+        CandidateStoppedError
+            If it exceeded a limit or lacks a module. It is not tried again.
         """
-        scores = np.frombuffer(self._talk(list(texts)), dtype=np.float64)
+        scores = np.frombuffer(self._exchange(list(texts)), dtype=np.float64)
         if len(scores) != len(texts):
             msg = (
                 f"{self._name} must return as many scores as texts; got {len(scores)} for "
@@ -254,44 +258,42 @@ class FunctionProcess:
             if stream is not None:
                 stream.close()
 
-    def _talk(self, message: Any) -> Any:
+    def _exchange(self, message: Any) -> Any:
+        """Send a message and return the answer; raise the error that it describes."""
         self._deadline = time.monotonic() + self._timeout_s
         try:
             self._connection.send(message)
             kind, answer = self._connection.recv()
         except (EOFError, OSError):
-            kind, answer = "ended", None
-        if kind == "ended":
-            raise self._how_it_ended()
+            raise self._explain_end() from None
         self._deadline = None
         if kind == "refused":
             raise InputError(answer)
         if kind == "raised":
-            self._end()
+            log = self._end_and_log()
             error, places, problem, is_final = answer
             problem = problem or (
                 f"failed with {error} at {places}; its message is withheld, since it may quote a "
-                f"comment.{self._see_log()}"
+                f"comment.{log}"
             )
             msg = f"{self._name} {problem}"
             raise CandidateStoppedError(msg) if is_final else CandidateError(msg)
         return answer
 
-    def _how_it_ended(self) -> CandidateError:
-        self._end()
-        if self._stopped is not None:
-            return CandidateStoppedError(f"{self._name} {self._stopped}{self._see_log()}")
+    def _explain_end(self) -> CandidateError:
+        log = self._end_and_log()
+        if self._exceeded is not None:
+            return CandidateStoppedError(f"{self._name} {self._exceeded}{log}")
         code = self._process.wait()
-        how = f"with exit code {code}"
-        if code < 0:
-            how = f"by {signal.Signals(-code).name}"
+        cause = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
         if code == -signal.SIGKILL:
-            how += ", as happens when the system runs out of memory"
-        msg = f"{self._name}: its process ended {how} before it answered.{self._see_log()}"
-        return CandidateError(msg)
+            cause += ", as happens when the system runs out of memory"
+        return CandidateError(f"{self._name}: its process ended {cause} before it answered.{log}")
 
-    def _see_log(self) -> str:
-        """Save the output; return a sentence that says where."""
+    def _end_and_log(self) -> str:
+        """End the process and save its output; return a sentence with the place of the log."""
+        self._kill()
+        self._threads[0].join(_PATIENCE_S)
         self._write_log()
         if not self._n_printed:
             return ""
@@ -300,41 +302,36 @@ class FunctionProcess:
     def _write_log(self) -> None:
         if self._n_printed:
             self._log_file.parent.mkdir(parents=True, exist_ok=True)
-            left_out = self._n_printed - len(self._printed)
-            first = f"[{left_out} bytes before this were left out]\n" if left_out else ""
-            self._log_file.write_bytes(first.encode() + bytes(self._printed))
+            n_left_out = self._n_printed - len(self._output)
+            first = f"[{n_left_out} bytes before this were left out]\n" if n_left_out else ""
+            self._log_file.write_bytes(first.encode() + bytes(self._output))
 
-    def _read(self) -> None:
-        """Read all output, and keep the end of it."""
+    def _read_output(self) -> None:
+        """Read all output, and keep its end."""
         stream = self._process.stdout
         assert stream is not None  # noqa: S101 - it was started with a pipe
         with suppress(OSError, ValueError):  # closed while a child process still holds it
             while block := os.read(stream.fileno(), LOG_BYTES):
                 self._n_printed += len(block)
-                self._printed = (self._printed + block)[-LOG_BYTES:]
+                self._output = (self._output + block)[-LOG_BYTES:]
 
-    def _watch(self) -> None:
+    def _enforce_limits(self) -> None:
         while not self._ended.wait(INTERVAL_S) and self._process.poll() is None:
-            used, deadline = resident_memory(self._process.pid), self._deadline
+            used, deadline = measure_memory(self._process.pid), self._deadline
             if used > self._limit:
-                self._stopped = (
+                self._exceeded = (
                     f"was stopped: its process used {used // _MIB:,} MiB of memory, and "
                     f"`memory_limit` is {self._limit // _MIB:,} MiB. Check what it keeps "
                     "between batches, lower `batch_size` or raise the limit."
                 )
             elif deadline is not None and time.monotonic() > deadline:
-                self._stopped = (
+                self._exceeded = (
                     f"was stopped: it did not answer within {self._timeout_s:g} s (`timeout_s`, "
                     "for the import and for each batch). Lower `batch_size` or raise the limit."
                 )
-            if self._stopped is not None:
+            if self._exceeded is not None:
                 self._kill()
                 return
-
-    def _end(self) -> None:
-        """End the process, and read the rest of its output."""
-        self._kill()
-        self._threads[0].join(_PATIENCE_S)
 
     def _kill(self) -> None:
         """End the process and its children."""
@@ -343,19 +340,19 @@ class FunctionProcess:
         self._process.wait()
 
 
-def resident_memory(pid: int) -> int:
-    """Return the bytes that a process and its children hold in memory."""
+def measure_memory(pid: int) -> int:
+    """Return the bytes of memory that a process and its children use."""
+    total = 0
     with suppress(psutil.Error):
-        process, total = psutil.Process(pid), 0
+        process = psutil.Process(pid)
         for member in (process, *process.children(recursive=True)):
             with suppress(psutil.Error):
                 total += member.memory_info().rss
-        return total
-    return 0
+    return total
 
 
-def available_memory() -> int:
-    """Return the bytes that are free on this machine, or within its container's limit."""
+def measure_free_memory() -> int:
+    """Return the free bytes of this machine, or of its container's limit if that is less."""
     free = int(psutil.virtual_memory().available)
     with suppress(OSError, ValueError):
         free = min(free, int(_CGROUP.read_text("utf-8")))

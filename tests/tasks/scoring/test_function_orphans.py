@@ -37,7 +37,7 @@ from biasgate.tasks.scoring.kinds.python_function import FunctionProcess
 
 if __name__ == "__main__":
     process = FunctionProcess(sys.argv[1], "a function", 3600.0, None, Path("log"))
-    process.ask(["a text"])
+    process.score(["a text"])
 """
 
 

@@ -323,7 +323,7 @@ def test_the_process_ends_with_the_one_that_was_killed(tmp_path):
 
 
 def test_without_a_limit_a_process_may_use_most_of_the_free_memory(monkeypatch, scored):
-    monkeypatch.setattr(python_function, "available_memory", lambda: 2**20)
+    monkeypatch.setattr(python_function, "measure_free_memory", lambda: 2**20)
     monkeypatch.setattr(python_function, "INTERVAL_S", 0.01)
     with pytest.raises(CandidateStoppedError, match="`memory_limit` is 0 MiB"):
         scored(["a"], "toxic_package:hang")
