@@ -23,7 +23,7 @@ from sklearn.linear_model import LogisticRegression
 from benchmarks._comments import load_natural_comments, load_training_comments
 from benchmarks._measurement import Measurement, compute_median_ratio, time_contenders
 from bias_metrics import roc_auc
-from biasgate.tasks.scoring.kinds.transformer_inference import Classifier, chosen_precision
+from biasgate.tasks.scoring.kinds.transformer_inference import Classifier, choose_precision
 
 ROWS = 2_000 if torch.cuda.is_available() else 1_000
 FITTED_ON, ROUNDS = 1_000, 3
@@ -67,7 +67,7 @@ def measure(rows: int | None = None) -> Measurement:
             "rounds": ROUNDS,
             "threads": torch.get_num_threads(),
             "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
-            "bfloat16 in hardware": chosen_precision("auto") == "bfloat16",
+            "bfloat16 in hardware": choose_precision("auto") == "bfloat16",
             "best batch size of the pipeline": best,
         },
         figures={

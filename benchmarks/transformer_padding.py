@@ -23,7 +23,7 @@ from benchmarks._comments import load_natural_comments, load_training_comments
 from benchmarks._measurement import Measurement
 from benchmarks.scoring_transformer import fit_classifier
 from biasgate.tasks.scoring.kinds.transformer_inference import STEPS, TEXTS_AHEAD, Classifier
-from biasgate.tasks.scoring.kinds.transformer_tokens import Packing, sent
+from biasgate.tasks.scoring.kinds.transformer_tokens import Packing, send_arrays
 
 ROWS, ROUNDS, SHARD = 200, 7, 10_000
 PADDED_TO = (8, 4, 2, 1)
@@ -69,9 +69,9 @@ def padding_share(classifier: Any, texts: list[str]) -> float:
     """Return the share of padding among the tokens of all batches."""
     real = padded = 0
     for start in range(0, len(texts), SHARD):
-        for batch in classifier._batches(classifier._tokens(texts[start : start + SHARD])):
+        for batch in classifier._make_batches(classifier._tokenize(texts[start : start + SHARD])):
             real += int(batch.lengths.sum())
-            padded += len(batch.lengths) * classifier._padded(int(batch.lengths.max()))
+            padded += len(batch.lengths) * classifier._round_length(int(batch.lengths.max()))
     return 1 - real / padded
 
 
@@ -97,9 +97,9 @@ def host_work(classifier: Any, texts: list[str]) -> dict[str, float]:
     tokenizer, packing, budget = classifier._tokenizer, classifier._packing, classifier._budget
     numbers = range(len(texts))
     cuts = [numbers[at : at + TEXTS_AHEAD] for at in range(0, len(texts), TEXTS_AHEAD)]
-    parts = [tokenizer.tokens(texts, cut) for cut in cuts]
+    parts = [tokenizer.tokenize(texts, cut) for cut in cuts]
     n_tokens = sum(int(part.lengths.sum()) for part in parts)
-    cutting = best_time(lambda: [tokenizer.tokens(texts, cut) for cut in cuts])
+    cutting = best_time(lambda: [tokenizer.tokenize(texts, cut) for cut in cuts])
 
     def fill() -> int:
         made = list(filled(classifier, packing, parts))
@@ -110,11 +110,11 @@ def host_work(classifier: Any, texts: list[str]) -> dict[str, float]:
         ("CPU", False, budget),
         ("GPU, packed", True, TOKENS_A_BATCH_ON_A_GPU),
     ):
-        packing.packs, classifier._budget = packs, tokens
+        packing.is_active, classifier._budget = packs, tokens
         n_batches, took = fill(), best_time(fill)
         figures[f"host, ms a batch ({name})"] = 1000 * took / n_batches
         figures[f"host, microseconds a comment ({name})"] = 1e6 * took / len(texts)
-    packing.packs, classifier._budget = False, budget
+    packing.is_active, classifier._budget = False, budget
     eaten = HALF_THE_PEAK / OPERATIONS_A_TOKEN
     a_token = (cutting + took) / n_tokens
     return figures | {
@@ -129,13 +129,13 @@ def host_work(classifier: Any, texts: list[str]) -> dict[str, float]:
 
 def filled(classifier: Any, packing: Packing, parts: list[Any]) -> Iterator[Any]:
     """Yield what the model would read, batch after batch."""
-    for batch in classifier._batches(parts):
-        if packing.packs:
-            yield packing.packed(batch)
+    for batch in classifier._make_batches(parts):
+        if packing.is_active:
+            yield packing.pack_batch(batch)
         else:
-            n_tokens = classifier._padded(int(batch.lengths.max()))
-            given = classifier._tokenizer.padded(batch, n_tokens)
-            yield sent(list(given.values()), torch.device("cpu"))
+            n_tokens = classifier._round_length(int(batch.lengths.max()))
+            given = classifier._tokenizer.pad_batch(batch, n_tokens)
+            yield send_arrays(list(given.values()), torch.device("cpu"))
 
 
 def best_time(call: Callable[[], object]) -> float:

@@ -22,8 +22,8 @@ from benchmarks._measurement import Measurement, compute_median_ratio, time_cont
 from benchmarks.scoring_transformer import best_batch_size, encoder_folder, pipeline_scores
 from biasgate.tasks.scoring.kinds.transformer_inference import (
     Classifier,
-    calls_at_once,
-    chosen_precision,
+    choose_precision,
+    count_parallel_calls,
 )
 from biasgate.tasks.scoring.scored import open_mapper
 
@@ -48,7 +48,7 @@ def measure(rows: int | None = None) -> Measurement:
     known, n_rows = load_training_comments()[0], rows or ROWS
     texts = [known[at % len(known)] for at in range(n_rows)]
     few = texts[: min(OF_PIPELINE, n_rows)]
-    precision = chosen_precision("auto")
+    precision = choose_precision("auto")
     transformers.utils.logging.disable_progress_bar()
     with tempfile.TemporaryDirectory() as name:
         n_tokens, n_operations = save_random_model(Path(name), texts)
@@ -66,7 +66,7 @@ def measure(rows: int | None = None) -> Measurement:
             list(each(classifier.logits, shards))
 
     contenders = {
-        "shards": lambda: in_shards(calls_at_once()),
+        "shards": lambda: in_shards(count_parallel_calls()),
         "one after another": lambda: in_shards(1),
         "whole": lambda: classifier.logits(texts),
         "pipeline": lambda: pipeline_scores(pipeline, few, batch_size),
@@ -87,7 +87,7 @@ def measure(rows: int | None = None) -> Measurement:
         inputs={
             "rows": n_rows,
             "rows a shard": min(SHARD, n_rows),
-            "shards at a time": calls_at_once(),
+            "shards at a time": count_parallel_calls(),
             "rows of the pipeline": len(few),
             "best batch size of the pipeline": batch_size,
             "rounds": ROUNDS,

@@ -53,9 +53,8 @@ from biasgate.tasks.mitigating.settings import Mitigation
 from biasgate.tasks.mitigating.source import change_rows
 from biasgate.tasks.reading_evaluation import read_evaluation
 from biasgate.tasks.scoring.candidate import CandidateSettings
-from biasgate.tasks.scoring.kinds.fine_tuning import FineTuning
 from biasgate.tasks.scoring.kinds.tfidf import Tfidf, TfidfScorer
-from biasgate.tasks.scoring.kinds.transformer import Transformer, TransformerScorer
+from biasgate.tasks.scoring.kinds.transformer import FineTuning, Transformer, TransformerScorer
 from biasgate.tasks.scoring.scorer import Scorer
 from biasgate.tasks.scoring.training_rows import write_training_rows
 
@@ -169,7 +168,7 @@ class InMemory(TfidfScorer):
 
     def __init__(self, candidate: Tfidf, rows: EvaluationSet, folder: Path) -> None:
         self.files, self.digest = folder, ""
-        self._probabilities = candidate._fitted(rows).predict_proba  # noqa: SLF001
+        self._predict = candidate._fit_pipeline(rows).predict_proba  # noqa: SLF001
 
 
 def seeded(candidate: CandidateSettings, seed: int) -> CandidateSettings:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # scikit-learn takes seconds to import, and most candidates d
 
 Grams = tuple[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1)]]
 DEFAULT_TOLERANCE = 1e-4  # scikit-learn's
-# Invented, neutral, and the same for every model: an input example must leak nothing.
+# Invented, neutral, and the same for every model, so that an input example leaks nothing.
 EXAMPLE = ("The library opens at nine.", "Thank you, that was helpful.")
 
 
@@ -60,7 +60,7 @@ class Tfidf(CandidateSettings):
     tolerance: Annotated[float, Field(gt=0, lt=1)] = DEFAULT_TOLERANCE
     """The solver stops when no component of the gradient is larger (scikit-learn's tol)."""
     class_weight: Literal["balanced"] | None = None
-    """Whether to weight classes by their inverse frequency."""
+    """`balanced` weights the classes by their inverse frequency."""
 
     @model_validator(mode="after")
     def _has_origin(self) -> Self:
@@ -79,35 +79,35 @@ class Tfidf(CandidateSettings):
         return self.train_on if self.model is None else None
 
     def training_key(self, training_set: EvaluationSet) -> str:
-        """Digest of everything that affects the fitted model: rows, options, library."""
+        """Return a digest of everything that affects the fitted model: rows, options, library."""
         options = self.model_dump(
             mode="json",
             include={"word_ngrams", "char_ngrams", "min_df", "max_features"}
             | {"regularization", "class_weight"},
         )
         key = [options, self.training_threshold(), training_set.digest, version_of("scikit-learn")]
-        # Models that were trained before these existed keep their keys.
+        # Without these, keys stay as they were before weights and `tolerance` existed.
         key += ["weighted"] if WEIGHT in training_set.columns else []
         key += [] if self.tolerance == DEFAULT_TOLERANCE else [{"tolerance": self.tolerance}]
         return json_digest(key)
 
     def fit(self, training_set: EvaluationSet, folder: Path, log: LogMetrics) -> None:
-        """Fit on a training set and write a model folder, training row hashes included."""
+        """Fit on a training set; write a model folder with the hashes of the training rows."""
         del log
-        save_classifier(self._fitted(training_set), folder, EXAMPLE)
+        save_classifier(self._fit_pipeline(training_set), folder, EXAMPLE)
         write_training_rows(training_set, folder)
 
-    def _fitted(self, training_set: EvaluationSet) -> Pipeline:
+    def _fit_pipeline(self, training_set: EvaluationSet) -> Pipeline:
         from biasgate.tasks.scoring.kinds.tfidf_training import fit  # noqa: PLC0415
 
         labels = self.training_labels(training_set)
         weights = self.training_weights(training_set)
-        pipeline = fit(self.pipeline(), partial(_texts, training_set), labels, weights)
+        pipeline = fit(self.pipeline(), partial(_iterate_texts, training_set), labels, weights)
         release_memory()  # 2.5 GiB after 1.8 million comments
         return pipeline
 
     def pipeline(self) -> Pipeline:
-        """Return the unfitted scikit-learn pipeline."""
+        """Return a scikit-learn pipeline that is not fitted yet."""
         from sklearn.feature_extraction.text import TfidfVectorizer  # noqa: PLC0415
         from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
         from sklearn.pipeline import FeatureUnion, Pipeline  # noqa: PLC0415
@@ -138,27 +138,27 @@ class Tfidf(CandidateSettings):
 
 
 class TfidfScorer(Scorer):
-    """The fitted pipeline."""
+    """A fitted pipeline."""
 
     reads_whole = True
 
     def __init__(self, settings: Tfidf, folder: Path) -> None:
         self.files = folder
         self.not_bound = None
-        self._file = find_skops_model(folder, str(settings.model))
+        self._skops_model = find_skops_model(folder, str(settings.model))
         major = version_of("scikit-learn").split(".")[0]
         self.digest = json_digest(["tfidf", "whole", self.files_digest, major])
 
     def score(self, rows: pa.RecordBatch) -> np.ndarray:
         """Return the probability of the positive class."""
-        return self._probabilities(rows.column("text").to_pylist())[:, 1]
+        return self._predict(rows.column("text").to_pylist())[:, 1]
 
     @cached_property
-    def _probabilities(self) -> Callable[[list[str]], np.ndarray]:
-        return self._file.load().predict_proba  # type: ignore[no-any-return]
+    def _predict(self) -> Callable[[list[str]], np.ndarray]:
+        return self._skops_model.load().predict_proba  # type: ignore[no-any-return]
 
 
-def _texts(rows: EvaluationSet) -> Iterator[str]:
+def _iterate_texts(rows: EvaluationSet) -> Iterator[str]:
     """Yield the texts of a set, without keeping them in memory."""
     for batch in rows.iter_batches(["text"], 50_000):
         yield from batch.column("text").to_pylist()

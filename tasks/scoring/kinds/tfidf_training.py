@@ -1,10 +1,10 @@
-"""Fitting TF-IDF and logistic regression to a training set that does not fit scikit-learn's memory.
+"""TF-IDF and logistic regression for training sets that are too large for scikit-learn's `fit`.
 
-The result is a plain scikit-learn pipeline: the n-grams and inverse document frequencies that its
-own `fit` gives, and coefficients by the same objective, solver (L-BFGS), start and stopping rule.
-But texts are read some at a time, and an entry of the matrix takes 5 bytes, the number of the
-n-gram and its count, where scikit-learn's takes 12 or more and is copied. Coefficients differ only
-because each iteration amplifies rounding: with many iterations the solver may stop elsewhere.
+The result is a plain scikit-learn pipeline. N-grams and inverse document frequencies are those of
+its own `fit`, and coefficients have the same objective, solver (L-BFGS), start and stopping rule.
+Texts are read in blocks. An entry of the matrix (n-gram and count) takes 5 bytes; scikit-learn's
+takes at least 12 and is copied. Coefficients differ only because each iteration amplifies rounding:
+with many iterations the solver may stop elsewhere.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice, pairwise
 from typing import Any
 
@@ -26,9 +27,9 @@ from biasgate.tasks.common.prefect_task import log_message
 
 _TEXTS_A_BLOCK = 2_000
 _WORDS_KEPT = 200_000
-"""Words whose n-grams of characters are kept: fewer than 100 MiB."""
-# Sums of gradients are formed in so many parts, whatever the number of cores: a model does not
-# depend on the machine.
+"""Size of the cache of words with their n-grams of characters: less than 100 MiB."""
+# Gradients are summed in this many parts for any number of cores: a model does not depend on the
+# machine.
 _PARTS = 8
 
 Texts = Callable[[], Iterable[str]]
@@ -38,26 +39,25 @@ def fit(pipeline: Any, texts: Texts, labels: np.ndarray, weights: np.ndarray | N
     """Fit a pipeline, and return it.
 
     `pipeline`: a `FeatureUnion` of `TfidfVectorizer` with `sublinear_tf`, and a
-    `LogisticRegression`. `texts`: returns the texts; it is called several times. `labels`: whether
-    each one is positive, bool, shape (n,). `weights`: how much each one counts in the regression,
-    at least 0, shape (n,). Default: 1 each. The n-grams and their inverse document frequencies do
-    not depend on weights.
+    `LogisticRegression`. `texts`: returns the texts; it is called several times. `labels`: True for
+    positive texts, shape (n,). `weights`: at least 0, shape (n,), for the regression, not for
+    n-grams and their inverse document frequencies. Default: 1.
     """
     features, classifier = pipeline[0], pipeline[-1]
     vectorizers = [vectorizer for _, vectorizer in features.transformer_list]
     for vectorizer in vectorizers:
         _learn_vocabulary(vectorizer, texts())
-    counters = [_counter(vectorizer) for vectorizer in vectorizers]
+    counters = [_make_counter(vectorizer) for vectorizer in vectorizers]
     idf = [vectorizer.idf_ for vectorizer in vectorizers]
-    counted = np.ones(len(labels)) if weights is None else np.asarray(weights, float)
+    weights = np.ones(len(labels)) if weights is None else np.asarray(weights, float)
     blocks, start = [], 0
-    for block in _steps(texts()):
+    for block in _iterate_blocks(texts()):
         packed = [
-            Packed.from_counts(counter.transform(block), own)
-            for counter, own in zip(counters, idf, strict=True)
+            Packed.from_counts(counter.transform(block), feature_idf)
+            for counter, feature_idf in zip(counters, idf, strict=True)
         ]
         rows = slice(start, start + len(block))
-        blocks.append(Block(packed, labels[rows], counted[rows]))
+        blocks.append(Block(packed, labels[rows], weights[rows]))
         start += len(block)
     solution = _solve(blocks, idf, classifier)
     if not solution.success:
@@ -71,10 +71,10 @@ def fit(pipeline: Any, texts: Texts, labels: np.ndarray, weights: np.ndarray | N
 
 
 def _learn_vocabulary(vectorizer: Any, texts: Iterable[str]) -> None:
-    """Set what `fit` of scikit-learn sets: vocabulary and inverse document frequencies."""
+    """Set the attributes of scikit-learn's `fit`: vocabulary and inverse document frequencies."""
     count = _count_characters if vectorizer.analyzer == "char_wb" else _count_words
-    totals, n_texts_with, n_texts = count(vectorizer, texts)
-    grams = sorted(gram for gram, n in n_texts_with.items() if n >= vectorizer.min_df)
+    totals, document_counts, n_texts = count(vectorizer, texts)
+    grams = sorted(gram for gram, n in document_counts.items() if n >= vectorizer.min_df)
     if not grams:
         msg = (
             f"the training set must have n-grams in at least `min_df` = {vectorizer.min_df} "
@@ -84,116 +84,118 @@ def _learn_vocabulary(vectorizer: Any, texts: Iterable[str]) -> None:
         raise InputError(msg)
     if len(grams) > vectorizer.max_features:
         # The same call as scikit-learn's, so that among equally frequent grams the same are kept.
-        frequent = np.array([-totals[gram] for gram in grams], float).argsort()
-        grams = [grams[at] for at in np.sort(frequent[: vectorizer.max_features])]
-    vectorizer.vocabulary_ = {gram: place for place, gram in enumerate(grams)}
-    smooth = float(vectorizer.smooth_idf)
-    with_each = np.array([n_texts_with[gram] for gram in grams]) + smooth
-    vectorizer.idf_ = np.log((n_texts + smooth) / with_each) + 1
+        by_frequency = np.array([-totals[gram] for gram in grams], float).argsort()
+        grams = [grams[at] for at in np.sort(by_frequency[: vectorizer.max_features])]
+    vectorizer.vocabulary_ = {gram: column for column, gram in enumerate(grams)}
+    smoothing = float(vectorizer.smooth_idf)
+    smoothed_counts = np.array([document_counts[gram] for gram in grams]) + smoothing
+    vectorizer.idf_ = np.log((n_texts + smoothing) / smoothed_counts) + 1
     vectorizer._tfidf.n_features_in_ = len(grams)  # noqa: SLF001 - as its `fit` does
 
 
 Counts = tuple[Mapping[str, int], Mapping[str, int], int]
-"""How often each n-gram occurs, in how many texts, and how many texts there are."""
+"""Occurrences of each n-gram, texts that contain it, and the number of all texts."""
 
 
 def _count_words(vectorizer: Any, texts: Iterable[str]) -> Counts:
     analyze = vectorizer.build_analyzer()
     totals: Counter[str] = Counter()
-    n_texts_with: Counter[str] = Counter()
+    document_counts: Counter[str] = Counter()
     n_texts = 0
     for text in texts:
         grams = analyze(text)
         totals.update(grams)
-        n_texts_with.update(set(grams))
+        document_counts.update(set(grams))
         n_texts += 1
-    return totals, n_texts_with, n_texts
+    return totals, document_counts, n_texts
 
 
 def _count_characters(vectorizer: Any, texts: Iterable[str]) -> Counts:
     columns: defaultdict[str, int] = defaultdict()
     columns.default_factory = columns.__len__
     counter = CharacterCounter(vectorizer, columns, columns.__getitem__)
-    totals = n_texts_with = np.zeros(0, np.int64)
+    totals = document_counts = np.zeros(0, np.int64)
     n_texts = 0
-    for some in _steps(texts):
-        counts = counter.transform(some)
+    for block in _iterate_blocks(texts):
+        counts = counter.transform(block)
         if len(columns) > len(totals):
-            room = (0, 2 * len(columns) - len(totals))
-            totals, n_texts_with = np.pad(totals, room), np.pad(n_texts_with, room)
-        at = counts.indices.astype(np.intp)
-        np.add.at(totals, at, counts.data.astype(np.int64))
-        np.add.at(n_texts_with, at, np.int64(1))
-        n_texts += len(some)
-    # Without the room for more.
-    by_gram = dict(zip(columns, totals.tolist(), strict=False))
-    return by_gram, dict(zip(columns, n_texts_with.tolist(), strict=False)), n_texts
+            padding = (0, 2 * len(columns) - len(totals))
+            totals, document_counts = np.pad(totals, padding), np.pad(document_counts, padding)
+        indices = counts.indices.astype(np.intp)
+        np.add.at(totals, indices, counts.data.astype(np.int64))
+        np.add.at(document_counts, indices, np.int64(1))
+        n_texts += len(block)
+    # Not strict, to leave out the padding.
+    totals_by_gram = dict(zip(columns, totals.tolist(), strict=False))
+    return totals_by_gram, dict(zip(columns, document_counts.tolist(), strict=False)), n_texts
 
 
 class CharacterCounter:
-    """Counts n-grams of characters within words as scikit-learn does, at least three times faster.
+    """A counter of n-grams of characters within words, at least three times scikit-learn's speed.
 
-    Most words were in earlier texts: the n-grams of a word are found once, and then multiplied.
+    Most words occur repeatedly: the n-grams of a word are found once, and then multiplied.
 
-    `columns`: the column of each n-gram. `column`: returns the column of an n-gram, or None if it
-    is not counted; it may add a column.
+    `columns`: the column of each n-gram. `find_column`: returns the column of an n-gram, or None
+    if it is not counted; it may add a column.
     """
 
     def __init__(
-        self, vectorizer: Any, columns: Mapping[str, int], column: Callable[[str], int | None]
+        self, vectorizer: Any, columns: Mapping[str, int], find_column: Callable[[str], int | None]
     ) -> None:
         self._prepare = vectorizer.build_preprocessor()
         self._analyze = vectorizer.build_analyzer()
-        self._columns, self._column = columns, column
-        self._words: dict[str, np.ndarray] = {}
+        self._columns, self._find_column = columns, find_column
+        self._columns_by_word: dict[str, np.ndarray] = {}
 
     def transform(self, texts: Sequence[str]) -> sparse.csr_matrix:
         """Return the counts, shape (texts, columns), each row in the order of columns."""
         numbers: dict[str, int] = {}
-        words = [self._prepare(text).split() for text in texts]
-        of_texts = [[numbers.setdefault(one, len(numbers)) for one in some] for some in words]
-        of_words = [self._columns_of(word) for word in numbers]
-        shape = (len(numbers), len(self._columns))
-        counts = _matrix(of_texts, (len(texts), len(numbers))) @ _matrix(of_words, shape)
+        word_lists = [self._prepare(text).split() for text in texts]
+        text_words = [
+            [numbers.setdefault(word, len(numbers)) for word in words] for words in word_lists
+        ]
+        word_columns = [self._find_columns(word) for word in numbers]
+        words_by_text = _count_columns(text_words, (len(texts), len(numbers)))
+        counts = words_by_text @ _count_columns(word_columns, (len(numbers), len(self._columns)))
         counts.sort_indices()
         return counts
 
-    def _columns_of(self, word: str) -> np.ndarray:
-        known = self._words.get(word)
-        if known is None:
-            columns = (self._column(gram) for gram in self._analyze(word))
-            known = np.array([column for column in columns if column is not None], np.int32)
-            if len(self._words) >= _WORDS_KEPT:
-                self._words.clear()
-            self._words[word] = known
-        return known
+    def _find_columns(self, word: str) -> np.ndarray:
+        columns = self._columns_by_word.get(word)
+        if columns is None:
+            candidates = map(self._find_column, self._analyze(word))
+            columns = np.array([column for column in candidates if column is not None], np.int32)
+            if len(self._columns_by_word) >= _WORDS_KEPT:
+                self._columns_by_word.clear()
+            self._columns_by_word[word] = columns
+        return columns
 
 
-def _matrix(columns: Sequence[Sequence[int] | np.ndarray], shape: tuple[int, int]) -> Any:
-    """Return how often each row has each column."""
+def _count_columns(columns: Sequence[Sequence[int] | np.ndarray], shape: tuple[int, int]) -> Any:
+    """Return a sparse matrix with the occurrences of each column number in each row."""
     starts = np.cumsum([0, *map(len, columns)])
     indices = np.concatenate([np.zeros(0, np.int32), *columns], dtype=np.int32, casting="unsafe")
     return sparse.csr_matrix((np.ones(len(indices), np.int32), indices, starts), shape=shape)
 
 
-def _counter(vectorizer: Any) -> CountVectorizer | CharacterCounter:
-    """Return what counts the n-grams of a fitted vectoriser."""
+def _make_counter(vectorizer: Any) -> CountVectorizer | CharacterCounter:
+    """Return a counter of the n-grams of a fitted vectoriser."""
     if vectorizer.analyzer == "char_wb":
         return CharacterCounter(vectorizer, vectorizer.vocabulary_, vectorizer.vocabulary_.get)
-    own, unset = vectorizer.get_params(), ("max_features", "min_df", "vocabulary", "dtype")
-    options = {name: own[name] for name in CountVectorizer().get_params() if name not in unset}
+    params, unset = vectorizer.get_params(), ("max_features", "min_df", "vocabulary", "dtype")
+    options = {name: params[name] for name in CountVectorizer().get_params() if name not in unset}
     return CountVectorizer(**options, vocabulary=vectorizer.vocabulary_, dtype=np.int32)
 
 
-def _steps(texts: Iterable[str]) -> Iterator[list[str]]:
+def _iterate_blocks(texts: Iterable[str]) -> Iterator[list[str]]:
     rest = iter(texts)
-    while step := list(islice(rest, _TEXTS_A_BLOCK)):
-        yield step
+    while block := list(islice(rest, _TEXTS_A_BLOCK)):
+        yield block
 
 
 @dataclass(frozen=True)
 class Packed:
-    """Counts of n-grams in some texts, and one divided by the norms of their TF-IDF."""
+    """Counts of n-grams in some texts; `scale` is the reciprocal of the norms of their TF-IDF."""
 
     counts: np.ndarray
     indices: np.ndarray
@@ -203,36 +205,36 @@ class Packed:
 
     @classmethod
     def from_counts(cls, counts: sparse.csr_matrix, idf: np.ndarray) -> Packed:
-        """Pack counts, each in as few bytes as the largest needs."""
+        """Pack counts in the smallest integer type that holds the largest count."""
         largest = counts.data.max(initial=0)
         small = counts.data.astype(np.min_scalar_type(largest))
-        squares = (_frequencies(largest)[counts.data] * idf[counts.indices]) ** 2
+        squares = (_tabulate_frequencies(largest)[counts.data] * idf[counts.indices]) ** 2
         rows = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
         norms = np.sqrt(np.bincount(rows, squares, counts.shape[0]))
         norms[norms == 0] = 1.0
         return cls(small, counts.indices, counts.indptr, 1 / norms, counts.shape[1])
 
-    def matrix(self, frequencies: np.ndarray, room: np.ndarray) -> sparse.csr_array:
-        """Return the term frequencies, given those of each count, in room that is there already.
+    def fill_matrix(self, frequencies: np.ndarray, buffer: np.ndarray) -> sparse.csr_array:
+        """Return the term frequencies in a reused buffer, given the frequency of each count.
 
         New memory for every matrix would take longer than the arithmetic.
         """
         shape = len(self.starts) - 1, self.n_features
-        data = np.take(frequencies, self.counts, out=room[: self.counts.size], mode="clip")
+        data = np.take(frequencies, self.counts, out=buffer[: self.counts.size], mode="clip")
         return sparse.csr_array((data, self.indices, self.starts), shape=shape)
 
 
 @dataclass(frozen=True)
 class Block:
-    """Texts of a training set: packed counts of each vectoriser, labels, and what each counts."""
+    """Texts of a training set: packed counts for each vectoriser, labels and weights."""
 
     packed: Sequence[Packed]
     labels: np.ndarray
-    counted: np.ndarray
+    weights: np.ndarray
 
 
-def _frequencies(largest: int) -> np.ndarray:
-    """Return what becomes of each count up to the largest, sublinearly."""
+def _tabulate_frequencies(largest: int) -> np.ndarray:
+    """Return the sublinear term frequency of each count up to the largest."""
     table = np.arange(int(largest) + 1, dtype=float)
     table[1:] = 1 + np.log(table[1:])
     return table
@@ -240,29 +242,29 @@ def _frequencies(largest: int) -> np.ndarray:
 
 def _solve(blocks: Sequence[Block], idf: Sequence[np.ndarray], classifier: Any) -> Any:
     """Minimise the objective of a `LogisticRegression` with L2 penalty."""
-    positive = sum(float(block.counted @ block.labels) for block in blocks)
-    total = float(sum(block.counted.sum() for block in blocks))
-    of_class = np.ones(2)
+    positive = sum(float(block.weights @ block.labels) for block in blocks)
+    total = float(sum(block.weights.sum() for block in blocks))
+    class_weights = np.ones(2)
     if classifier.class_weight == "balanced":
-        of_class = total / (2 * np.array([total - positive, positive]))
-    total_weight = float(of_class @ [total - positive, positive])
+        class_weights = total / (2 * np.array([total - positive, positive]))
+    total_weight = float(class_weights @ [total - positive, positive])
     penalty = 1 / (classifier.C * total_weight)
     bounds = np.unique(np.arange(_PARTS + 1) * len(blocks) // _PARTS).tolist()
     parts = [blocks[start:end] for start, end in pairwise(bounds)]
 
-    with ThreadPoolExecutor(_cores()) as pool:
+    with ThreadPoolExecutor(_count_cores()) as pool:
 
-        def objective(at: np.ndarray) -> tuple[float, np.ndarray]:
-            of_parts = list(
-                pool.map(lambda part: _loss_and_gradient(at, part, idf, of_class), parts)
-            )
-            loss = sum(loss for loss, _ in of_parts) / total_weight
-            gradient = np.sum([gradient for _, gradient in of_parts], axis=0) / total_weight
-            gradient[:-1] += penalty * at[:-1]
-            return float(loss + 0.5 * penalty * (at[:-1] @ at[:-1])), gradient
+        def compute_objective(parameters: np.ndarray) -> tuple[float, np.ndarray]:
+            compute = partial(_compute_loss, parameters, idf=idf, class_weights=class_weights)
+            results = list(pool.map(compute, parts))
+            loss = sum(loss for loss, _ in results) / total_weight
+            gradient = np.sum([gradient for _, gradient in results], axis=0) / total_weight
+            weights = parameters[:-1]
+            gradient[:-1] += penalty * weights
+            return float(loss + 0.5 * penalty * (weights @ weights)), gradient
 
         return optimize.minimize(
-            objective,
+            compute_objective,
             np.zeros(sum(map(len, idf)) + 1),
             method="L-BFGS-B",
             jac=True,
@@ -275,35 +277,40 @@ def _solve(blocks: Sequence[Block], idf: Sequence[np.ndarray], classifier: Any) 
         )
 
 
-def _loss_and_gradient(
-    at: np.ndarray, blocks: Sequence[Block], idf: Sequence[np.ndarray], of_class: np.ndarray
+def _compute_loss(
+    parameters: np.ndarray,
+    blocks: Sequence[Block],
+    idf: Sequence[np.ndarray],
+    class_weights: np.ndarray,
 ) -> tuple[float, np.ndarray]:
-    split = np.split(at[:-1], np.cumsum([len(one) for one in idf])[:-1])
-    coefficients = [own * one for own, one in zip(split, idf, strict=True)]
-    gradients = [np.zeros(len(one)) for one in idf]
-    of_vectorizers = list(zip(*(block.packed for block in blocks), strict=True))
+    """Return the loss of some blocks without the penalty, and its gradient."""
+    split = np.split(parameters[:-1], np.cumsum([len(values) for values in idf])[:-1])
+    coefficients = [part * values for part, values in zip(split, idf, strict=True)]
+    gradients = [np.zeros(len(values)) for values in idf]
+    by_vectorizer = list(zip(*(block.packed for block in blocks), strict=True))
     frequencies = [
-        _frequencies(max(int(p.counts.max(initial=0)) for p in packed)) for packed in of_vectorizers
+        _tabulate_frequencies(max(int(packed.counts.max(initial=0)) for packed in parts))
+        for parts in by_vectorizer
     ]
-    rooms = [np.empty(max(p.counts.size for p in packed)) for packed in of_vectorizers]
-    loss, of_intercept = 0.0, 0.0
+    buffers = [np.empty(max(packed.counts.size for packed in parts)) for parts in by_vectorizer]
+    loss, intercept_gradient = 0.0, 0.0
     for block in blocks:
         matrices = [
-            one.matrix(of_counts, room)
-            for one, of_counts, room in zip(block.packed, frequencies, rooms, strict=True)
+            packed.fill_matrix(table, buffer)
+            for packed, table, buffer in zip(block.packed, frequencies, buffers, strict=True)
         ]
-        raw = np.full(len(block.labels), at[-1])
-        for matrix, packed, own in zip(matrices, block.packed, coefficients, strict=True):
-            raw += packed.scale * (matrix @ own)
-        of_rows = of_class[block.labels.astype(np.intp)] * block.counted
-        loss += float(of_rows @ (np.logaddexp(0, raw) - block.labels * raw))
-        residuals = of_rows * (np.exp(-np.logaddexp(0, -raw)) - block.labels)
-        of_intercept += float(residuals.sum())
+        raw = np.full(len(block.labels), parameters[-1])
+        for matrix, packed, part in zip(matrices, block.packed, coefficients, strict=True):
+            raw += packed.scale * (matrix @ part)
+        row_weights = class_weights[block.labels.astype(np.intp)] * block.weights
+        loss += float(row_weights @ (np.logaddexp(0, raw) - block.labels * raw))
+        residuals = row_weights * (np.exp(-np.logaddexp(0, -raw)) - block.labels)
+        intercept_gradient += float(residuals.sum())
         for matrix, packed, gradient in zip(matrices, block.packed, gradients, strict=True):
             np.add(gradient, matrix.T @ (packed.scale * residuals), out=gradient)
-    summed = [gradient * one for gradient, one in zip(gradients, idf, strict=True)]
-    return loss, np.append(np.concatenate(summed), of_intercept)
+    scaled = [gradient * values for gradient, values in zip(gradients, idf, strict=True)]
+    return loss, np.append(np.concatenate(scaled), intercept_gradient)
 
 
-def _cores() -> int:
+def _count_cores() -> int:
     return int(joblib.cpu_count())  # `LOKY_MAX_CPU_COUNT` lowers it

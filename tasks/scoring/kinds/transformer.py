@@ -15,15 +15,16 @@ from pydantic import Field, JsonValue, model_validator
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import folder_digest, json_digest
+from biasgate.tasks.common.settings import Settings
 from biasgate.tasks.data.evaluation_set import WEIGHT, EvaluationSet
 from biasgate.tasks.data.freezing import Source
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.mlflow_server.model_folders import find_transformer_folders, save_transformer
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.scoring.candidate import LogMetrics
-from biasgate.tasks.scoring.kinds.fine_tuning import FineTuning
 from biasgate.tasks.scoring.kinds.hugging_face import HuggingFaceModel, require_torch
 from biasgate.tasks.scoring.kinds.mlflow_model import ModelUri
+from biasgate.tasks.scoring.kinds.tfidf import EXAMPLE
 from biasgate.tasks.scoring.outcomes import PartlyScored
 from biasgate.tasks.scoring.scorer import Scorer, open_version
 from biasgate.tasks.scoring.training_rows import write_training_rows
@@ -33,9 +34,39 @@ if TYPE_CHECKING:
     from biasgate.tasks.scoring.kinds.transformer_inference import Classifier
 
 _NEGATIVE, _POSITIVE = "not toxic", "toxic"
-# Invented, neutral, and the same for every model: an input example must leak nothing.
-_EXAMPLE = ("The library opens at nine.", "Thank you, that was helpful.")
 _NOT_BOUND = "The code of the model may read more than the model's files."
+
+
+class FineTuning(Settings):
+    """Options of fine-tuning, with usual defaults for encoders such as BERT."""
+
+    max_epochs: Annotated[int, Field(ge=1)] = 3
+    """Most passes over the training rows."""
+    max_steps: Annotated[int, Field(ge=1)] | None = None
+    """Most batches in all."""
+    batch_size: Annotated[int, Field(ge=1)] = 32
+    """Comments in a batch."""
+    learning_rate: Annotated[float, Field(gt=0)] = 5e-5
+    """Peak of the rate, which rises linearly over the first steps and then falls to zero."""
+    warmup_fraction: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    """Share of the steps during which the rate rises."""
+    weight_decay: Annotated[float, Field(ge=0)] = 0.01
+    """Weight decay of AdamW, for matrices only."""
+    max_gradient_norm: Annotated[float, Field(gt=0)] = 1.0
+    """Larger gradients are scaled down to this norm."""
+    class_weight: Literal["balanced"] | None = None
+    """`balanced` weights the classes by their inverse frequency."""
+    validation_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.1
+    """Share of the training rows that are held out for early stopping. A hash of the text selects
+    them, so that copies of a comment stay together."""
+    patience: Annotated[int, Field(ge=1)] = 2
+    """Training stops after this many epochs without a better AUC on the held-out rows. The weights
+    of the best epoch are kept."""
+    mixed_precision: bool = True
+    """Compute in bfloat16 if the hardware supports it; weights stay in single precision."""
+    seed: Annotated[int, Field(ge=0)] = 0
+    """Seed of the new layer, the order of the rows and dropout. On a CPU the same seed gives the
+    same weights."""
 
 
 class Transformer(HuggingFaceModel):
@@ -47,24 +78,24 @@ class Transformer(HuggingFaceModel):
 
     kind: Literal["transformer"]
     train_on: Source | None = None
-    """A training set; the model in `folder` or `hub` is then the encoder to start from."""
+    """A training set. The model in `folder` or `hub` is then the encoder for the training."""
     fine_tuning: FineTuning | None = None
     """Options of the training."""
     model: ModelUri | None = None
     """A version in the registry, `models:/name/version`, that was trained here or logged with
-    `mlflow.transformers`; set by training."""
+    `mlflow.transformers`. Training sets it."""
     toxic_label: str | None = None
-    """The label that means toxic, checked against the model's `id2label`. Required unless there is
-    one logit, or two without names (then the second). For a model that is trained here: the name to
-    give it, by default `toxic`."""
+    """The toxic label, checked against the model's `id2label`. Not required for a single logit, or
+    two without names (then the second). For a model that is trained here: the label's name, by
+    default `toxic`."""
     activation: Activation | None = None
-    """Turns the logit into a score. Default: as `transformers.pipeline` does."""
+    """Function from the logit to the score. Default: that of `transformers.pipeline`."""
     precision: Literal["float32", "bfloat16", "auto"] = "float32"
     """Precision of the computation; `auto` is `bfloat16` if the hardware supports it."""
     max_tokens: Annotated[int, Field(ge=8)] = 512
     """Longer comments are truncated; the report counts them, overall and by identity."""
     tokens_a_batch: Annotated[int, Field(ge=8)] | None = None
-    """Most tokens in one batch, padding included; halved where memory is short. Default: 1,024 on a
+    """Most tokens in a batch, including padding; halved if memory is short. Default: 1,024 on a
     CPU, 131,072 on a GPU."""
 
     @model_validator(mode="after")
@@ -80,35 +111,32 @@ class Transformer(HuggingFaceModel):
         return self
 
     def check(self) -> None:
-        """Refuse a folder without a classifier, or an installation without torch, before any work.
-
-        The training set of a candidate that is trained here is checked too.
-        """
+        """Refuse a missing torch, a bad training set, and a folder without a classifier."""
         require_torch()
         if self.train_on is not None:
             self.train_on.check()
         if self.folder is not None:
             config = self.read_config(self.folder)
             if self.train_on is None:
-                self.head(config)
+                self.find_head(config)
 
     def training(self) -> SourceSettings | None:
         """Return the training set, until the candidate is trained."""
         return self.train_on if self.model is None else None
 
     def training_key(self, training_set: EvaluationSet) -> str:
-        """Digest of everything that affects the model: rows, options, encoder, libraries."""
+        """Return a digest of everything that affects the model, including encoder and libraries."""
         from biasgate.tasks.scoring.kinds.transformer_inference import LIBRARIES  # noqa: PLC0415 - needs the extra
 
         options = (self.fine_tuning or FineTuning()).model_dump(mode="json")
         encoder = folder_digest(self.fetch_files())
-        chosen = [options, self.max_tokens, self._toxic_label, self.training_threshold()]
-        key = [*chosen, encoder, *LIBRARIES, training_set.digest]
-        # Models that were trained before weights counted keep their keys.
+        key = [options, self.max_tokens, self._toxic_label, self.training_threshold(), encoder]
+        key += [*LIBRARIES, training_set.digest]
+        # Without weights, keys stay as they were before weights existed.
         return json_digest([*key, "weighted"] if WEIGHT in training_set.columns else key)
 
     def fit(self, training_set: EvaluationSet, folder: Path, log: LogMetrics) -> None:
-        """Fine-tune on a training set and write a model folder, training row hashes included."""
+        """Fine-tune on a training set; write a model folder with the training rows' hashes."""
         from biasgate.tasks.scoring.kinds.transformer_training import FineTuner  # noqa: PLC0415 - needs the extra
 
         positive = self.training_labels(training_set)
@@ -125,20 +153,20 @@ class Transformer(HuggingFaceModel):
         parts = training_set.iter_batches(["text"], 10_000)
         texts = (part.column("text").to_pylist() for part in parts)
         tuner.fit(texts, positive, log, self.training_weights(training_set))
-        save_transformer(tuner.model, tuner.tokenizer, folder, _EXAMPLE)
+        save_transformer(tuner.model, tuner.tokenizer, folder, EXAMPLE)
         write_training_rows(training_set, folder)
 
     def opened_as(self) -> dict[str, JsonValue]:
-        """Return the options to open the trained version: safely, not as any MLflow model."""
+        """Return the options that open the trained version, from safetensors instead of pyfunc."""
         keys = {"kind", "activation", "precision", "max_tokens"}
         return self.model_dump(mode="json", include=keys) | {"toxic_label": self._toxic_label}
 
     def registered(self, workplace: Workplace) -> ModelVersion | None:
-        """Return the registered version, if the model is one."""
+        """Return the registered version of the model, if it exists."""
         return None if self.model is None else workplace.gateway.resolve(self.model)
 
     def open(self, workplace: Workplace) -> TransformerScorer:
-        """Download the files of a hub model or a registered one; load nothing yet."""
+        """Download the files of a model from hub or registry; the first `score` loads them."""
         if self.training() is not None:
             msg = f"candidate {self.name!r} must be trained before it is opened."
             raise InputError(msg)
@@ -148,8 +176,8 @@ class Transformer(HuggingFaceModel):
             return open_version(version, workplace, make)
         return make(self.fetch_files())
 
-    def head(self, config: dict[str, Any]) -> Head:
-        """Find the toxic output of a classifier with this configuration."""
+    def find_head(self, config: dict[str, Any]) -> Head:
+        """Return the toxic output of a classifier with this configuration."""
         return choose_head(config, self.described, self._toxic_label, self.activation)
 
     @property
@@ -162,7 +190,7 @@ class Transformer(HuggingFaceModel):
 
 
 class TransformerScorer(Scorer):
-    """The classifier."""
+    """A classifier, loaded by the first `score`."""
 
     def __init__(
         self, settings: Transformer, folder: Path, kept_tokens: Path | None = None
@@ -170,7 +198,7 @@ class TransformerScorer(Scorer):
         from biasgate.tasks.scoring.kinds import transformer_inference as inference  # noqa: PLC0415 - needs the extra
 
         self._settings, self._kept_tokens = settings, kept_tokens
-        self.at_once, self._loading = inference.calls_at_once(), Lock()
+        self.at_once, self._load_lock = inference.count_parallel_calls(), Lock()
         self.files = folder
         self.not_bound = None if settings.trust_remote_code is None else _NOT_BOUND
         self._weights = self._tokenizer = folder
@@ -184,18 +212,18 @@ class TransformerScorer(Scorer):
                 raise InputError(msg)
             self._weights, self._tokenizer = folders
             settings.refuse_code(self._tokenizer)
-        self._head = settings.head(settings.read_config(self._weights))
-        self.precision = inference.chosen_precision(settings.precision)
-        chosen = [self._head.column, self._head.activation, self.precision, settings.max_tokens]
-        # Scores of "transformer" alone do not say which comments were truncated.
-        self.digest = json_digest(["transformer", "truncated", self.files_digest, *chosen])
+        self._head = settings.find_head(settings.read_config(self._weights))
+        self.precision = inference.choose_precision(settings.precision)
+        options = [self._head.column, self._head.activation, self.precision, settings.max_tokens]
+        # Scores with the older key, "transformer", do not record truncated comments.
+        self.digest = json_digest(["transformer", "truncated", self.files_digest, *options])
 
     def score(self, rows: pa.RecordBatch) -> PartlyScored:
-        """Return the score of the toxic label, and which comments were truncated."""
-        with self._loading:
+        """Return the scores of the toxic label, and mark truncated comments."""
+        with self._load_lock:
             classifier = self._classifier
         logits, truncated = classifier.classify(rows.column("text").to_pylist())
-        return PartlyScored(self._head.scores(logits), truncated=truncated)
+        return PartlyScored(self._head.compute_scores(logits), truncated=truncated)
 
     @cached_property
     def _classifier(self) -> Classifier:
@@ -219,25 +247,25 @@ _DEFAULT = {"0": "LABEL_0", "1": "LABEL_1"}
 
 @dataclass(frozen=True)
 class Head:
-    """The toxic output."""
+    """The toxic output of a classifier."""
 
     column: int
-    """Its index among the logits."""
+    """Index among the logits."""
     activation: Activation
-    """Turns it into a score."""
+    """Function from the logit to the score."""
 
-    def scores(self, logits: np.ndarray) -> np.ndarray:
-        """Return one score per row of logits, shape (n,), in double precision.
+    def compute_scores(self, logits: np.ndarray) -> np.ndarray:
+        """Return a score for each row of logits, shape (n,), in double precision.
 
-        In single precision, large logits would all give the same score.
+        In single precision, all large logits would give the same score.
         """
         values = logits.astype(np.float64)
         from scipy.special import expit, softmax  # noqa: PLC0415 - takes a second
 
         if self.activation == "softmax":
             return np.asarray(softmax(values, axis=1)[:, self.column])
-        chosen = values[:, self.column]
-        return np.asarray(expit(chosen)) if self.activation == "sigmoid" else chosen
+        toxic = values[:, self.column]
+        return np.asarray(expit(toxic)) if self.activation == "sigmoid" else toxic
 
 
 def choose_head(
@@ -245,14 +273,13 @@ def choose_head(
 ) -> Head:
     """Find the toxic output in a model's `config.json`.
 
-    `config`: with `id2label` and `problem_type`; if missing, transformers' defaults are used.
-    `toxic_label`: the label that means toxic. Needed unless it is evident: with several labels,
-    except two with default names. `activation`: by default as transformers' own pipeline does,
-    sigmoid for a single logit and for `multi_label_classification`, nothing for `regression`, else
-    softmax.
+    `config`: with `id2label` and `problem_type`, by default those of transformers. `toxic_label`:
+    required for several labels, except two with default names. `activation`: by default that of
+    transformers' own pipeline: sigmoid for a single logit and for `multi_label_classification`,
+    none for `regression`, otherwise softmax.
     """
-    named = config.get("id2label") or _DEFAULT
-    labels = [str(named[key]) for key in sorted(named, key=int)]
+    names = config.get("id2label") or _DEFAULT
+    labels = [str(names[key]) for key in sorted(names, key=int)]
     kind = config.get("problem_type")
     if activation is None:
         activation = "softmax"
@@ -260,14 +287,14 @@ def choose_head(
             activation = "none"
         elif len(labels) == 1 or kind == "multi_label_classification":
             activation = "sigmoid"
-    known = ", ".join(map(repr, labels))
+    shown = ", ".join(map(repr, labels))
     if toxic_label is None:
-        are_unnamed = labels == list(_DEFAULT.values()) and activation == "softmax"
-        if len(labels) > 1 and not are_unnamed:
-            msg = f"{model} has several labels: set `toxic_label` to one of {known}."
+        is_unnamed = labels == list(_DEFAULT.values()) and activation == "softmax"
+        if len(labels) > 1 and not is_unnamed:
+            msg = f"{model} has several labels: set `toxic_label` to one of {shown}."
             raise InputError(msg)
         return Head(len(labels) - 1, activation)
     if labels.count(toxic_label) != 1:
-        msg = f"`toxic_label` of {model} must be one of {known}; got {toxic_label!r}."
+        msg = f"`toxic_label` of {model} must be one of {shown}; got {toxic_label!r}."
         raise InputError(msg)
     return Head(labels.index(toxic_label), activation)

@@ -1,4 +1,4 @@
-"""Logits of a transformer, as fast as the hardware allows; needs torch."""
+"""Logits of a transformer, computed as fast as the hardware allows; needs torch."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ try:
     import transformers
     from safetensors import SafetensorError
 
-    from biasgate.tasks.scoring.kinds.transformer_tokens import packing_for, sent
+    from biasgate.tasks.scoring.kinds.transformer_tokens import make_packing, send_arrays
 except ImportError as error:
     raise InputError(NEEDS_TORCH) from error
 
 _PACK = "_reorder_linear_weight"
-# The libraries that affect a training, whatever their builds.
+# Versions of the libraries that affect a training, without their builds.
 LIBRARIES = (torch.__version__.partition("+")[0], transformers.__version__)
-# Texts that are tokenised at a time, while the previous ones are computed.
+# Number of texts that are tokenised while the previous texts are computed.
 TEXTS_AHEAD = 512
 # On a CPU the data of a batch should fit into the caches.
 _TOKENS_A_BATCH = {"cpu": 1_024, "cuda": 131_072}
@@ -40,35 +40,34 @@ _TOKENS_A_BATCH = {"cpu": 1_024, "cuda": 131_072}
 STEPS = {"cpu": 2, "cuda": 8}
 
 
-def calls_at_once() -> int:
-    """Return how many calls of `Classifier.logits` at a time keep the device busy.
+def count_parallel_calls() -> int:
+    """Return the number of parallel calls of `Classifier.logits` that keep the device busy.
 
-    A GPU would wait between two calls, until the first texts of the next one are tokenised.
+    Between calls, a GPU would wait until the first texts of the next call are tokenised.
     """
     return 2 if torch.cuda.is_available() else 1
 
 
-def chosen_precision(wanted: str) -> str:
-    """Return the precision; for `auto`, the faster one of `float32` and `bfloat16` here."""
-    if wanted != "auto":
-        return wanted
+def choose_precision(precision: str) -> str:
+    """Replace `auto` by the faster of `float32` and `bfloat16` on this hardware."""
+    if precision != "auto":
+        return precision
     if torch.cuda.is_available():
-        fast = torch.cuda.is_bf16_supported(including_emulation=False)
+        is_fast = torch.cuda.is_bf16_supported(including_emulation=False)
     else:
-        known = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
-        fast = any(getattr(torch.cpu, name, bool)() for name in known)
-    return "bfloat16" if fast else "float32"
+        features = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
+        is_fast = any(getattr(torch.cpu, name, bool)() for name in features)
+    return "bfloat16" if is_fast else "float32"
 
 
 class Classifier:
-    """A sequence classifier and its tokenizer, on the GPU if there is one.
+    """A sequence classifier and its tokenizer, on a GPU if available.
 
-    `folder`: as `save_pretrained` writes it, weights in safetensors. `described`: the model, for
-    messages. `precision`: `float32` or `bfloat16`. `max_tokens`: longer texts are truncated, at the
-    latest at the model's own limit. `tokens_a_batch`: most tokens in one batch, padding included.
-    `trust_remote_code`: whether code in the folder may run. `tokenizer_folder`: where the tokenizer
-    is, if it is elsewhere. `kept_tokens`: where tokens are kept for other models with the same
-    tokenizer.
+    `folder`: as written by `save_pretrained`, with weights in safetensors. `described`: the model,
+    for messages. `precision`: `float32` or `bfloat16`. `max_tokens`: longer texts are truncated;
+    the model's own limit also applies. `tokens_a_batch`: most tokens in a batch, including padding.
+    `trust_remote_code`: whether code in the folder may run. `tokenizer_folder`: by default
+    `folder`. `kept_tokens`: folder to share tokens with other models of the same tokenizer.
     """
 
     def __init__(
@@ -88,7 +87,7 @@ class Classifier:
         self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self._budget = tokens_a_batch or _TOKENS_A_BATCH[self._device.type]
         options = {"local_files_only": True, "trust_remote_code": trust_remote_code}
-        with loading(described, self._device):
+        with explain_loading(described, self._device):
             tokenizer = transformers.AutoTokenizer.from_pretrained(
                 str(tokenizer_folder or folder), **options
             )
@@ -110,8 +109,8 @@ class Classifier:
         if tokenizer.pad_token_id is None:
             msg = f"the tokenizer of {described} must have a padding token; it has none."
             raise InputError(msg)
-        # One permanent thread: each new one would keep its own memory.
-        self._ahead = ThreadPoolExecutor(1, "tokenizer")
+        # A single permanent thread, since each new thread would keep its own memory.
+        self._executor = ThreadPoolExecutor(1, "tokenizer")
         self._max_tokens: int = min(
             max_tokens,
             tokenizer.model_max_length,
@@ -121,9 +120,9 @@ class Classifier:
         state = self._tokenizer.state
         self._kept = KeptTokens(kept_tokens, state) if kept_tokens and state else None
         self._model = model.eval()
-        self._packing = packing_for(self._model)
-        self._starting = Lock()  # the packing of a batch is kept in the model until it has started
-        _exact_last_layer(self._model)
+        self._packing = make_packing(self._model)
+        self._forward_lock = Lock()  # the packing is stored in the model until a batch has started
+        _widen_last_layer(self._model)
         if self._device.type == "cpu":
             pack_layers(self._model)
 
@@ -132,42 +131,42 @@ class Classifier:
         return self.classify(texts)[0]
 
     def classify(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Return the logits of each text, and which texts were truncated, shape (n,).
+        """Return the logits of each text, and True for truncated texts, shape (n,).
 
         Several threads may call this at a time.
 
-        Texts of similar length share a batch, so that there is little padding; the longest
-        come first, so that a lack of memory shows at once. The next texts are tokenised while
-        the previous batches are computed.
+        Texts of similar length share a batch, to reduce padding. The longest come first, so that a
+        lack of memory is detected early. The next texts are tokenised while the previous batches
+        are computed.
         """
-        computed = [(batch, self._batch(batch)) for batch in self._batches(self._tokens(texts))]
+        batches = self._make_batches(self._tokenize(texts))
+        computed = [(batch, self._compute_batch(batch)) for batch in batches]
         logits = np.empty((len(texts), self._model.config.num_labels), dtype=np.float32)
         truncated = np.zeros(len(texts), dtype=np.bool_)
-        if computed:  # read back at the end, so that a GPU never waits
-            batches, answers = zip(*computed, strict=True)
-            numbers = np.concatenate([batch.numbers for batch in batches])
-            logits[numbers] = torch.cat(answers).float().cpu().numpy()
-            truncated[numbers] = np.concatenate([batch.truncated for batch in batches])
+        if computed:  # copied at the end, so that a GPU never waits
+            numbers = np.concatenate([batch.numbers for batch, _ in computed])
+            logits[numbers] = torch.cat([part for _, part in computed]).float().cpu().numpy()
+            truncated[numbers] = np.concatenate([batch.truncated for batch, _ in computed])
         return logits, truncated
 
-    def _tokens(self, texts: Sequence[str]) -> Iterator[Tokens]:
-        """Yield the tokens of some texts at a time, those of the longest texts first."""
+    def _tokenize(self, texts: Sequence[str]) -> Iterator[Tokens]:
+        """Yield the tokens of `TEXTS_AHEAD` texts at a time, the longest texts first."""
         kept = None if self._kept is None else self._kept.read(texts)
         if kept is not None:
             for start in range(0, len(texts), TEXTS_AHEAD):
-                yield kept.part(start, min(start + TEXTS_AHEAD, len(texts)))
+                yield kept.select(start, min(start + TEXTS_AHEAD, len(texts)))
             return
-        order = sorted(range(len(texts)), key=lambda at: len(texts[at]), reverse=True)
+        order = sorted(range(len(texts)), key=lambda number: len(texts[number]), reverse=True)
         parts = [order[at : at + TEXTS_AHEAD] for at in range(0, len(order), TEXTS_AHEAD)]
         tokenized: list[Tokens] = []
-        for part in self._ahead.map(partial(self._tokenizer.tokens, texts), parts):
+        for part in self._executor.map(partial(self._tokenizer.tokenize, texts), parts):
             if self._kept is not None:
                 tokenized.append(part)
             yield part
         if self._kept is not None and tokenized:
-            self._kept.write(texts, Tokens.joined(tokenized))
+            self._kept.write(texts, Tokens.join(tokenized))
 
-    def _batches(self, parts: Iterable[Tokens]) -> Iterator[Tokens]:
+    def _make_batches(self, parts: Iterable[Tokens]) -> Iterator[Tokens]:
         """Yield batches of as many tokens as allowed, the longest texts first.
 
         The last batch has the rest. Padded lengths and full batches have few shapes, because
@@ -177,37 +176,35 @@ class Classifier:
         for part in parts:
             waiting.append(part)
             if sum(int(tokens.lengths.sum()) for tokens in waiting) > self._budget:
-                waiting = [(yield from self._full_batches(waiting))]
+                waiting = [(yield from self._split_full(waiting))]
         if waiting:
-            yield (yield from self._full_batches(waiting))
+            yield (yield from self._split_full(waiting))
 
-    def _full_batches(self, parts: list[Tokens]) -> Generator[Tokens, None, Tokens]:
-        """Yield full batches of these texts, and return the rest of them."""
-        rows = Tokens.joined(parts).longest_first()
-        size = self._fitting(rows.lengths)
-        while size < len(rows.lengths):
-            yield rows.part(0, size)
-            rows = rows.part(size, len(rows.lengths))
-            size = self._fitting(rows.lengths)
+    def _split_full(self, parts: list[Tokens]) -> Generator[Tokens, None, Tokens]:
+        """Yield full batches of these texts, and return the remaining texts."""
+        rows = Tokens.join(parts).sort_by_length()
+        while (size := self._choose_size(rows.lengths)) < len(rows.lengths):
+            yield rows.select(0, size)
+            rows = rows.select(size, len(rows.lengths))
         return rows
 
-    def _fitting(self, lengths: np.ndarray) -> int:
-        """Return how many of the texts, the longest first, are a full batch."""
-        if self._packs:
+    def _choose_size(self, lengths: np.ndarray) -> int:
+        """Return the number of texts in a full batch, given their sorted lengths."""
+        if self._is_packed:
             return max(int(np.searchsorted(np.cumsum(lengths), self._budget, "right")), 1)
-        return max(self._budget // self._padded(int(lengths[0])), 1)
+        return max(self._budget // self._round_length(int(lengths[0])), 1)
 
     @property
-    def _packs(self) -> bool:
-        return self._packing is not None and self._packing.packs
+    def _is_packed(self) -> bool:
+        return self._packing is not None and self._packing.is_active
 
-    def _padded(self, length: int) -> int:
+    def _round_length(self, length: int) -> int:
         """Return the number of tokens of a text, rounded up for padding."""
         step = STEPS[self._device.type]
         return min(max(-(-length // step), 1) * step, self._max_tokens)
 
-    def _batch(self, batch: Tokens) -> Any:
-        """Compute one batch; if memory runs out, halve this and all later ones."""
+    def _compute_batch(self, batch: Tokens) -> Any:
+        """Compute a batch; if memory runs out, halve this batch and all later batches."""
         try:
             return self._forward(batch)
         except RuntimeError as error:
@@ -215,79 +212,80 @@ class Classifier:
                 raise
             if len(batch.lengths) == 1:
                 work = f" with a single comment of {batch.lengths[0]} tokens"
-                lower = "`max_tokens` or `tokens_a_batch`"
-                raise lack_of_memory(self._described, self._device, work, lower) from error
-        # Outside, since the error holds on to the memory of the batch.
+                options = "`max_tokens` or `tokens_a_batch`"
+                raise make_memory_error(self._described, self._device, work, options) from error
+        # Outside, since the error refers to the memory of the batch.
         n_rows, longest = len(batch.lengths), int(batch.lengths.max())
         if self._device.type == "cuda":
             torch.cuda.empty_cache()
-        size = int(batch.lengths.sum()) if self._packs else n_rows * self._padded(longest)
+        size = int(batch.lengths.sum()) if self._is_packed else n_rows * self._round_length(longest)
         self._budget = min(self._budget, max(size // 2, 1))
-        halves = batch.part(0, n_rows // 2), batch.part(n_rows // 2, n_rows)
-        return torch.cat([self._batch(half) for half in halves])
+        halves = batch.select(0, n_rows // 2), batch.select(n_rows // 2, n_rows)
+        return torch.cat([self._compute_batch(half) for half in halves])
 
     def _forward(self, batch: Tokens) -> Any:
-        with self._starting, torch.inference_mode():
-            if self._packing is not None and self._packing.packs:
-                return self._model(**self._packing.packed(batch)).logits
-            inputs = self._tokenizer.padded(batch, self._padded(int(batch.lengths.max())))
-            values = sent(list(inputs.values()), self._device)
+        with self._forward_lock, torch.inference_mode():
+            if self._packing is not None and self._packing.is_active:
+                return self._model(**self._packing.pack_batch(batch)).logits
+            n_padded = self._round_length(int(batch.lengths.max()))
+            inputs = self._tokenizer.pad_batch(batch, n_padded)
+            values = send_arrays(list(inputs.values()), self._device)
             return self._model(**dict(zip(inputs, values, strict=True))).logits
 
 
 def pack_layers(model: Any) -> None:
-    """Let oneDNN compute the linear layers on a CPU, from weights laid out for it once.
+    """Let oneDNN compute the linear layers on a CPU, with weights in its own layout.
 
-    On processors not from Intel it is more than twice as fast in single precision as MKL, which
-    torch uses by default. If torch was built without oneDNN, or the processor lacks what it needs
-    for layers in half precision, these are left as they are.
+    On processors of other makers than Intel, in single precision, it is more than twice as fast as
+    MKL, torch's default. Layers are not changed if torch was built without oneDNN, or if the
+    processor does not support their half precision.
     """
     if not (torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, _PACK)):
         return
-    lacking = {
-        kind
-        for kind, name in ((torch.bfloat16, "bf16"), (torch.float16, "fp16"))
+    unsupported = {
+        dtype
+        for dtype, name in ((torch.bfloat16, "bf16"), (torch.float16, "fp16"))
         if not getattr(torch.ops.mkldnn, f"_is_mkldnn_{name}_supported")()
     }
     for layer in model.modules():
-        if type(layer) is torch.nn.Linear and layer.weight.dtype not in lacking:
+        if type(layer) is torch.nn.Linear and layer.weight.dtype not in unsupported:
             weight = getattr(torch.ops.mkldnn, _PACK)(layer.weight.detach())
             layer.forward = partial(_compute_linear, weight=weight, bias=layer.bias)
 
 
-def _compute_linear(given: Any, *, weight: Any, bias: Any) -> Any:
-    return torch.ops.mkldnn._linear_pointwise(given, weight, bias, "none", [], "")  # noqa: SLF001 - what torch.compile turns a linear layer into
+def _compute_linear(inputs: Any, *, weight: Any, bias: Any) -> Any:
+    return torch.ops.mkldnn._linear_pointwise(inputs, weight, bias, "none", [], "")  # noqa: SLF001 - as torch.compile does
 
 
-def _exact_last_layer(model: Any) -> None:
-    """Compute the last layer in single precision: rounded logits would tie."""
-    last = [
+def _widen_last_layer(model: Any) -> None:
+    """Compute the last layer in single precision, since rounded logits would tie."""
+    layers = [
         layer
         for layer in model.modules()
         if isinstance(layer, torch.nn.Linear) and layer.out_features == model.config.num_labels
     ]
-    if last and last[-1].weight.dtype != torch.float32:
-        last[-1].float().register_forward_pre_hook(lambda _, given: (given[0].float(),))
+    if layers and layers[-1].weight.dtype != torch.float32:
+        layers[-1].float().register_forward_pre_hook(lambda _, inputs: (inputs[0].float(),))
 
 
-_SHORT_OF_MEMORY = ("out of memory", "can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED")
+_MEMORY_MESSAGES = ("out of memory", "can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED")
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Whether torch ran out of memory, on GPU or CPU."""
-    is_short = any(part in str(error) for part in _SHORT_OF_MEMORY)
-    return isinstance(error, torch.OutOfMemoryError) or is_short
+    """Return True if torch ran out of memory, on GPU or CPU."""
+    has_message = any(message in str(error) for message in _MEMORY_MESSAGES)
+    return isinstance(error, torch.OutOfMemoryError) or has_message
 
 
-def lack_of_memory(described: str, device: Any, work: str = "", lower: str = "") -> InputError:
-    """Return the error of a model that does not fit into memory.
+def make_memory_error(described: str, device: Any, work: str = "", options: str = "") -> InputError:
+    """Return the error for a model that does not fit into memory.
 
-    `work`: what it had to do, as in ` with one comment of 5 tokens`. `lower`: the options to lower.
+    `work`: its input, as in ` with one comment of 5 tokens`. `options`: the options to lower.
     """
     where, remedy = "memory", "take a machine with more memory"
     if device.type == "cuda":
         where, remedy = "the GPU's memory", "hide the GPU with CUDA_VISIBLE_DEVICES= (empty)"
-    first = f"lower {lower}, " if lower else ""
+    first = f"lower {options}, " if options else ""
     return InputError(
         f"{described} must fit into {where}{work}; it does not. To continue, {first}use "
         f"`precision: bfloat16`, end other processes that use {where}, or {remedy}. Finished "
@@ -296,13 +294,13 @@ def lack_of_memory(described: str, device: Any, work: str = "", lower: str = "")
 
 
 @contextmanager
-def loading(described: str, device: Any) -> Iterator[None]:
-    """Explain why a model cannot be loaded onto a device."""
+def explain_loading(described: str, device: Any) -> Iterator[None]:
+    """Explain errors that occur when a model is loaded onto a device."""
     try:
         yield
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         if is_out_of_memory(error):
-            raise lack_of_memory(described, device) from error
+            raise make_memory_error(described, device) from error
         msg = f"{described} cannot be loaded: {str(error).splitlines()[0]}"
         raise InputError(msg) from error
 
@@ -312,39 +310,39 @@ _LENGTHS, _NUMBERS, _TRUNCATED = "lengths", "numbers", "truncated"
 
 
 class KeptTokens:
-    """The tokens of sets of texts, by what the tokenizer does and by the texts.
+    """A cache of the tokens of texts, by the tokenizer's state and the texts.
 
-    What cannot be read or written is not an error: the texts are then tokenised again.
+    Files that cannot be read or written are not an error: the texts are tokenised again.
 
-    `folder`: where to keep them; private, since tokens are texts. `state`: the tokenizer's.
+    `folder`: private, since tokens reveal texts. `state`: the tokenizer's.
     """
 
     def __init__(self, folder: Path, state: str) -> None:
         self._folder, self._state = folder, state
 
     def read(self, texts: Sequence[str]) -> Tokens | None:
-        """Return the tokens of these texts, if they are kept."""
+        """Return the kept tokens of a list of texts, if they exist."""
         path = self._path(texts)
         if not path.exists():
             return None
         with suppress(OSError):
-            os.utime(path)  # what was not used lately may be removed
+            os.utime(path)  # files that were not used lately may be removed
         with suppress(OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
             with path.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
                 values = {name: arrays[name].astype(np.int64) for name in arrays.files}
             numbers, lengths = values.pop(_NUMBERS), values.pop(_LENGTHS)
             truncated = values.pop(_TRUNCATED).astype(np.bool_)
-            whole = len(numbers) == len(lengths) == len(truncated) == len(texts)
-            if whole and all(len(value) == lengths.sum() for value in values.values()):
+            is_complete = len(numbers) == len(lengths) == len(truncated) == len(texts)
+            if is_complete and all(len(value) == lengths.sum() for value in values.values()):
                 return Tokens(numbers, lengths, truncated, values)
         return None
 
     def write(self, texts: Sequence[str], tokens: Tokens) -> None:
-        """Keep the tokens of these texts."""
+        """Keep the tokens of a list of texts."""
         path = self._path(texts)
         arrays = {_NUMBERS: tokens.numbers, _LENGTHS: tokens.lengths} | tokens.values
         arrays[_TRUNCATED] = tokens.truncated.astype(np.int64)
-        for name, array in arrays.items():  # whole numbers in as few bytes as they need
+        for name, array in arrays.items():  # in the smallest integer type that holds the values
             arrays[name] = array.astype(np.min_scalar_type(int(array.max(initial=0))))
         with suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -19,16 +19,16 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.progress import show_progress
 from biasgate.tasks.data.hashed_parts import hash_to_fraction
 from biasgate.tasks.scoring.candidate import LogMetrics
-from biasgate.tasks.scoring.kinds.fine_tuning import FineTuning
-from biasgate.tasks.scoring.kinds.transformer_inference import chosen_precision, is_out_of_memory
+from biasgate.tasks.scoring.kinds.transformer import FineTuning
+from biasgate.tasks.scoring.kinds.transformer_inference import choose_precision, is_out_of_memory
 
 # Batches of similar length are formed within shuffled blocks of this many batches.
-_BATCHES_SORTED = 50
-_ROWS_A_BATCH_SCORED = 64
+_BATCHES_A_BLOCK = 50
+_VALIDATION_BATCH_SIZE = 64
 
 
 class FineTuner:
-    """A pretrained encoder that becomes a classifier with two labels.
+    """Training of a pretrained encoder as a classifier with two labels.
 
     `encoder`: folder of the pretrained model in safetensors, with tokenizer. `described`: the
     candidate, for messages. `labels`: names of the negative and the positive class. `max_tokens`:
@@ -48,11 +48,11 @@ class FineTuner:
         self._described, self._options = described, options
         self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         local = {"local_files_only": True, "trust_remote_code": trust_remote_code}
-        with self._random():
-            self.model = self._loaded(encoder, labels, **local)
+        with self._seed_torch():
+            self.model = self._load_model(encoder, labels, **local)
         self.tokenizer = transformers.AutoTokenizer.from_pretrained(str(encoder), **local)
         positions = getattr(self.model.config, "max_position_embeddings", None) or max_tokens
-        # Saved with the tokenizer, so that scoring truncates where training did.
+        # Saved with the tokenizer, so that scoring truncates at the same length.
         self.tokenizer.model_max_length = min(max_tokens, positions)
 
     def fit(
@@ -64,14 +64,15 @@ class FineTuner:
     ) -> None:
         """Train, stop early, keep the best epoch's weights.
 
-        `positive`: whether each is positive. `log`: called with `loss/training`, `loss/validation`
-        and `auc/validation` of each epoch. `weights`: how much each comment counts, in training and
-        in validation. Only ratios matter.
+        `positive`: True for positive comments. `log`: called with `loss/training`,
+        `loss/validation` and `auc/validation` of each epoch. `weights`: relative weights of
+        comments in training and validation.
         """
         held_out = self._tokenize(texts)
         weights = np.ones(len(positive)) if weights is None else weights
-        counting = weights > 0
-        for part, name in ((~held_out & counting, "training"), (held_out & counting, "held-out")):
+        has_weight = weights > 0
+        for is_held_out, name in ((False, "training"), (True, "held-out")):
+            part = (held_out == is_held_out) & has_weight
             if not 0 < positive[part].sum() < part.sum():
                 msg = (
                     f"{name} rows of {self._described} must have both classes; "
@@ -80,9 +81,9 @@ class FineTuner:
                 )
                 raise InputError(msg)
         training, validation = np.flatnonzero(~held_out), np.flatnonzero(held_out)
-        balanced = self._options.class_weight is not None
-        loss_function = Loss(positive, weights, training, balanced=balanced)
-        with self._random():
+        is_balanced = self._options.class_weight is not None
+        loss_function = Loss(positive, weights, training, balanced=is_balanced)
+        with self._seed_torch():
             try:
                 self._train(training, validation, loss_function, log)
             except RuntimeError as error:
@@ -96,14 +97,14 @@ class FineTuner:
         self.model.to("cpu").eval()
 
     def _tokenize(self, texts: Iterable[list[str]]) -> np.ndarray:
-        """Keep the tokens of all texts, four bytes each; return which rows are held out."""
+        """Store the tokens of all texts, four bytes each; return True for held-out rows."""
         self._tokens: list[np.ndarray] = []
         held_out = []
         for part in texts:
             encoded = self.tokenizer(part, truncation=True, return_attention_mask=False)
             self._tokens += [np.asarray(ids, dtype=np.int32) for ids in encoded["input_ids"]]
-            keys = (hash_to_fraction(f"{self._options.seed}\n{text}") for text in part)
-            held_out += [key < self._options.validation_fraction for key in keys]
+            fractions = (hash_to_fraction(f"{self._options.seed}\n{text}") for text in part)
+            held_out += [value < self._options.validation_fraction for value in fractions]
         self._lengths = np.array([len(ids) for ids in self._tokens])
         return np.array(held_out, dtype=bool)
 
@@ -115,15 +116,15 @@ class FineTuner:
         steps_an_epoch = -(-len(training) // options.batch_size)
         n_steps = options.max_epochs * steps_an_epoch
         n_steps = min(n_steps, options.max_steps or n_steps)
-        optimizer, schedule = self._optimizer(n_steps)
+        optimizer, schedule = self._make_optimizer(n_steps)
         best, best_auc, n_not_better = None, -np.inf, 0
         with show_progress(f"train {self._described}", total=n_steps, unit="batches") as advance:
             for epoch in range(options.max_epochs):
-                left = n_steps - epoch * steps_an_epoch
+                n_remaining = n_steps - epoch * steps_an_epoch
                 losses = []
                 self.model.train()
-                for batch in islice(self._shuffled(training, rng), left):
-                    loss = self._finite_loss(loss_function, batch)
+                for batch in islice(self._shuffle_batches(training, rng), n_remaining):
+                    loss = self._compute_loss(loss_function, batch)
                     optimizer.zero_grad(set_to_none=True)
                     loss.backward()
                     torch.nn.utils.clip_grad_norm_(
@@ -142,11 +143,11 @@ class FineTuner:
                     best_auc, n_not_better = auc, 0
                     weights = self.model.state_dict().items()
                     best = {name: weight.to("cpu", copy=True) for name, weight in weights}
-                if n_not_better == options.patience or left <= steps_an_epoch:
+                if n_not_better == options.patience or n_remaining <= steps_an_epoch:
                     break
         self.model.load_state_dict(best)
 
-    def _optimizer(self, n_steps: int) -> tuple[Any, Any]:
+    def _make_optimizer(self, n_steps: int) -> tuple[Any, Any]:
         """Return the optimizer, and the schedule of its learning rate."""
         options = self._options
         weights = [weight for weight in self.model.parameters() if weight.requires_grad]
@@ -161,19 +162,19 @@ class FineTuner:
         schedule = transformers.get_linear_schedule_with_warmup(optimizer, n_warmup, n_steps)
         return optimizer, schedule
 
-    def _shuffled(self, rows: np.ndarray, rng: np.random.Generator) -> Iterator[np.ndarray]:
+    def _shuffle_batches(self, rows: np.ndarray, rng: np.random.Generator) -> Iterator[np.ndarray]:
         """Yield batches in random order, each with rows of similar length."""
         rows, size = rng.permutation(rows), self._options.batch_size
         batches = []
-        for start in range(0, len(rows), size * _BATCHES_SORTED):
-            block = rows[start : start + size * _BATCHES_SORTED]
+        for start in range(0, len(rows), size * _BATCHES_A_BLOCK):
+            block = rows[start : start + size * _BATCHES_A_BLOCK]
             block = block[np.argsort(self._lengths[block], kind="stable")]
             batches += [block[at : at + size] for at in range(0, len(block), size)]
         for number in rng.permutation(len(batches)):
             yield batches[number]
 
-    def _finite_loss(self, loss_function: Loss, batch: np.ndarray) -> Any:
-        loss = loss_function(self._logits(batch), batch)
+    def _compute_loss(self, loss_function: Loss, batch: np.ndarray) -> Any:
+        loss = loss_function(self._compute_logits(batch), batch)
         if not torch.isfinite(loss):
             msg = (
                 f"the loss of {self._described} must stay finite; it does not. Lower "
@@ -187,23 +188,23 @@ class FineTuner:
         self.model.eval()
         order = validation[np.argsort(self._lengths[validation], kind="stable")]
         with torch.inference_mode():
-            starts = range(0, len(order), _ROWS_A_BATCH_SCORED)
-            parts = (order[at : at + _ROWS_A_BATCH_SCORED] for at in starts)
-            logits = torch.cat([self._logits(part) for part in parts])
+            starts = range(0, len(order), _VALIDATION_BATCH_SIZE)
+            parts = (order[at : at + _VALIDATION_BATCH_SIZE] for at in starts)
+            logits = torch.cat([self._compute_logits(part) for part in parts])
             loss = float(loss_function(logits, order))
         margin = (logits[:, 1] - logits[:, 0]).cpu().numpy()
         weights = loss_function.weights[order]
         auc = roc_auc(loss_function.positive[order], margin, sample_weight=weights)
         return float(auc.value or 0.0), loss
 
-    def _logits(self, batch: np.ndarray) -> Any:
+    def _compute_logits(self, batch: np.ndarray) -> Any:
         tokens = [self._tokens[row].tolist() for row in batch]
         inputs = self.tokenizer.pad({"input_ids": tokens}, return_tensors="pt")
-        half = self._options.mixed_precision and chosen_precision("auto") == "bfloat16"
-        with torch.autocast(self._device.type, torch.bfloat16, enabled=half):
+        is_half = self._options.mixed_precision and choose_precision("auto") == "bfloat16"
+        with torch.autocast(self._device.type, torch.bfloat16, enabled=is_half):
             return self.model(**inputs.to(self._device)).logits.float()
 
-    def _loaded(self, encoder: Path, labels: tuple[str, str], **options: bool) -> Any:
+    def _load_model(self, encoder: Path, labels: tuple[str, str], **options: bool) -> Any:
         verbosity = transformers.utils.logging.get_verbosity()
         transformers.utils.logging.set_verbosity_error()  # it would warn that the last layer is new
         try:
@@ -236,8 +237,8 @@ class FineTuner:
         return model
 
     @contextmanager
-    def _random(self) -> Iterator[None]:
-        """Seed torch's global generator, which layers and dropout use, and restore it after."""
+    def _seed_torch(self) -> Iterator[None]:
+        """Seed torch's global generator, used by layers and dropout, and restore it afterwards."""
         with torch.random.fork_rng():
             torch.manual_seed(self._options.seed)
             yield
@@ -246,12 +247,12 @@ class FineTuner:
 class Loss:
     """Mean cross entropy of a batch, weighted by row and by class.
 
-    The mean is over the weights of the classes alone: a batch of heavy rows counts more than one of
-    light rows.
+    The mean divides only by the weights of the classes, so that a batch of heavy rows counts more
+    than a batch of light rows.
 
-    `positive`: whether each row is positive. `weights`: how much each row counts, at least 0. Only
-    ratios matter. `training`: the rows to train on; their mean weight becomes 1. `balanced`:
-    whether each class is weighted by the inverse of its share of these rows.
+    `positive`: True for positive rows. `weights`: relative weights of the rows, at least 0.
+    `training`: the training rows, whose mean weight becomes 1. `balanced`: True to weight each
+    class by the inverse of its share of the training rows.
     """
 
     def __init__(

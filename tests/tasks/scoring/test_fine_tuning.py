@@ -17,7 +17,7 @@ from biasgate.tasks.gating.policy import read_policy
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.promoting.rivals import find_rivals
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
-from biasgate.tasks.scoring.kinds.fine_tuning import FineTuning
+from biasgate.tasks.scoring.kinds.transformer import FineTuning
 from biasgate.tasks.scoring.training import OPENED_AS, TRAINING_KEY, train_and_register
 from biasgate.tasks.store import Workplace
 

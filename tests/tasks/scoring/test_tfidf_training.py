@@ -107,7 +107,7 @@ def test_the_number_of_cores_changes_no_coefficient(monkeypatch):
     monkeypatch.setattr(training, "_TEXTS_A_BLOCK", 9)
     found = []
     for cores in (1, 3):
-        monkeypatch.setattr(training, "_cores", lambda cores=cores: cores)
+        monkeypatch.setattr(training, "_count_cores", lambda cores=cores: cores)
         found.append(fit(settings().pipeline(), lambda: TEXTS, LABELS)[-1].coef_)
     np.testing.assert_array_equal(*found)
 
@@ -128,7 +128,7 @@ def test_characters_are_counted_as_in_scikit_learn(monkeypatch, kept):
     vectorizer = settings(max_features=100).pipeline()[0].transformer_list[1][1].fit(TEXTS)
     options = {"vocabulary": vectorizer.vocabulary_, "dtype": np.int32}
     theirs = CountVectorizer(analyzer="char_wb", ngram_range=(2, 5), **options)
-    counter = training._counter(vectorizer)
+    counter = training._make_counter(vectorizer)
     for texts in (TEXTS[:200], TEXTS[100:], ["", " "], []):
         ours, expected = counter.transform(texts), theirs.transform(texts or [""])[: len(texts)]
         assert ours.shape == expected.shape
@@ -147,10 +147,10 @@ def test_the_memory_of_a_training_is_given_back(monkeypatch):
 
     monkeypatch.setattr(training, "Block", make_block)
     monkeypatch.setattr(tfidf, "release_memory", lambda: alive.append([one() for one in blocks]))
-    monkeypatch.setattr(tfidf, "_texts", lambda _: TEXTS)
+    monkeypatch.setattr(tfidf, "_iterate_texts", lambda _: TEXTS)
     monkeypatch.setattr(Tfidf, "training_labels", lambda *_: LABELS)
     monkeypatch.setattr(Tfidf, "training_weights", lambda *_: None)
-    settings(max_features=60)._fitted(None)
+    settings(max_features=60)._fit_pipeline(None)
     assert blocks
     assert alive == [[None] * len(blocks)]
 

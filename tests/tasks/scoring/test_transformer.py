@@ -142,8 +142,8 @@ def test_padding_is_at_most_3_percent_at_the_lengths_of_real_comments(folder, mo
         classifier = scorer._classifier
         monkeypatch.setattr(classifier, "_max_tokens", 256)
         n_padded = sum(
-            len(one.lengths) * classifier._padded(int(one.lengths.max()))
-            for one in classifier._batches(parts)
+            len(one.lengths) * classifier._round_length(int(one.lengths.max()))
+            for one in classifier._make_batches(parts)
         )
     assert 0 < 1 - lengths.sum() / n_padded <= 0.03
 
@@ -205,7 +205,7 @@ def test_weights_that_do_not_fit_are_refused_with_what_to_do(folder, monkeypatch
 
 
 def test_on_a_gpu_an_error_of_memory_says_how_to_hide_it():
-    said = str(inference.lack_of_memory("model m", torch.device("cuda"), lower="`max_tokens`"))
+    said = str(inference.make_memory_error("model m", torch.device("cuda"), options="`max_tokens`"))
     assert "must fit into the GPU's memory; it does not" in said
     assert "lower `max_tokens`, use `precision: bfloat16`" in said
     assert "CUDA_VISIBLE_DEVICES= (empty)" in said

@@ -49,7 +49,7 @@ def exact(folder, texts):
 @pytest.mark.parametrize(("precision", "atol"), [("float32", 1e-4), ("bfloat16", 0.1)])
 def test_a_gpu_scores_as_a_cpu_does(folder, texts, exact, precision, atol, budget):
     classifier = inference.Classifier(folder, "tiny", precision=precision, tokens_a_batch=budget)
-    assert classifier._packs
+    assert classifier._is_packed
     np.testing.assert_allclose(classifier.logits(texts), exact, rtol=0, atol=atol)
     assert np.ptp(exact) > 1
 
@@ -80,7 +80,7 @@ def test_without_the_kernel_batches_are_padded(folder, texts, exact, monkeypatch
 
     monkeypatch.setattr("biasgate.tasks.scoring.kinds.transformer_tokens.attend", missing)
     classifier = inference.Classifier(folder, "tiny")
-    assert not classifier._packs
+    assert not classifier._is_packed
     np.testing.assert_allclose(classifier.logits(texts), exact, rtol=0, atol=1e-4)
 
 

@@ -27,13 +27,13 @@ TEXTS = [" ".join(WORDS[: at % 60]) for at in range(90)] + ODD
 @pytest.fixture
 def tokenised(monkeypatch):
     """How many texts were tokenised."""
-    seen, tokens = [], Tokenizer.tokens
+    seen, tokens = [], Tokenizer.tokenize
 
     def counted(self, texts, numbers):
         seen.extend(numbers)
         return tokens(self, texts, numbers)
 
-    monkeypatch.setattr(Tokenizer, "tokens", counted)
+    monkeypatch.setattr(Tokenizer, "tokenize", counted)
     monkeypatch.setattr(inference, "TEXTS_AHEAD", 20)
     return seen
 

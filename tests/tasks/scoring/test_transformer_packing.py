@@ -54,9 +54,9 @@ def test_packed_texts_score_as_one_at_a_time(family, budget, texts, tmp_path, mo
     folder = save(tmp_path / "tiny", LABELS)
     model = as_model(folder, family).eval()
     monkeypatch.setattr(packing, "attend", in_turn)
-    monkeypatch.setattr(packing, "_works", lambda _: True)
+    monkeypatch.setattr(packing, "_has_kernel", lambda _: True)
     classifier = inference.Classifier(folder, "tiny", tokens_a_batch=budget)
-    assert classifier._packs
+    assert classifier._is_packed
     found = classifier.logits(texts)
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     with torch.inference_mode():
@@ -69,7 +69,7 @@ def test_packed_texts_score_as_one_at_a_time(family, budget, texts, tmp_path, mo
 
 def test_packed_texts_score_the_same_in_several_threads(texts, tmp_path, monkeypatch):
     monkeypatch.setattr(packing, "attend", in_turn)
-    monkeypatch.setattr(packing, "_works", lambda _: True)
+    monkeypatch.setattr(packing, "_has_kernel", lambda _: True)
     classifier = inference.Classifier(save(tmp_path / "tiny", LABELS), "tiny", tokens_a_batch=100)
     whole = classifier.logits(texts)
     parts = [texts[at : at + 3] for at in range(0, len(texts), 3)] * 5

@@ -55,15 +55,15 @@ def test_a_label_that_is_not_evident_or_unknown_is_refused(config, label, messag
 
 def test_scores_are_what_the_activations_say():
     logits = np.array([[0.0, np.log(3)], [np.log(3), 0.0]], dtype=np.float32)
-    assert Head(1, "softmax").scores(logits).tolist() == pytest.approx([0.75, 0.25])
-    assert Head(1, "sigmoid").scores(logits).tolist() == pytest.approx([0.75, 0.5])
-    assert Head(1, "none").scores(logits).tolist() == pytest.approx([np.log(3), 0.0])
+    assert Head(1, "softmax").compute_scores(logits).tolist() == pytest.approx([0.75, 0.25])
+    assert Head(1, "sigmoid").compute_scores(logits).tolist() == pytest.approx([0.75, 0.5])
+    assert Head(1, "none").compute_scores(logits).tolist() == pytest.approx([np.log(3), 0.0])
 
 
 @pytest.mark.parametrize("activation", ["sigmoid", "softmax"])
 def test_large_logits_keep_their_order(activation):
     logits = np.array([[0, 20], [0, 25], [0, 30]], dtype=np.float32)
-    scores = Head(1, activation).scores(logits)
+    scores = Head(1, activation).compute_scores(logits)
     assert (np.diff(scores) > 0).all()
 
 

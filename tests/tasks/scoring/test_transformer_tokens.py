@@ -39,7 +39,7 @@ def test_tokens_are_those_of_transformers(make, tmp_path):
     numbers = list(range(len(TEXTS)))[::-1]
     tokenizer = make(tmp_path)
     given = tokenizer([TEXTS[number] for number in numbers], truncation=True, max_length=20)
-    made = Tokenizer(tokenizer, 20).tokens(TEXTS, numbers)
+    made = Tokenizer(tokenizer, 20).tokenize(TEXTS, numbers)
     assert made.numbers.tolist() == numbers
     assert made.lengths.tolist() == [len(ids) for ids in given["input_ids"]]
     for name, values in made.values.items():
@@ -56,7 +56,7 @@ def test_texts_with_more_tokens_than_allowed_are_truncated_and_no_others(make, s
     longest = len(tokenizer(TEXTS[0])["input_ids"])
     whole = [len(tokenizer(text, truncation=False)["input_ids"]) for text in TEXTS]
     for limit in (longest - 1, longest, longest + 1, 20):
-        made = Tokenizer(tokenizer, limit).tokens(TEXTS, numbers)
+        made = Tokenizer(tokenizer, limit).tokenize(TEXTS, numbers)
         assert made.truncated.tolist() == [n > limit for n in whole]
         assert made.truncated.dtype == bool
 
@@ -67,7 +67,7 @@ def test_padded_batches_are_those_of_transformers(side, tmp_path):
     tokenizer.padding_side = side
     expected = tokenizer(TEXTS, truncation=True, padding="max_length", max_length=24)
     ours = Tokenizer(tokenizer, 24)
-    padded = ours.padded(ours.tokens(TEXTS, range(len(TEXTS))), 24)
+    padded = ours.pad_batch(ours.tokenize(TEXTS, range(len(TEXTS))), 24)
     assert set(padded) == set(expected)
     for name, values in padded.items():
         assert values.tolist() == expected[name], name
@@ -79,8 +79,8 @@ def test_sorted_and_cut_texts_keep_their_tokens():
     owners = np.repeat(np.arange(50), lengths)
     both = {"input_ids": owners * 100 + np.arange(owners.size), "token_type_ids": owners}
     tokens = Tokens(np.arange(50), lengths, lengths > 6, both)
-    cut = Tokens.joined([tokens.part(0, 20), tokens.part(20, 21), tokens.part(21, 50)])
-    for one in (cut, cut.longest_first()):
+    cut = Tokens.join([tokens.select(0, 20), tokens.select(20, 21), tokens.select(21, 50)])
+    for one in (cut, cut.sort_by_length()):
         at = 0
         for number, length in zip(one.numbers, one.lengths, strict=True):
             start = lengths[:number].sum()
@@ -89,4 +89,4 @@ def test_sorted_and_cut_texts_keep_their_tokens():
                 assert mine.tolist() == values[start : start + lengths[number]].tolist()
             at += length
         assert one.truncated.tolist() == (lengths[one.numbers] > 6).tolist()
-    assert (np.diff(cut.longest_first().lengths) <= 0).all()
+    assert (np.diff(cut.sort_by_length().lengths) <= 0).all()
