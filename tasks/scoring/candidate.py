@@ -162,7 +162,7 @@ class CandidateSettings(Settings):
         return 0.5 if source is None else source.label_threshold
 
     def training_labels(self, training_set: EvaluationSet) -> np.ndarray:
-        """Return the label of each training row, shape (n,), True for positive.
+        """Return the labels of the training rows, shape (n,), True for positive.
 
         Raises
         ------
@@ -187,7 +187,7 @@ class CandidateSettings(Settings):
         return labels
 
     def training_weights(self, training_set: EvaluationSet) -> np.ndarray | None:
-        """Return the weight of each training row, shape (n,); None without weights."""
+        """Return the weights of the training rows, shape (n,); None without weights."""
         if WEIGHT not in training_set.columns:
             return None
         return np.asarray(training_set.column(WEIGHT).to_numpy())

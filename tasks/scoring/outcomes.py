@@ -13,9 +13,9 @@ NO_ANSWER, TOO_LONG = "no_answer", "too_long"
 ANSWERED, OTHER = "status ", "other answers"
 """Prefix of a reason that is a service's own answer, and the sum of the rare answers."""
 WITHOUT_SCORE = "without a score"
-"""Reason for a valid answer whose score is null."""
+"""Reason for a valid answer with null as its score."""
 TRUNCATED = "truncated"
-"""Column of shards and evidence: rows whose text was truncated, if that is known."""
+"""Column of shards and evidence that marks truncated texts, if they are known."""
 _UNREADABLE = f"{ANSWERED}200"
 _WORDS = {
     "language": "in an unsupported language",

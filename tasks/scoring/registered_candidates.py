@@ -32,11 +32,11 @@ class RegisteredCandidates(Settings):
     tags: dict[Text, Text] = Field(default_factory=dict)
     """A version with all these tags is a candidate."""
     aliases: tuple[Text, ...] = ()
-    """A version with any of these aliases is a candidate. An alias may be unset."""
+    """The versions under these aliases are candidates. An alias may be unset."""
     newest: Annotated[int, Field(ge=1)] | None = None
     """Judge at most this many versions, the newest. Default: all."""
     open_as: dict[str, object] = Field(default_factory=lambda: dict(_DEFAULT_OPTIONS))
-    """Kind and options of these candidates, as in a section of `candidates`, without `name` and
+    """Kind and options of the candidates, as in a section of `candidates`, without `name` and
     `model`. Default: `{kind: mlflow}`."""
 
     @field_validator("open_as")

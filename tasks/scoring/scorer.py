@@ -28,7 +28,7 @@ class Scorer(ABC):
     """An opened candidate, ready to score; close it after use.
 
     The first `score` or `try_out` creates whatever is expensive: a loaded model, processes,
-    connections. A candidate whose scores are all kept is opened only for its digest.
+    connections. If all scores are kept, the candidate is opened only for its digest.
     """
 
     digest: str
@@ -40,8 +40,8 @@ class Scorer(ABC):
     columns: tuple[str, ...] = ("id", "text")
     """The columns of the evaluation set that `score` reads, `id` first."""
     files: Path | None = None
-    """The folder or file that decides the scores. A verdict records the digests of these files,
-    which may not change during scoring."""
+    """The folder or file that decides the scores. A verdict records the files'
+    digests. Files may not change during scoring."""
     is_metered: bool = False
     """True if comments go to a service on another machine that has a price or limits."""
     at_once: int = 1
@@ -50,7 +50,7 @@ class Scorer(ABC):
     not_bound: str | None = "This kind of candidate does not say which files decide its scores."
     """Other causes of the scores, in a sentence; None if the files decide them completely."""
     signed_by: str | None = None
-    """SHA-256 of the key that was required, and whose signature of the files is valid."""
+    """SHA-256 of the required key, after its signature of the files was found valid."""
     reads_whole: bool = False
     """True if the model reads each comment to its end. Otherwise truncation is unknown, unless
     `score` returns it."""
@@ -126,7 +126,7 @@ class Scorer(ABC):
 
     @abstractmethod
     def score(self, rows: pa.RecordBatch) -> np.ndarray | PartlyScored:
-        """Return one score per row, shape (n,), higher for more toxic.
+        """Return a score for each row, shape (n,), higher for more toxic.
 
         A model that refuses or truncates some comments returns `PartlyScored`. Missing scores may
         not be invented.

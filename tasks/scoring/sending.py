@@ -94,7 +94,7 @@ def agree_to_send(estimates: Sequence[Sending], *, yes: bool) -> None:
 def _iterate_unscored(
     candidate: CandidateSettings, scorer: Scorer, rows: EvaluationSet, workplace: Workplace
 ) -> Iterator[list[str]]:
-    """Yield the texts of each shard that is not kept."""
+    """Yield the texts of a shard at a time, for shards that are not kept."""
     shards = locate_shards(scorer, rows, workplace.scores)
     kept = ScoredSet.load(shards.folder.url)
     if kept is not None and kept.is_valid_for(scorer, rows):

@@ -46,7 +46,7 @@ class Pace:
         return max(self._free_at, self._paused_until) - time.monotonic()
 
     def pause(self, seconds: float) -> None:
-        """Delay further requests, since the service got too many; without limits do nothing."""
+        """Delay further requests, since the service got too many. Without limits, do not wait."""
         if self.requests_per_second or self.tokens_per_second:
             self._paused_until = max(self._paused_until, time.monotonic() + seconds)
 

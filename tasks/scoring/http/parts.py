@@ -133,7 +133,7 @@ class Price(Settings):
     unit: Literal["request", "characters", "tokens"] = "request"
     """The unit: a request, or characters or tokens of a text."""
     size: Count = 1
-    """Characters or tokens in a unit. Units of each text are rounded up."""
+    """Characters or tokens in a unit. For every text, units are rounded up."""
 
     def compute_cost(
         self, texts: Sequence[str], n_requests: int, count_tokens: Callable[[list[str]], int]

@@ -58,13 +58,13 @@ class Protocol(Settings):
     secret: Secret = Secret()
     """Place of the secret in a request."""
     query: dict[str, str] = Field(default_factory=dict)
-    """Parameters of the address of each request."""
+    """Parameters of the address."""
     headers: dict[HeaderName, HeaderValue] = Field(default_factory=dict)
-    """Headers of each request."""
+    """Headers of requests."""
     content_type: Literal["application/json", "text/plain"] = "application/json"
     """`text/plain` sends the text itself."""
     options: dict[str, Option] = Field(default_factory=dict)
-    """Options for users, with defaults. An option with null has no default and must be set."""
+    """Options for users, with defaults. Options with null must be set."""
     categories: tuple[str, ...] = ()
     """Default categories of the score; empty: all categories of an answer."""
     needs_categories: bool = False
@@ -192,7 +192,7 @@ class Reader:
     """The categories of the first answer with categories."""
 
     def read_outcomes(self, answer: Any, n_texts: int) -> list[Outcome]:
-        """Return the score of each text, or the reason for its lack."""
+        """Return a score, or the reason for its lack, for each text."""
         return [self._read_outcome(part) for part in self._split_answer(answer, n_texts)]
 
     def find_rule(self, status: int, body: Any) -> AnswerRule | None:
@@ -203,7 +203,7 @@ class Reader:
         return None
 
     def _split_answer(self, answer: Any, n_texts: int) -> list[Any]:
-        """Return the part of each text, in the order of the texts."""
+        """Return a part for each text, in the order of the texts."""
         rows = self.preset.rows
         if rows is None:
             return [answer]
@@ -265,7 +265,7 @@ class Reader:
         return self._combine_numbers(numbers) if numbers else Missing(WITHOUT_SCORE)
 
     def _iterate_categories(self, score: Named, part: Any) -> Iterator[tuple[str, Any]]:
-        """Yield the name of each category, with the element that contains its number."""
+        """Yield the names of categories, with the elements that contain their numbers."""
         containers = find_values(score.at.removesuffix("[*]"), part)
         if not containers or not all(isinstance(item, dict | list) for item in containers):
             self._refuse(f"have its categories at `{score.at}`")

@@ -30,7 +30,7 @@ _SHOWN_WORDS = frozenset(_FUNCTION_WORDS.split())
 
 
 def extract_sentence(body: Any, answer: bytes, texts: Sequence[str]) -> str:
-    """Return the error sentence of an answer for messages; empty if it has no plain sentence.
+    """Return the error sentence of an answer for messages, or an empty text.
 
     Words that also occur in a comment of the request are hidden, except words such as *the*. So are
     long words and words that are not ASCII. A sentence with encoded characters is left out.

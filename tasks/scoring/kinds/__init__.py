@@ -1,1 +1,1 @@
-"""The kinds of candidates, one module each, with their helpers."""
+"""The kinds of candidates, a module for each, with their helpers."""

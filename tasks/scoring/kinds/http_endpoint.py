@@ -90,7 +90,7 @@ class HttpEndpoint(Judge, CandidateSettings):
     """For MLflow: the toxic label of the two, if the model returns the winning label and its
     score."""
     headers: dict[HeaderName, HeaderValue] = Field(default_factory=dict)
-    """Further headers of each request, as in `{From: team@example.org}`. Reports show them: a
+    """Further headers, as in `{From: team@example.org}`. Reports show them: a
     secret belongs in `token_env`."""
     token_env: str | None = None
     """Environment variable with the secret, which is never shown. Default: the preset's, if the
@@ -112,7 +112,7 @@ class HttpEndpoint(Judge, CandidateSettings):
     timeout_s: Annotated[float, Field(gt=0)] = 60.0
     """Seconds for a try of a request, from the connection to the last byte of the answer."""
     tries: Annotated[int, Field(ge=1)] = 6
-    """Most tries of a request whose answer is 429, 5xx or missing. The wait doubles from half a
+    """Most tries of a request if the answer is 429, 5xx or missing. The wait doubles from half a
     second to 30 seconds. `Retry-After` is respected up to 30 seconds, or up to two minutes if the
     preset allows that."""
 

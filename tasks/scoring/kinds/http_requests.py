@@ -104,7 +104,7 @@ class Requests:
     connections: int
     """Most parallel requests."""
     headers: Mapping[str, str] = field(repr=False)
-    """Headers of each request, which may contain the secret."""
+    """Headers of requests, which may contain the secret."""
     pace: Pace
     find_rule: Callable[[int, Any], AnswerRule | None]
     """Function that returns the rule for the status and JSON of an answer, if a rule fits."""

@@ -54,7 +54,7 @@ class Tfidf(CandidateSettings):
     min_df: Annotated[int, Field(ge=5)] = 5
     """Fewest comments with an n-gram; at least 5, because n-grams quote comments."""
     max_features: Annotated[int, Field(ge=1)] = 100_000
-    """Most n-grams of each type."""
+    """Most n-grams of words, and of characters."""
     regularization: Annotated[float, Field(gt=0)] = 1.0
     """Inverse strength (scikit-learn's C)."""
     tolerance: Annotated[float, Field(gt=0, lt=1)] = DEFAULT_TOLERANCE

@@ -94,7 +94,7 @@ def _learn_vocabulary(vectorizer: Any, texts: Iterable[str]) -> None:
 
 
 Counts = tuple[Mapping[str, int], Mapping[str, int], int]
-"""Occurrences of each n-gram, texts that contain it, and the number of all texts."""
+"""Occurrences by n-gram, numbers of texts by n-gram, and the number of all texts."""
 
 
 def _count_words(vectorizer: Any, texts: Iterable[str]) -> Counts:
@@ -135,7 +135,7 @@ class CharacterCounter:
 
     Most words occur repeatedly: the n-grams of a word are found once, and then multiplied.
 
-    `columns`: the column of each n-gram. `find_column`: returns the column of an n-gram, or None
+    `columns`: columns by n-gram. `find_column`: returns the column of an n-gram, or None
     if it is not counted; it may add a column.
     """
 
@@ -172,7 +172,7 @@ class CharacterCounter:
 
 
 def _count_columns(columns: Sequence[Sequence[int] | np.ndarray], shape: tuple[int, int]) -> Any:
-    """Return a sparse matrix with the occurrences of each column number in each row."""
+    """Return a sparse matrix that counts the column numbers in each row."""
     starts = np.cumsum([0, *map(len, columns)])
     indices = np.concatenate([np.zeros(0, np.int32), *columns], dtype=np.int32, casting="unsafe")
     return sparse.csr_matrix((np.ones(len(indices), np.int32), indices, starts), shape=shape)
@@ -215,7 +215,7 @@ class Packed:
         return cls(small, counts.indices, counts.indptr, 1 / norms, counts.shape[1])
 
     def fill_matrix(self, frequencies: np.ndarray, buffer: np.ndarray) -> sparse.csr_array:
-        """Return the term frequencies in a reused buffer, given the frequency of each count.
+        """Return the term frequencies in a reused buffer, given a frequency for every count.
 
         New memory for every matrix would take longer than the arithmetic.
         """
@@ -234,7 +234,7 @@ class Block:
 
 
 def _tabulate_frequencies(largest: int) -> np.ndarray:
-    """Return the sublinear term frequency of each count up to the largest."""
+    """Return the sublinear term frequencies for all counts up to the largest."""
     table = np.arange(int(largest) + 1, dtype=float)
     table[1:] = 1 + np.log(table[1:])
     return table

@@ -127,11 +127,11 @@ class Classifier:
             pack_layers(self._model)
 
     def logits(self, texts: Sequence[str]) -> np.ndarray:
-        """Return the logits of each text, shape (n, labels), float32, in the order of the texts."""
+        """Return the logits, shape (n, labels), float32, in the order of the texts."""
         return self.classify(texts)[0]
 
     def classify(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Return the logits of each text, and True for truncated texts, shape (n,).
+        """Return the logits, and a mask of truncated texts, shape (n,).
 
         Several threads may call this at a time.
 
@@ -181,7 +181,7 @@ class Classifier:
             yield (yield from self._split_full(waiting))
 
     def _split_full(self, parts: list[Tokens]) -> Generator[Tokens, None, Tokens]:
-        """Yield full batches of these texts, and return the remaining texts."""
+        """Yield full batches, and return the remaining texts."""
         rows = Tokens.join(parts).sort_by_length()
         while (size := self._choose_size(rows.lengths)) < len(rows.lengths):
             yield rows.select(0, size)

@@ -65,7 +65,7 @@ class FineTuner:
         """Train, stop early, keep the best epoch's weights.
 
         `positive`: True for positive comments. `log`: called with `loss/training`,
-        `loss/validation` and `auc/validation` of each epoch. `weights`: relative weights of
+        `loss/validation` and `auc/validation` after each epoch. `weights`: relative weights of
         comments in training and validation.
         """
         held_out = self._tokenize(texts)
@@ -251,7 +251,7 @@ class Loss:
     than a batch of light rows.
 
     `positive`: True for positive rows. `weights`: relative weights of the rows, at least 0.
-    `training`: the training rows, whose mean weight becomes 1. `balanced`: True to weight each
+    `training`: the training rows; their mean weight becomes 1. `balanced`: True to weight each
     class by the inverse of its share of the training rows.
     """
 
