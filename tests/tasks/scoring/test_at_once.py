@@ -20,8 +20,8 @@ SETTINGS = CANDIDATES.validate_python(
 )
 
 
-class InPairs(Scorer):
-    """Scores only together with another thread that calls it."""
+class PairedScorer(Scorer):
+    """Scores only if two threads call it at the same time."""
 
     columns = ("id",)
     at_once = 2
@@ -35,13 +35,13 @@ class InPairs(Scorer):
             self.pair.wait(timeout=60)
         ids = rows.column("id").to_pylist()
         if self.fails_at in ids:
-            self.pair.abort()  # nobody waits for a partner any more
+            self.pair.abort()  # other threads stop waiting
             raise ConnectionError("gone")
         self.asked += ids
         return np.array([int(one[1:]) / 1000 for one in ids])
 
 
-class Alone(InPairs):
+class SingleScorer(PairedScorer):
     """Scores in the caller's thread."""
 
     at_once = 1
@@ -60,13 +60,13 @@ def rows(tmp_path):
     return freeze_table(pd.DataFrame({"id": [f"c{i:03}" for i in range(N)]}), tmp_path)
 
 
-def score(scorer, rows, tmp_path):
+def score_set(scorer, rows, tmp_path):
     return score_rows(scorer, rows, SETTINGS, str(tmp_path / "scores"))
 
 
 def test_two_shards_are_scored_at_a_time_and_every_row_once(rows, tmp_path):
-    scorer = InPairs()
-    table = score(scorer, rows, tmp_path).table()
+    scorer = PairedScorer()
+    table = score_set(scorer, rows, tmp_path).table()
     assert table["id"].to_pylist() == rows.column("id").to_pylist()
     assert table["score"].to_pylist() == [at / 1000 for at in range(N)]
     assert sorted(scorer.asked) == rows.column("id").to_pylist()
@@ -74,18 +74,18 @@ def test_two_shards_are_scored_at_a_time_and_every_row_once(rows, tmp_path):
 
 
 def test_most_kinds_score_in_the_thread_of_the_caller(rows, tmp_path):
-    scorer = Alone()
-    score(scorer, rows, tmp_path)
+    scorer = SingleScorer()
+    score_set(scorer, rows, tmp_path)
     assert scorer.threads == {threading.current_thread()}
 
 
 def test_the_other_shard_of_a_pair_is_kept_when_one_fails(rows, tmp_path):
-    failing = InPairs(fails_at="c025")
+    failing = PairedScorer(fails_at="c025")
     with pytest.raises(CandidateError, match="ConnectionError"):
-        score(failing, rows, tmp_path)
+        score_set(failing, rows, tmp_path)
     assert len(failing.asked) % ROWS == 0
-    again = Alone()
-    table = score(again, rows, tmp_path).table()
+    again = SingleScorer()
+    table = score_set(again, rows, tmp_path).table()
     assert table["score"].to_pylist() == [at / 1000 for at in range(N)]
     assert sorted(failing.asked + again.asked) == rows.column("id").to_pylist()
 

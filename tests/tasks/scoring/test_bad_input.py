@@ -31,8 +31,8 @@ def rows(tmp_path_factory):
     return freeze_source(SOURCES.validate_python(source), folder / "store")
 
 
-def kept(candidate, rows, folder, model=None):
-    """Score in shards of four rows; what is kept, by id."""
+def score_comments(candidate, rows, folder, model=None):
+    """Score in shards of four rows; return the kept scores by id."""
     settings = CANDIDATES.validate_python({"name": "model", "rows_a_shard": 4} | candidate)
     with settings.open(workplace_of(model, folder)) as scorer:
         scored = score_rows(scorer, rows, settings, str(folder / "scores"))
@@ -52,39 +52,41 @@ def call(texts):
 
 
 @pytest.fixture
-def function(monkeypatch, tmp_path):
-    """Make a function of texts a candidate; it writes down what it sees."""
+def make_function(monkeypatch, tmp_path):
+    """Return a function that makes a candidate from code; the candidate records its texts."""
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
     (tmp_path / "site").mkdir()
 
-    def made(score, seen):
+    def make(score, seen):
         code = SEEN.format(seen=str(tmp_path / seen), score=score)
         (tmp_path / "site" / "odd_model.py").write_text(code)
         return {"kind": "python", "call": "odd_model:call", "version": "1"}
 
-    return made
+    return make
 
 
-def seen(path):
+def read_seen(path):
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
-def test_every_odd_comment_reaches_the_model_as_it_is(rows, function, tmp_path):
-    found = kept(function("float(len(text))", "seen"), rows, tmp_path)
-    assert sorted(seen(tmp_path / "seen")) == sorted(COMMENTS)
+def test_every_odd_comment_reaches_the_model_as_it_is(rows, make_function, tmp_path):
+    found = score_comments(make_function("float(len(text))", "seen"), rows, tmp_path)
+    assert sorted(read_seen(tmp_path / "seen")) == sorted(COMMENTS)
     assert found == {f"c{n}": float(len(text)) for n, text in enumerate(COMMENTS)}
 
 
 @pytest.mark.parametrize("value", ["nan", "inf"])
 def test_a_score_that_is_no_number_is_told_by_row_and_id_and_the_rest_is_kept(
-    rows, function, tmp_path, value
+    rows, make_function, tmp_path, value
 ):
-    broken = function(f"float({value!r}) if text.startswith('x') else 0.5", "seen")
+    broken = make_function(f"float({value!r}) if text.startswith('x') else 0.5", "seen")
     with pytest.raises(InputError, match=rf"must be finite; got {value} .row 3, id c3") as error:
-        kept(broken, rows, tmp_path)
+        score_comments(broken, rows, tmp_path)
     assert "xxx" not in str(error.value)
-    assert len(kept(function("float(len(text))", "again"), rows, tmp_path)) == len(COMMENTS)
-    assert set(COMMENTS[:4]) <= set(seen(tmp_path / "again"))
+    assert len(score_comments(make_function("float(len(text))", "again"), rows, tmp_path)) == len(
+        COMMENTS
+    )
+    assert set(COMMENTS[:4]) <= set(read_seen(tmp_path / "again"))
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -92,7 +94,7 @@ def test_a_score_that_is_no_number_is_told_by_row_and_id_and_the_rest_is_kept(
 def test_a_registered_model_without_its_weights_is_told(rows, tmp_path, kind):
     model = save_words(tmp_path / "model")
     candidate = {"kind": kind, "model": "models:/words/1"}
-    assert len(kept(candidate, rows, tmp_path / "whole", model)) == len(COMMENTS)
+    assert len(score_comments(candidate, rows, tmp_path / "whole", model)) == len(COMMENTS)
     (model / "model.skops").unlink()
     with pytest.raises(InputError, match=r"model models:/words/1 .*'model.skops' is missing"):
-        kept(candidate, rows, tmp_path / "broken", model)
+        score_comments(candidate, rows, tmp_path / "broken", model)

@@ -32,8 +32,8 @@ def rows(tmp_path):
     return freeze_table(pd.DataFrame({"id": [f"c{n:02}" for n in range(24)]}), tmp_path)
 
 
-class FromFile(Scorer):
-    """Scores rows by the number in its file; exchanges the file in the n-th call."""
+class FileScorer(Scorer):
+    """Scores rows by the number in its file, which it replaces in the n-th call."""
 
     columns = ("id",)
     not_bound = None
@@ -57,16 +57,16 @@ def test_a_file_that_changes_while_it_is_scored_is_found_and_its_scores_are_remo
     weights = tmp_path / "weights"
     weights.write_text("1")
     with pytest.raises(CandidateError, match=r"must not change while they are scored; got: weig"):
-        score_rows(FromFile(weights, call, "2"), rows, SETTINGS, str(tmp_path / "scores"))
+        score_rows(FileScorer(weights, call, "2"), rows, SETTINGS, str(tmp_path / "scores"))
     assert not list((tmp_path / "scores").rglob("0*.parquet"))
     weights.write_text("1")
-    kept = score_rows(FromFile(weights), rows, SETTINGS, str(tmp_path / "scores"))
+    kept = score_rows(FileScorer(weights), rows, SETTINGS, str(tmp_path / "scores"))
     assert kept.table()["score"].to_numpy().max() < 2
 
 
 def test_kept_scores_say_which_files_decided_them(rows, tmp_path):
     (tmp_path / "weights").write_text("1")
-    kept = score_rows(FromFile(tmp_path / "weights"), rows, SETTINGS, str(tmp_path / "scores"))
+    kept = score_rows(FileScorer(tmp_path / "weights"), rows, SETTINGS, str(tmp_path / "scores"))
     manifest = Manifest.from_path(tmp_path / "weights")
     assert convert_to_plain(ScoredSet.open(kept.url).record.bound) == {
         "what": "files",
@@ -78,13 +78,13 @@ def test_kept_scores_say_which_files_decided_them(rows, tmp_path):
 
 def test_a_record_that_lacks_a_key_is_written_again_and_no_score_is_made_again(rows, tmp_path):
     (tmp_path / "weights").write_text("1")
-    first = score_rows(FromFile(tmp_path / "weights"), rows, SETTINGS, str(tmp_path / "scores"))
+    first = score_rows(FileScorer(tmp_path / "weights"), rows, SETTINGS, str(tmp_path / "scores"))
     record = Path(first.url) / "record.json"
     whole = json.loads(record.read_text())
     rate = whole.pop("rows_per_second")
     before = {name: value for name, value in whole.items() if name != "bound"}
     record.write_text(json.dumps(before))
-    again = FromFile(tmp_path / "weights")
+    again = FileScorer(tmp_path / "weights")
     assert score_rows(again, rows, SETTINGS, str(tmp_path / "scores")).record.bound
     now = json.loads(record.read_text())
     # It is written anew, and says when.
@@ -128,7 +128,7 @@ def test_a_file_of_scores_that_changes_while_it_is_read_is_found(tmp_path, monke
 
 @pytest.fixture(scope="module")
 def registry(tmp_path_factory):
-    """A store with one registered model, as biasgate saves it."""
+    """A store with a registered model, as biasgate saves it."""
     folder = tmp_path_factory.mktemp("registry")
     save_words(folder / "model")
     gateway = Gateway.from_store(folder / "store")

@@ -35,37 +35,37 @@ def url(model, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def real_texts(real_data):
-    """Comments as they come, comments that raters disagreed on, generated phrases."""
+    """A random sample of comments, comments with disagreeing raters, generated phrases."""
     texts = pd.read_csv(real_data / "civil_comments_natural_2000.csv")["comment_text"]
     rated = pd.read_parquet(real_data / "civil_comments_text.parquet")["comment_text"]
     phrases = pd.read_csv(real_data / "bias_madlibs_77k.csv.gz")["Text"]
     return [*texts, *rated[::8], *phrases[::40]]
 
 
-def scores_by_door(model, url, texts):
+def score_by_door(model, url, texts):
     doors = [
         {"kind": "tfidf", "model": MODEL},
         {"kind": "mlflow", "model": MODEL},
         {"kind": "http", "url": url, "version": "1", "batch_size": 50},
     ]
-    found = []
+    scores = []
     for door in doors:
         candidate = CANDIDATES.validate_python(door | {"name": "words"})
         with candidate.open(workplace_of(model)) as scorer:
             scored = scorer.score(batch(texts))
-            found.append(scored.scores if isinstance(scored, PartlyScored) else scored)
-    return found
+            scores.append(scored.scores if isinstance(scored, PartlyScored) else scored)
+    return scores
 
 
 def test_the_baseline_scores_the_same_through_every_door(model, url):
-    own, *others = scores_by_door(model, url, TEXTS + ODD)
+    own, *others = score_by_door(model, url, TEXTS + ODD)
     assert np.ptp(own) > 0.5
     for other in others:
         np.testing.assert_allclose(other, own, rtol=0, atol=1e-12)
 
 
 def test_real_comments_score_the_same_through_every_door(model, url, real_texts):
-    own, *others = scores_by_door(model, url, real_texts)
+    own, *others = score_by_door(model, url, real_texts)
     assert len(np.unique(own)) > 100
     for other in others:
         np.testing.assert_allclose(other, own, rtol=0, atol=1e-6)

@@ -18,7 +18,7 @@ QUOTED = "a secret comment"
 
 
 class Failing(CandidateSettings, Scorer):
-    """Settings and scorer in one."""
+    """A class that is both settings and scorer."""
 
     kind: Literal["failing"] = "failing"
     digest: str = "d" * 64

@@ -34,8 +34,8 @@ MODEL = "tiny"
 QUICK = {"max_epochs": 12, "learning_rate": 0.003, "validation_fraction": 0.25}
 
 
-def comments(n_rows, seed):
-    """Comments that are toxic if and only if they hold the word `vile`."""
+def make_comments(n_rows, seed):
+    """Return comments that are toxic if and only if they contain the word `vile`."""
     rng = np.random.default_rng(seed)
     toxic = rng.random(n_rows) < 0.3
     plain = [word for word in WORDS if word != "vile"]
@@ -53,13 +53,13 @@ def comments(n_rows, seed):
 def place(tmp_path_factory):
     """Training rows, an encoder without a classifier, a store."""
     folder = tmp_path_factory.mktemp("fine_tuning")
-    comments(400, 1).to_csv(folder / "train.csv", index=False)
+    make_comments(400, 1).to_csv(folder / "train.csv", index=False)
     encoder = save(folder / "encoder", {0: "a", 1: "b"}, initializer_range=0.05)
     transformers.AutoModel.from_pretrained(encoder).save_pretrained(encoder)
     return folder
 
 
-def candidate(place, *, path="train.csv", fine_tuning=(), **options):
+def make_candidate(place, *, path="train.csv", fine_tuning=(), **options):
     source = {"name": "training", "source": "table", "path": place / path, "text": "comment"}
     source |= {"terms": ["you"]}
     settings = {"name": "tiny", "kind": "transformer", "folder": place / "encoder"}
@@ -67,67 +67,67 @@ def candidate(place, *, path="train.csv", fine_tuning=(), **options):
     return CANDIDATES.validate_python(settings | options)
 
 
-def trained(place, store, **options):
-    settings = candidate(place, **options)
+def train_model(place, store, **options):
+    settings = make_candidate(place, **options)
     gateway = Gateway.from_store(place / store)
     frozen = freeze_source(settings.train_on, place / store)
     version = train_and_register(settings, frozen, gateway, experiment="e", registered_model=MODEL)
     return SimpleNamespace(version=version, gateway=gateway, settings=settings, store=place / store)
 
 
-def fitted(place, tmp_path, **options):
-    """Fit alone, without a registry: the folder, and what was logged of each epoch."""
-    settings, epochs = candidate(place, **options), []
+def fit_model(place, tmp_path, **options):
+    """Fit without a registry; return the folder, and the logged metrics by epoch."""
+    settings, epochs = make_candidate(place, **options), []
     frozen = freeze_source(settings.train_on, tmp_path / "store")
     settings.fit(frozen, tmp_path / "model", lambda metrics, epoch: epochs.append((epoch, metrics)))
     return tmp_path / "model", epochs
 
 
-def weights(folder):
+def load_weights(folder):
     from safetensors.numpy import load_file  # noqa: PLC0415 - an extra
 
     return load_file(folder / "model" / "model.safetensors")
 
 
 @pytest.fixture(scope="module")
-def first(place):
-    return trained(place, "store")
+def first_training(place):
+    return train_model(place, "store")
 
 
-def history(one, key):
-    found = one.gateway.client.get_metric_history(one.version.run_id, key)
-    return {metric.step: metric.value for metric in found}
+def read_history(training, key):
+    metrics = training.gateway.client.get_metric_history(training.version.run_id, key)
+    return {metric.step: metric.value for metric in metrics}
 
 
-def scores(one, texts, **options):
-    pinned = one.settings.model_copy(update={"model": one.version.uri} | options)
-    with pinned.open(Workplace(one.store)) as scorer:
+def score_texts(training, texts, **options):
+    pinned = training.settings.model_copy(update={"model": training.version.uri} | options)
+    with pinned.open(Workplace(training.store)) as scorer:
         return scorer.score(batch(texts)).scores
 
 
-def test_it_learns_a_word_and_scores_unseen_comments_by_it(first):
-    unseen = comments(200, 2)
-    found = scores(first, unseen["comment"].tolist())
+def test_it_learns_a_word_and_scores_unseen_comments_by_it(first_training):
+    unseen = make_comments(200, 2)
+    found = score_texts(first_training, unseen["comment"].tolist())
     assert roc_auc(unseen["label"] == 1, found).value > 0.99
 
 
-def test_each_epoch_is_logged_and_training_stops_when_nothing_improves(first):
-    auc = history(first, "auc/validation")
+def test_each_epoch_is_logged_and_training_stops_when_nothing_improves(first_training):
+    auc = read_history(first_training, "auc/validation")
     assert len(auc) >= 3
     assert list(auc) == list(range(1, len(auc) + 1))
     best = max(auc, key=lambda epoch: (auc[epoch], -epoch))
     assert auc[best] > 0.99
     assert len(auc) == min(best + 2, QUICK["max_epochs"])
     for part in ("training", "validation"):
-        loss = history(first, f"loss/{part}")
+        loss = read_history(first_training, f"loss/{part}")
         assert list(loss) == list(auc)
         assert loss[best] < 0.5, "the rate of 30 % alone gives 0.61"
 
 
 def test_the_version_holds_safetensors_and_hashes_of_the_training_rows_but_no_pickle(
-    place, first, tmp_path
+    place, first_training, tmp_path
 ):
-    folder = first.gateway.fetch(first.version, tmp_path)
+    folder = first_training.gateway.fetch(first_training.version, tmp_path)
     assert str(place / "encoder") not in (folder / "MLmodel").read_text()
     names = {file.name for file in folder.rglob("*") if file.is_file()}
     assert {"MLmodel", "model.safetensors", "tokenizer.json", "training_rows.parquet"} <= names
@@ -136,29 +136,29 @@ def test_the_version_holds_safetensors_and_hashes_of_the_training_rows_but_no_pi
     assert config["id2label"] == {"0": "not toxic", "1": "toxic"}
 
 
-def test_rows_that_it_was_trained_on_are_refused(first):
-    pinned = first.settings.model_copy(update={"model": first.version.uri})
-    frozen = freeze_source(first.settings.train_on, first.store)
+def test_rows_that_it_was_trained_on_are_refused(first_training):
+    pinned = first_training.settings.model_copy(update={"model": first_training.version.uri})
+    frozen = freeze_source(first_training.settings.train_on, first_training.store)
     message = "'tiny' was trained on rows of evaluation set"
-    scorer = pinned.open(Workplace(first.store))
+    scorer = pinned.open(Workplace(first_training.store))
     with pytest.raises(InputError, match=message):
         pinned.refuse_unfit(frozen, scorer.files)
 
 
-def test_the_same_training_is_found_again_and_another_one_is_not(place, first):
-    again = trained(place, "store")
-    assert again.version.uri == first.version.uri
-    key = first.version.tags[TRAINING_KEY]
-    frozen = freeze_source(first.settings.train_on, first.store)
+def test_the_same_training_is_found_again_and_another_one_is_not(place, first_training):
+    again = train_model(place, "store")
+    assert again.version.uri == first_training.version.uri
+    key = first_training.version.tags[TRAINING_KEY]
+    frozen = freeze_source(first_training.settings.train_on, first_training.store)
     others = [{"fine_tuning": {"seed": 1}}, {"max_tokens": 32}, {"toxic_label": "hate"}]
     for change in others:
-        assert candidate(place, **change).training_key(frozen) != key
+        assert make_candidate(place, **change).training_key(frozen) != key
 
 
 def test_the_same_seed_gives_the_same_weights_and_another_seed_others(place, tmp_path):
     few = {"max_epochs": 1}
-    one, same = (weights(fitted(place, tmp_path / n, fine_tuning=few)[0]) for n in "ab")
-    other = weights(fitted(place, tmp_path / "c", fine_tuning=few | {"seed": 1})[0])
+    one, same = (load_weights(fit_model(place, tmp_path / n, fine_tuning=few)[0]) for n in "ab")
+    other = load_weights(fit_model(place, tmp_path / "c", fine_tuning=few | {"seed": 1})[0])
     assert all(np.array_equal(one[name], same[name]) for name in one)
     assert any(not np.array_equal(one[name], other[name]) for name in one)
 
@@ -168,23 +168,23 @@ def test_training_leaves_torchs_own_random_numbers_alone(place):
     expected = torch.rand(3)
     torch.manual_seed(5)
     tuner = FineTuner(place / "encoder", "tiny", ("a", "b"), FineTuning(max_steps=1), max_tokens=64)
-    training = comments(100, 1)
+    training = make_comments(100, 1)
     tuner.fit([training["comment"].tolist()], training["label"].to_numpy() == 1, lambda *_: None)
     assert torch.equal(torch.rand(3), expected)
 
 
 def test_steps_are_bounded(place, tmp_path):
-    _, epochs = fitted(place, tmp_path, fine_tuning={"max_steps": 1, "max_epochs": 5})
+    _, epochs = fit_model(place, tmp_path, fine_tuning={"max_steps": 1, "max_epochs": 5})
     assert [epoch for epoch, _ in epochs] == [1]
 
 
 def test_balanced_classes_raise_the_scores_of_the_rare_one(place, tmp_path):
-    unseen = comments(100, 3)["comment"].tolist()
+    unseen = make_comments(100, 3)["comment"].tolist()
     means = []
     for weight in (None, "balanced"):
         change = {"class_weight": weight, "max_steps": 12}
-        folder, _ = fitted(place, tmp_path / str(weight), fine_tuning=change)
-        settings = candidate(place, model="models:/tiny/1")
+        folder, _ = fit_model(place, tmp_path / str(weight), fine_tuning=change)
+        settings = make_candidate(place, model="models:/tiny/1")
         with settings.open(workplace_of(folder)) as scorer:
             means.append(scorer.score(batch(unseen)).scores.mean())
     assert means[1] > means[0] + 0.02
@@ -227,10 +227,10 @@ def test_a_row_of_weight_2_counts_as_two_rows(balanced):
 
 
 def test_weights_decide_which_of_two_contradicting_labels_is_learned(place):
-    rows = comments(300, 8)
+    rows = make_comments(300, 8)
     wrong = rows.assign(id=rows["id"] + "w", comment="so " + rows["comment"], label=1 - rows.label)
     both = pd.concat([rows, wrong]).to_dict("list")
-    unseen = comments(200, 9)
+    unseen = make_comments(200, 9)
     for heavy, expected in ((1, 1.0), (-1, 0.0)):
         tuner = FineTuner(
             place / "encoder", "tiny", ("no", "yes"), FineTuning(**QUICK), max_tokens=64
@@ -244,46 +244,53 @@ def test_weights_decide_which_of_two_contradicting_labels_is_learned(place):
         assert auc == pytest.approx(expected, abs=0.1)
 
 
-def test_a_version_scores_the_same_as_transformer_and_as_any_model_of_mlflow(first):
-    texts = [*comments(20, 4)["comment"], "", "w1 " * 500]
-    settings = {"name": "m", "kind": "mlflow", "model": first.version.uri, "label": "toxic"}
+def test_a_version_scores_the_same_as_transformer_and_as_any_model_of_mlflow(first_training):
+    texts = [*make_comments(20, 4)["comment"], "", "w1 " * 500]
+    settings = {
+        "name": "m",
+        "kind": "mlflow",
+        "model": first_training.version.uri,
+        "label": "toxic",
+    }
     pyfunc = CANDIDATES.validate_python(settings | {"trusted": True})
-    settings = {"name": "t", "kind": "transformer", "model": first.version.uri}
+    settings = {"name": "t", "kind": "transformer", "model": first_training.version.uri}
     alone = CANDIDATES.validate_python(settings | {"toxic_label": "toxic"})
-    workplace = Workplace(first.store)
+    workplace = Workplace(first_training.store)
     with pyfunc.open(workplace) as one, alone.open(workplace) as other:
         found = [one.score(batch(texts)), other.score(batch(texts)).scores]
     assert np.ptp(found[0]) > 0.5
     np.testing.assert_allclose(found[1], found[0], rtol=0, atol=1e-6)
-    np.testing.assert_array_equal(scores(first, texts), found[1])
+    np.testing.assert_array_equal(score_texts(first_training, texts), found[1])
 
 
-def test_as_champion_it_is_opened_as_a_transformer_without_trust(first):
-    first.gateway.set_alias(MODEL, "champion", first.version.version)
+def test_as_champion_it_is_opened_as_a_transformer_without_trust(first_training):
+    first_training.gateway.set_alias(MODEL, "champion", first_training.version.version)
     policy = read_policy("default", Path())
     with pytest.raises(InputError, match="must have a verdict that records how it was opened"):
-        find_rivals({}, MODEL, policy, [], first.gateway)
-    tagged = json.loads(first.gateway.resolve(first.version.uri).tags[OPENED_AS])
+        find_rivals({}, MODEL, policy, [], first_training.gateway)
+    tagged = json.loads(first_training.gateway.resolve(first_training.version.uri).tags[OPENED_AS])
     named = {"name": "champion", "model": f"models:/{MODEL}@champion", **tagged}
     rivals = {"champion": CANDIDATES.validate_python(named)}
-    rival = find_rivals(rivals, MODEL, policy, [], first.gateway)["champion"]
-    texts = comments(20, 5)["comment"].tolist()
-    with rival.open(Workplace(first.store)) as scorer:
-        np.testing.assert_array_equal(scorer.score(batch(texts)).scores, scores(first, texts))
+    rival = find_rivals(rivals, MODEL, policy, [], first_training.gateway)["champion"]
+    texts = make_comments(20, 5)["comment"].tolist()
+    with rival.open(Workplace(first_training.store)) as scorer:
+        np.testing.assert_array_equal(
+            scorer.score(batch(texts)).scores, score_texts(first_training, texts)
+        )
 
 
 def test_one_class_among_the_held_out_rows_is_told(place, tmp_path):
-    comments(400, 1).query("label == 0 or id == '1-2' or id == '1-5'").to_csv(
+    make_comments(400, 1).query("label == 0 or id == '1-2' or id == '1-5'").to_csv(
         place / "rare.csv", index=False
     )
     few = {"validation_fraction": 0.01}
     with pytest.raises(InputError, match=r"held-out rows of model encoder .* must have both clas"):
-        fitted(place, tmp_path, path="rare.csv", fine_tuning=few)
+        fit_model(place, tmp_path, path="rare.csv", fine_tuning=few)
 
 
 def test_a_loss_that_explodes_is_told(place, tmp_path):
     with pytest.raises(InputError, match=r"must stay finite; it does not. Lower `learning_rate`"):
-        fitted(place, tmp_path, fine_tuning={"learning_rate": 1e30, "max_gradient_norm": 1e30})
+        fit_model(place, tmp_path, fine_tuning={"learning_rate": 1e30, "max_gradient_norm": 1e30})
 
 
 def test_a_batch_that_does_not_fit_is_told(place, tmp_path, monkeypatch):
@@ -292,7 +299,7 @@ def test_a_batch_that_does_not_fit_is_told(place, tmp_path, monkeypatch):
 
     monkeypatch.setattr(transformers.BertForSequenceClassification, "forward", never)
     with pytest.raises(InputError, match=r"must fit into memory; it does not. Lower `batch_size`"):
-        fitted(place, tmp_path)
+        fit_model(place, tmp_path)
 
 
 def test_an_encoder_that_lacks_weights_is_refused(place, tmp_path):
@@ -303,7 +310,7 @@ def test_an_encoder_that_lacks_weights_is_refused(place, tmp_path):
     short = {name: value for name, value in kept.items() if "layer.1" not in name}
     save_file(short, other / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(InputError, match=r"must hold all weights of an encoder; it lacks bert\."):
-        fitted(place, tmp_path, folder=other)
+        fit_model(place, tmp_path, folder=other)
 
 
 def test_a_version_of_another_flavour_is_refused(tmp_path):
@@ -314,15 +321,15 @@ def test_a_version_of_another_flavour_is_refused(tmp_path):
 
 
 def test_a_version_without_weights_is_refused(place, tmp_path):
-    folder, _ = fitted(place, tmp_path, fine_tuning={"max_steps": 1})
+    folder, _ = fit_model(place, tmp_path, fine_tuning={"max_steps": 1})
     (folder / "model" / "model.safetensors").unlink()
     with pytest.raises(InputError, match=r"must hold weights in \*.safetensors; it does not"):
-        candidate(place, model="models:/tiny/1").open(workplace_of(folder))
+        make_candidate(place, model="models:/tiny/1").open(workplace_of(folder))
 
 
 def test_odd_comments_can_be_trained_on(place):
     tuner = FineTuner(place / "encoder", "tiny", ("a", "b"), FineTuning(max_steps=4), max_tokens=64)
-    training, told = comments(60, 1), []
+    training, told = make_comments(60, 1), []
     texts = [*training["comment"], *ODD]
     positive = np.array([*(training["label"] == 1), *([True, False] * len(ODD))[: len(ODD)]])
     tuner.fit([texts[:30], texts[30:]], positive, lambda metrics, _: told.append(metrics))

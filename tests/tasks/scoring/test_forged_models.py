@@ -38,18 +38,18 @@ MODEL = "models:/words/1"
 ROOT = Path(mlflow.__file__).parent
 
 
-def loaders():
+def list_loaders():
     """Return every module of MLflow that pyfunc may name as the loader of a flavour."""
-    found = []
+    loaders = []
     for path in sorted(ROOT.rglob("*.py")):
         if re.search(r"^\s*def _load_pyfunc\(", path.read_text("utf-8"), re.MULTILINE):
             parts = path.relative_to(ROOT.parent).with_suffix("").parts
-            found.append(".".join(parts).removesuffix(".__init__"))
-    return found
+            loaders.append(".".join(parts).removesuffix(".__init__"))
+    return loaders
 
 
 class Touch:
-    """A pickle of it creates a file when it is loaded."""
+    """A class whose pickle creates a file when it is loaded."""
 
     def __init__(self, marker):
         self.marker = marker
@@ -64,7 +64,7 @@ def marker(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def saved(tmp_path_factory):
+def saved_model(tmp_path_factory):
     """A model as biasgate saves it."""
     folder = tmp_path_factory.mktemp("saved") / "model"
     pipeline = make_pipeline(CountVectorizer(), LogisticRegression())
@@ -73,24 +73,24 @@ def saved(tmp_path_factory):
 
 
 @pytest.fixture
-def model(saved, tmp_path):
-    return shutil.copytree(saved, tmp_path / "model")
+def model(saved_model, tmp_path):
+    return shutil.copytree(saved_model, tmp_path / "model")
 
 
-def opened(folder, **settings):
+def open_model(folder, **settings):
     settings = {"name": "words", "kind": "mlflow", "model": MODEL} | settings
     return CANDIDATES.validate_python(settings).open(workplace_of(folder))
 
 
-def describe(folder, change):
-    """Change what the MLmodel of a folder declares."""
+def change_flavours(folder, change):
+    """Change the flavours in the MLmodel file of a folder."""
     content = yaml.safe_load((folder / "MLmodel").read_text())
     change(content["flavors"])
     (folder / "MLmodel").write_text(yaml.safe_dump(content))
 
 
 def forge(folder, loader, marker):
-    """Write the smallest model of a flavour: pickles that create a file, under all usual names."""
+    """Write a minimal model of a flavour: pickles that create a file, under all usual names."""
     flavour = loader.split(".")[1]
     code = folder / "code" / "planted"
     code.mkdir(parents=True)
@@ -111,12 +111,12 @@ def forge(folder, loader, marker):
 
 
 def test_the_flavours_of_mlflow_are_found():
-    assert {"mlflow.sklearn", "mlflow.pytorch", "mlflow.pyfunc.model"} <= set(loaders())
-    assert len(loaders()) > 20
+    assert {"mlflow.sklearn", "mlflow.pytorch", "mlflow.pyfunc.model"} <= set(list_loaders())
+    assert len(list_loaders()) > 20
 
 
 @pytest.mark.parametrize("kind", ["mlflow", "tfidf", "transformer"])
-@pytest.mark.parametrize("loader", loaders())
+@pytest.mark.parametrize("loader", list_loaders())
 def test_a_forged_model_of_any_flavour_is_refused_before_its_code_runs(
     loader, kind, tmp_path, marker
 ):
@@ -124,18 +124,18 @@ def test_a_forged_model_of_any_flavour_is_refused_before_its_code_runs(
         pytest.importorskip("torch", reason="needs the extra `text`")
     folder = forge(tmp_path, loader, marker)
     with pytest.raises(InputError, match=r"format that does not execute|of another flavour"):
-        opened(folder, kind=kind)
+        open_model(folder, kind=kind)
     assert not marker.exists()
 
 
 def test_the_payload_would_run_if_mlflow_loaded_it(tmp_path, marker):
     folder = forge(tmp_path, "mlflow.sklearn", marker)
-    with pytest.raises(Exception, match=""), opened(folder, trusted=True) as scorer:  # noqa: PT011 - whatever follows
+    with pytest.raises(Exception, match=""), open_model(folder, trusted=True) as scorer:  # noqa: PT011 - whatever follows
         scorer.score(batch(["a text"]))
     assert marker.exists()
 
 
-def put(flavour, **values):
+def set_values(flavour, **values):
     return lambda flavours: flavours[flavour].update(values)
 
 
@@ -146,24 +146,24 @@ def drop_sklearn(flavours):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (put("python_function", data="elsewhere"), "`data` in python_function"),
-        (put("python_function", code="code"), "`code` in python_function"),
-        (put("python_function", config={}), "`config` in python_function"),
-        (put("python_function", model_path="model.pkl"), "model_path: 'model.pkl'"),
-        (put("python_function", loader_module="mlflow.pyfunc.model"), "loader_module"),
-        (put("python_function", predict_fn="__reduce__"), "predict_fn: '__reduce__'"),
-        (put("sklearn", code="code"), "code: 'code'"),
-        (put("sklearn", serialization_format="pickle"), "serialization_format: 'pickle'"),
-        (put("sklearn", skops_trusted_types=["os.system"]), "skops_trusted_types"),
+        (set_values("python_function", data="elsewhere"), "`data` in python_function"),
+        (set_values("python_function", code="code"), "`code` in python_function"),
+        (set_values("python_function", config={}), "`config` in python_function"),
+        (set_values("python_function", model_path="model.pkl"), "model_path: 'model.pkl'"),
+        (set_values("python_function", loader_module="mlflow.pyfunc.model"), "loader_module"),
+        (set_values("python_function", predict_fn="__reduce__"), "predict_fn: '__reduce__'"),
+        (set_values("sklearn", code="code"), "code: 'code'"),
+        (set_values("sklearn", serialization_format="pickle"), "serialization_format: 'pickle'"),
+        (set_values("sklearn", skops_trusted_types=["os.system"]), "skops_trusted_types"),
         (lambda one: one.update(onnx={}), "it has onnx, python_function, sklearn"),
         (lambda one: one.update(sklearn=[]), "`no options` in sklearn"),
         (drop_sklearn, "it has python_function"),
     ],
 )
 def test_a_declaration_that_lets_mlflow_load_something_else_is_refused(model, change, said):
-    describe(model, change)
+    change_flavours(model, change)
     with pytest.raises(InputError) as error:
-        opened(model)
+        open_model(model)
     assert said in str(error.value)
 
 
@@ -172,16 +172,16 @@ def test_only_a_file_at_the_top_of_the_folder_is_loaded(model, name):
     shutil.copy(model / "model.skops", model.parent / "model.skops")
     (model / "folder").mkdir()
     shutil.copy(model / "model.skops", model / "folder")
-    describe(model, put("sklearn", pickled_model=name))
-    describe(model, put("python_function", model_path=name))
+    change_flavours(model, set_values("sklearn", pickled_model=name))
+    change_flavours(model, set_values("python_function", model_path=name))
     with pytest.raises(InputError, match=r"its file .* is not in the format of skops|is missing"):
-        opened(model)
+        open_model(model)
 
 
 def test_a_pickle_that_is_declared_and_named_as_skops_is_refused(model, marker):
     (model / "model.skops").write_bytes(pickle.dumps(Touch(marker)))
     with pytest.raises(InputError, match=r"'model\.skops' is not in the format of skops"):
-        opened(model)
+        open_model(model)
     assert not marker.exists()
 
 
@@ -194,7 +194,7 @@ def test_a_skops_file_with_a_type_that_may_run_code_is_refused_when_it_is_loaded
     skops.io.dump(pipeline.fit(TEXTS, [0, 1] * 20), model / "model.skops")
     for kind in ("mlflow", "tfidf"):
         with (
-            opened(model, kind=kind) as scorer,
+            open_model(model, kind=kind) as scorer,
             pytest.raises(InputError, match=r"types that may run code: .*shout"),
         ):
             scorer.score(batch(["a text"]))
@@ -204,12 +204,12 @@ def test_a_skops_file_with_a_type_that_may_run_code_is_refused_when_it_is_loaded
 def test_an_mlmodel_that_is_none_is_refused(model, content):
     (model / "MLmodel").write_text(content)
     with pytest.raises(InputError, match=r"must have a file MLmodel|that does not execute code"):
-        opened(model)
+        open_model(model)
 
 
 def test_a_safe_model_needs_no_mlflow_to_be_loaded(model, monkeypatch):
     monkeypatch.setenv("MLFLOW_ALLOW_PICKLE_DESERIALIZATION", "false")
-    with opened(model) as scorer:
+    with open_model(model) as scorer:
         low, high = scorer.score(batch(["kind words", "vile insult"]))
         assert low < 0.5 < high
         assert scorer.bound.not_bound is None
@@ -248,8 +248,8 @@ def test_a_transformer_that_names_code_is_refused_before_it_is_loaded(
 # ------------------------------------------------------------------ what a verdict may decide
 
 
-def registry_of(options, files=None, uri=MODEL):
-    """Return a registry with one version, and a verdict that says how it was opened."""
+def make_registry(options, files=None, uri=MODEL):
+    """Return a registry with a version and its verdict, which records how it was opened."""
     name, _, number = uri.removeprefix("models:/").rpartition("/")
     version = ModelVersion(name, number, "run", {"biasgate.s.run_id": "r"})
     bias = evaluate_bias([0, 1], [0.1, 0.9], {})
@@ -265,9 +265,9 @@ def registry_of(options, files=None, uri=MODEL):
     )
 
 
-def rival_of(options, model=None, **named):
-    """Return how the champion is opened whose verdict has these options."""
-    gateway = registry_of(options, model)
+def find_rival(options, model=None, **named):
+    """Return the settings that open a champion with these options in its verdict."""
+    gateway = make_registry(options, model)
     rivals = {}
     if named:
         settings = {"name": "champion", "kind": "mlflow", "model": "models:/words@champion"}
@@ -295,14 +295,14 @@ def rival_of(options, model=None, **named):
 )
 def test_a_verdict_cannot_make_code_run_or_send_texts_elsewhere(options):
     with pytest.raises(InputError, match=r"the verdict on models:/words/1 must"):
-        rival_of(options)
+        find_rival(options)
 
 
 def test_a_verdict_says_a_safe_kind_and_its_plain_options():
-    found, _ = rival_of({"kind": "transformer", "toxic_label": "toxic", "max_tokens": 64})
+    found, _ = find_rival({"kind": "transformer", "toxic_label": "toxic", "max_tokens": 64})
     assert (found.kind, found.toxic_label, found.max_tokens) == ("transformer", "toxic", 64)
     assert found.model == MODEL
-    found, _ = rival_of({"kind": "mlflow"})
+    found, _ = find_rival({"kind": "mlflow"})
     assert (found.kind, found.trusted) == ("mlflow", False)
 
 
@@ -310,10 +310,10 @@ def test_the_evaluation_file_may_trust_a_champion_and_counts_more_than_its_verdi
     tmp_path, marker
 ):
     folder = forge(tmp_path, "mlflow.sklearn", marker)
-    found, gateway = rival_of({"kind": "mlflow"}, folder)
+    found, gateway = find_rival({"kind": "mlflow"}, folder)
     with pytest.raises(InputError, match="set `trusted: true` in the evaluation file"):
         found.open(SimpleNamespace(gateway=gateway))
-    found, gateway = rival_of({"kind": "mlflow", "label": "a"}, trusted=True, label="b")
+    found, gateway = find_rival({"kind": "mlflow", "label": "a"}, trusted=True, label="b")
     assert (found.trusted, found.label) == (True, "b")
     assert not marker.exists()
 
@@ -325,9 +325,9 @@ def test_the_verdict_on_a_file_of_scores_cannot_name_another_file(tmp_path):
     secret.write_text("id,prediction\n1,0.5\n")
     for name in (str(secret), "../secret.csv"):
         options = {"kind": "scores", "file": name, "read_by": {"id": "id", "score": "prediction"}}
-        rival, gateway = rival_of(options, tmp_path / "version")
+        rival, gateway = find_rival(options, tmp_path / "version")
         with pytest.raises(InputError, match=r"it holds scores\.csv"):
             rival.open(SimpleNamespace(gateway=gateway))
-    rival, gateway = rival_of(options | {"file": "scores.csv"}, tmp_path / "version")
+    rival, gateway = find_rival(options | {"file": "scores.csv"}, tmp_path / "version")
     with rival.open(SimpleNamespace(gateway=gateway)) as scorer:
         assert scorer.bound.what == "scores"

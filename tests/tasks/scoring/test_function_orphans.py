@@ -41,35 +41,35 @@ if __name__ == "__main__":
 """
 
 
-def killed_in_the_middle(folder, function):
-    """Kill the parent of a function's process during a call; return the processes it left."""
+def kill_parent(folder, function):
+    """Kill the parent of a function's process during a call; return the remaining processes."""
     (folder / "functions.py").write_text(FUNCTIONS)
     (folder / "parent.py").write_text(PARENT)
-    call, noted = f"{folder / 'functions.py'}:{function}", folder / "pids"
+    call, pids = f"{folder / 'functions.py'}:{function}", folder / "pids"
     with subprocess.Popen([sys.executable, "parent.py", call], cwd=folder) as parent:
         try:
-            while not noted.exists():
+            while not pids.exists():
                 assert parent.poll() is None
                 time.sleep(0.05)
-            left = [psutil.Process(int(pid)) for pid in noted.read_text().split()]
+            left = [psutil.Process(int(pid)) for pid in pids.read_text().split()]
         finally:
             parent.kill()
     return left
 
 
-def running(processes):
-    """Those that run on, some time later; they are ended then."""
+def find_running(processes):
+    """Return the processes that still run after some time, and end them."""
     psutil.wait_procs(processes, timeout=20)
-    found = [one for one in processes if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
-    for one in found:
-        one.kill()
-    return found
+    running = [p for p in processes if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
+    for process in running:
+        process.kill()
+    return running
 
 
 @pytest.mark.parametrize("function", ["sleep", "search"])
 def test_the_process_ends_when_its_parent_is_killed_during_a_call(tmp_path, function):
-    assert running(killed_in_the_middle(tmp_path, function)) == []
+    assert find_running(kill_parent(tmp_path, function)) == []
 
 
 def test_processes_that_the_function_started_end_as_well(tmp_path):
-    assert running(killed_in_the_middle(tmp_path, "start")) == []
+    assert find_running(kill_parent(tmp_path, "start")) == []

@@ -26,7 +26,7 @@ SECRET = "an unrepeatable comment"  # noqa: S105
 
 
 class ModelServer(ThreadingHTTPServer):
-    """Answers as `mlflow models serve` does, and misbehaves as told."""
+    """A server that answers as `mlflow models serve` does, and misbehaves on request."""
 
     daemon_threads = True
 
@@ -85,29 +85,29 @@ def server(monkeypatch):
     monkeypatch.setattr(requests, "WAIT_S", 0.001)
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
-    made = ModelServer()
-    thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.02})
+    server = ModelServer()
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
-    yield made
-    made.released.set()
-    made.shutdown()
+    yield server
+    server.released.set()
+    server.shutdown()
     thread.join()
-    made.server_close()
+    server.server_close()
 
 
-def candidate(server, **options):
+def make_candidate(server, **options):
     settings = {"name": "served", "kind": "http", "url": server.url, "version": "1"}
     return CANDIDATES.validate_python(settings | {"timeout_s": 10} | options)
 
 
 def score(server, texts, **options):
-    with candidate(server, **options).open(None) as scorer:
+    with make_candidate(server, **options).open(None) as scorer:
         # As in a Prefect task, which must pass on the errors of parallel requests.
         return mask_errors(scorer.score)(batch(texts)).scores.tolist()
 
 
-def refused(server, answer=None):
-    """The error of a server that refuses every comment, or answers it without a score."""
+def expect_refusal(server, answer=None):
+    """Return the error for a server that gives no comment a score."""
     if answer is not None:
         server.answer = answer
     with pytest.raises((InputError, CandidateStoppedError)) as error:
@@ -216,7 +216,7 @@ def test_another_refusal_is_told_at_once_without_the_text(server, status):
     ],
 )
 def test_garbage_is_refused_without_the_text(server, answer, message):
-    assert re.search(message, refused(server, lambda _: answer))
+    assert re.search(message, expect_refusal(server, lambda _: answer))
 
 
 def test_a_wrong_column_of_the_answer_is_told(server):
@@ -289,7 +289,7 @@ def test_one_refused_comment_has_no_score_and_the_sentence_of_the_service(
     quick = server.answer
     server.refuses = lambda texts: (status, body) if SECRET in texts else None
     texts = ["abc", SECRET, "abcd", "abcde"]
-    with candidate(server, batch_size=batch_size, tries=2).open(None) as scorer:
+    with make_candidate(server, batch_size=batch_size, tries=2).open(None) as scorer:
         found = scorer.score(batch(texts))
     wanted = quick(texts)["predictions"]
     assert found.scores[[0, 2, 3]].tolist() == [wanted[0], wanted[2], wanted[3]]
@@ -302,7 +302,7 @@ def test_one_refused_comment_has_no_score_and_the_sentence_of_the_service(
 
 def test_comments_in_a_row_without_a_score_end_the_candidate_with_the_sentence(server):
     server.refuses = lambda _: (400, {"error": {"message": "Input is too long"}})
-    said = refused(server)
+    said = expect_refusal(server)
     assert "must answer 200; got status 400 (Input is too long). See the server's log" in said
     assert said.endswith("20 comments in a row. (id c19)")
 
@@ -365,7 +365,7 @@ def test_an_endpoint_is_called_where_an_event_loop_runs(server):
 def test_after_many_answers_that_came_too_late_the_next_one_is_read(server):
     slow = server.answer
     server.answer = lambda texts: (time.sleep(0.5 * ("slow" in texts)), slow(texts))[1]
-    with candidate(server, timeout_s=0.2, tries=2, batch_size=1).open(None) as scorer:
+    with make_candidate(server, timeout_s=0.2, tries=2, batch_size=1).open(None) as scorer:
         with pytest.raises(CandidateError):
             scorer.score(batch(["slow"] * 9))
         assert scorer.score(batch(["abc"] * 9)).scores.tolist() == [3e-6] * 9
@@ -395,7 +395,7 @@ def test_nobody_there_is_told(server):
 
 def test_a_token_is_sent_and_never_shown(server, monkeypatch):
     monkeypatch.setenv("MODEL_TOKEN", "hidden")
-    one = candidate(server, token_env="MODEL_TOKEN")  # noqa: S106 - a variable's name
+    one = make_candidate(server, token_env="MODEL_TOKEN")  # noqa: S106 - a variable's name
     with one.open(None) as scorer:
         scorer.score(batch(["a"]))
     assert server.seen[0][0]["Authorization"] == "Bearer hidden"
@@ -410,12 +410,12 @@ def test_a_token_is_sent_and_never_shown(server, monkeypatch):
 )
 def test_a_url_that_would_show_a_secret_or_is_none_is_refused(server, url):
     with pytest.raises(ValueError, match="must"):
-        candidate(server, url=url)
+        make_candidate(server, url=url)
 
 
 def test_scores_are_reused_by_version(server):
     def digest(**options):
-        return candidate(server, **options).open(None).digest
+        return make_candidate(server, **options).open(None).digest
 
     assert digest() == digest(batch_size=1, concurrency=1, tries=1, timeout_s=1)
     assert digest() != digest(version="2")

@@ -59,9 +59,9 @@ def hub(model):
 
 
 def start(hub, home, /, *, texts=(), before="", variables=None, **options):
-    given = [{"hub": "acme/tiny", "toxic_label": "toxic"} | options, list(texts), before]
+    arguments = [{"hub": "acme/tiny", "toxic_label": "toxic"} | options, list(texts), before]
     return subprocess.Popen(
-        [sys.executable, "-c", CODE, json.dumps(given)],
+        [sys.executable, "-c", CODE, json.dumps(arguments)],
         env=os.environ | hub.environment(home) | (variables or {}),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -72,20 +72,20 @@ def start(hub, home, /, *, texts=(), before="", variables=None, **options):
 
 def run(hub, home, /, **options):
     with start(hub, home, **options) as process:
-        printed, said = process.communicate(timeout=300)
-    assert process.returncode == 0, said
-    return (json.loads(printed) if options.get("texts") else printed.split()), said
+        printed, logged = process.communicate(timeout=300)
+    assert process.returncode == 0, logged
+    return (json.loads(printed) if options.get("texts") else printed.split()), logged
 
 
-def refused(hub, home, /, **options):
+def expect_refusal(hub, home, /, **options):
     with start(hub, home, **options) as process:
-        _, said = process.communicate(timeout=300)
+        _, logged = process.communicate(timeout=300)
     assert process.returncode == 1
-    assert said.splitlines()[-1].startswith("InputError: "), said
-    return said.splitlines()[-1]
+    assert logged.splitlines()[-1].startswith("InputError: "), logged
+    return logged.splitlines()[-1]
 
 
-def weights_of(home):
+def read_weights(home):
     [weights] = home.glob("hub/models--acme--tiny/snapshots/*/model.safetensors")
     return weights.read_bytes()
 
@@ -125,7 +125,7 @@ def test_a_connection_that_is_cut_is_resumed(model, hub, tmp_path):
     of_weights = [one for one in hub.requests if one.startswith("GET") and "safetensors" in one]
     assert hub.cut_at is None
     assert len(of_weights) == 2
-    assert weights_of(tmp_path) == (model / "model.safetensors").read_bytes()
+    assert read_weights(tmp_path) == (model / "model.safetensors").read_bytes()
 
 
 def test_a_download_that_is_killed_is_made_by_the_next_run(model, hub, tmp_path):
@@ -139,12 +139,12 @@ def test_a_download_that_is_killed_is_made_by_the_next_run(model, hub, tmp_path)
     assert not list(tmp_path.glob("hub/models--acme--tiny/snapshots/*/model.safetensors"))
     hub.pause_s = 0.0
     run(hub, tmp_path)
-    assert weights_of(tmp_path) == (model / "model.safetensors").read_bytes()
+    assert read_weights(tmp_path) == (model / "model.safetensors").read_bytes()
 
 
 @pytest.mark.parametrize("revision", ["v9", OTHER])
 def test_a_revision_that_the_hub_lacks_is_refused(hub, tmp_path, revision):
-    said = refused(hub, tmp_path, revision=revision)
+    said = expect_refusal(hub, tmp_path, revision=revision)
     assert "`revision` of model acme/tiny of candidate 'far' must be a commit" in said
     assert f"got {revision!r}" in said
     assert said.endswith("<- RevisionNotFoundError")
@@ -152,7 +152,7 @@ def test_a_revision_that_the_hub_lacks_is_refused(hub, tmp_path, revision):
 
 @pytest.mark.parametrize("revision", [None, COMMIT])
 def test_a_model_that_the_hub_lacks_is_refused(hub, tmp_path, revision):
-    said = refused(hub, tmp_path, hub="acme/none", revision=revision)
+    said = expect_refusal(hub, tmp_path, hub="acme/none", revision=revision)
     assert "model acme/none of candidate 'far' must be on the hub and readable" in said
     assert "the hub answers 404" in said
     assert "HF_TOKEN" in said
@@ -160,7 +160,7 @@ def test_a_model_that_the_hub_lacks_is_refused(hub, tmp_path, revision):
 
 def test_a_gated_model_is_read_with_a_token(hub, tmp_path):
     hub.gated.add("acme/tiny")
-    assert "the hub answers 401" in refused(hub, tmp_path)
+    assert "the hub answers 401" in expect_refusal(hub, tmp_path)
     run(hub, tmp_path, variables={"HF_TOKEN": "hf_made_up"})
 
 
@@ -168,7 +168,7 @@ def test_without_the_hub_a_model_in_the_cache_is_used_and_another_is_refused(mod
     with serving(model, "acme/tiny") as hub:
         found, _ = run(hub, tmp_path)
     assert run(hub, tmp_path)[0] == found
-    said = refused(hub, tmp_path, hub="acme/other")
+    said = expect_refusal(hub, tmp_path, hub="acme/other")
     assert f"the hub {hub.url} does not answer as expected (ConnectError)" in said
     assert "as `folder`" in said
     assert "HF_HUB_OFFLINE=1" in said
@@ -178,7 +178,7 @@ def test_offline_a_model_in_the_cache_is_used_and_another_is_refused(hub, tmp_pa
     found, _ = run(hub, tmp_path)
     offline, n_requests = {"HF_HUB_OFFLINE": "1"}, len(hub.requests)
     assert run(hub, tmp_path, variables=offline)[0] == found
-    said = refused(hub, tmp_path, revision="v2", variables=offline)
+    said = expect_refusal(hub, tmp_path, revision="v2", variables=offline)
     assert "at revision 'v2' must be in the hub's cache" in said
     assert "since HF_HUB_OFFLINE is set" in said
     assert len(hub.requests) == n_requests
@@ -190,7 +190,7 @@ def test_a_disk_that_is_too_small_is_refused_before_the_download(hub, tmp_path):
         "from types import SimpleNamespace\n"
         "hugging_face.disk_usage = lambda _: SimpleNamespace(free=1000)"
     )
-    said = refused(hub, tmp_path, before=before)
+    said = expect_refusal(hub, tmp_path, before=before)
     assert "must have room for model acme/tiny of candidate 'far'; 0.1 MB are needed" in said
     assert "HF_HOME" in said
     assert not [one for one in hub.requests if one.startswith("GET") and "/resolve/" in one]

@@ -27,10 +27,10 @@ class Lengths(mlflow.pyfunc.PythonModel):
 
 
 @pytest.fixture
-def custom(tmp_path):
-    """A folder with a custom pyfunc model of a given signature."""
+def save_custom(tmp_path):
+    """Save a custom pyfunc model with a given signature; return its folder."""
 
-    def custom(inputs=TEXT):
+    def save(inputs=TEXT):
         folder = tmp_path / "custom"
         signature = None if inputs is None else ModelSignature(inputs=inputs)
         mlflow.pyfunc.save_model(
@@ -38,26 +38,26 @@ def custom(tmp_path):
         )
         return folder
 
-    return custom
+    return save
 
 
-def open_(folder, **options):
+def open_model(folder, **options):
     settings = {"name": "own", "kind": "mlflow", "model": "models:/own/1", **options}
     return CANDIDATES.validate_python(settings).open(workplace_of(folder))
 
 
-def test_a_custom_model_that_is_trusted_scores_every_text(custom):
-    with open_(custom(), trusted=True, output="toxicity") as scorer:
+def test_a_custom_model_that_is_trusted_scores_every_text(save_custom):
+    with open_model(save_custom(), trusted=True, output="toxicity") as scorer:
         scores = scorer.score(batch(ODD))
     assert scores.tolist() == [min(len(text), 100) / 100 for text in ODD]
 
 
-def test_a_model_that_executes_code_on_load_must_be_trusted(custom):
+def test_a_model_that_executes_code_on_load_must_be_trusted(save_custom):
     with pytest.raises(InputError, match="format that does not execute code on load"):
-        open_(custom())
+        open_model(save_custom())
 
 
-def signature(*columns):
+def make_signature(*columns):
     return ModelSignature(inputs=Schema(list(columns))).to_dict()
 
 
@@ -68,9 +68,9 @@ UNREADABLE = r"must have a signature as MLflow writes it.* Log the"
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        (signature(ColSpec("double", "x")), rf"{NO_TEXT}.*x \(.*double"),
-        (signature(ColSpec("string", "a"), ColSpec("string", "b")), NO_TEXT),
-        (signature(TensorSpec(np.dtype("float32"), (-1, 3))), NO_TEXT),
+        (make_signature(ColSpec("double", "x")), rf"{NO_TEXT}.*x \(.*double"),
+        (make_signature(ColSpec("string", "a"), ColSpec("string", "b")), NO_TEXT),
+        (make_signature(TensorSpec(np.dtype("float32"), (-1, 3))), NO_TEXT),
         (None, r"models:/own/1 must have a signature"),
         ("text", UNREADABLE),
         (5, UNREADABLE),
@@ -80,20 +80,20 @@ UNREADABLE = r"must have a signature as MLflow writes it.* Log the"
         ({"inputs": '[{"type": "odd"}]'}, UNREADABLE),
     ],
 )
-def test_a_signature_that_takes_no_text_is_refused_before_loading(custom, changed, message):
-    folder = custom()
+def test_a_signature_that_takes_no_text_is_refused_before_loading(save_custom, changed, message):
+    folder = save_custom()
     description = yaml.safe_load((folder / "MLmodel").read_text())
     del description["signature"]
     description |= {"signature": changed} if changed else {}
     (folder / "MLmodel").write_text(yaml.safe_dump(description))
     with pytest.raises(InputError, match=message):
-        open_(folder, trusted=True)
+        open_model(folder, trusted=True)
 
 
 def test_a_label_needs_a_model_that_knows_it(tmp_path):
     (tmp_path / "MLmodel").write_text("flavors: {}\n")
     with pytest.raises(InputError, match=r"one of the two labels.*got 'toxic' .known: none"):
-        open_(tmp_path, trusted=True, label="toxic")
+        open_model(tmp_path, trusted=True, label="toxic")
 
 
 def test_of_a_winning_label_the_toxic_ones_score_is_taken():

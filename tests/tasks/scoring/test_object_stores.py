@@ -26,7 +26,7 @@ SETTINGS = CANDIDATES.validate_python(
 
 
 class Drifting(Scorer):
-    """Adds a number of its own to all scores, as a model on another kind of GPU may."""
+    """Adds a constant to all scores, as the rounding of another GPU may."""
 
     columns = ("id",)
     digest = "a" * 64
@@ -127,7 +127,7 @@ def test_a_run_whose_model_changed_removes_only_its_own_shards(rows, bucket):
 
 
 class WithoutMode(MemoryFileSystem):
-    """A store whose fsspec implementation knows no exclusive create."""
+    """A store without exclusive create in its fsspec implementation."""
 
     protocol = "withoutmode"
 
@@ -147,7 +147,7 @@ class Refusing(MemoryFileSystem):
 
 
 class Colliding(MemoryFileSystem):
-    """A store that refuses both of two writers at first, as S3 does with 409."""
+    """A store that first refuses two simultaneous writers, as S3 does with 409."""
 
     protocol = "colliding"
     refusals = 0

@@ -31,13 +31,13 @@ def store(tmp_path):
 
 
 @pytest.fixture
-def candidate(tmp_path):
-    def candidate(rows_a_shard):
+def make_candidate(tmp_path):
+    def make(rows_a_shard):
         path = str(tmp_path / "scores.csv")
         settings = {"name": "one", "kind": "scores", "path": path}
         return CANDIDATES.validate_python(settings | {"rows_a_shard": rows_a_shard})
 
-    return candidate
+    return make
 
 
 @pytest.fixture
@@ -49,8 +49,8 @@ def spread(monkeypatch):
 @pytest.mark.parametrize(
     ("rows_a_shard", "n_shards", "n_parts"), [(1000, 1, 1), (100, 5, 5), (10, 50, 32), (1, N, 32)]
 )
-def test_every_shard_is_in_one_range(rows, store, candidate, rows_a_shard, n_shards, n_parts):
-    shared = module.divide_shards.fn(candidate(rows_a_shard), rows, store)
+def test_every_shard_is_in_one_range(rows, store, make_candidate, rows_a_shard, n_shards, n_parts):
+    shared = module.divide_shards.fn(make_candidate(rows_a_shard), rows, store)
     ranges = [range(one.first, one.last + 1) for one in shared]
     assert len(shared) == n_parts
     assert [number for one in ranges for number in one] == list(range(n_shards))
@@ -58,19 +58,21 @@ def test_every_shard_is_in_one_range(rows, store, candidate, rows_a_shard, n_sha
 
 
 @pytest.mark.usefixtures("spread")
-def test_what_workers_made_is_not_made_again(rows, store, candidate, monkeypatch):
-    for part in module.divide_shards.fn(candidate(100), rows, store):
-        module.score_part.fn(part, candidate(100), rows, store)
+def test_what_workers_made_is_not_made_again(rows, store, make_candidate, monkeypatch):
+    for part in module.divide_shards.fn(make_candidate(100), rows, store):
+        module.score_part.fn(part, make_candidate(100), rows, store)
     monkeypatch.setattr(
         "biasgate.tasks.scoring.kinds.score_file.ScoreTable.score", lambda *_: 1 / 0
     )
-    scored = ScoredSet.open(score_candidate.fn(candidate(100), rows, store))
+    scored = ScoredSet.open(score_candidate.fn(make_candidate(100), rows, store))
     assert scored.table()["score"].to_pylist() == [i / N for i in range(N)]
-    assert module.divide_shards.fn(candidate(100), rows, store) == []
+    assert module.divide_shards.fn(make_candidate(100), rows, store) == []
 
 
 @pytest.mark.usefixtures("spread")
-def test_a_worker_tells_its_progress_through_its_own_range(rows, store, candidate, monkeypatch):
+def test_a_worker_tells_its_progress_through_its_own_range(
+    rows, store, make_candidate, monkeypatch
+):
     told = []
 
     @contextmanager
@@ -81,26 +83,26 @@ def test_a_worker_tells_its_progress_through_its_own_range(rows, store, candidat
         yield lambda n: told[-1].__setitem__(1, told[-1][1] + n)
 
     monkeypatch.setattr("biasgate.tasks.scoring.scored.show_progress", progress)
-    for part in module.divide_shards.fn(candidate(120), rows, store):
-        module.score_part.fn(part, candidate(120), rows, store)
+    for part in module.divide_shards.fn(make_candidate(120), rows, store):
+        module.score_part.fn(part, make_candidate(120), rows, store)
     assert told == [[120, 120]] * 4 + [[20, 20]]
 
 
 @pytest.mark.usefixtures("spread")
 def test_workers_write_where_the_flow_says_whatever_their_own_environment(
-    rows, store, candidate, monkeypatch, tmp_path
+    rows, store, make_candidate, monkeypatch, tmp_path
 ):
     monkeypatch.setenv("BIASGATE_SCORES", str(tmp_path / "elsewhere"))
-    shared = module.divide_shards.fn(candidate(100), rows, store)
+    shared = module.divide_shards.fn(make_candidate(100), rows, store)
     monkeypatch.delenv("BIASGATE_SCORES")
     for part in shared:
-        module.score_part.fn(part, candidate(100), rows, store)
+        module.score_part.fn(part, make_candidate(100), rows, store)
     assert len(list((tmp_path / "elsewhere").rglob("*.parquet"))) == 5
     assert not (tmp_path / "store" / "scores").exists()
 
 
-def test_in_one_process_nothing_is_shared_out(rows, store, candidate):
-    assert module.divide_shards.fn(candidate(10), rows, store) == []
+def test_in_one_process_nothing_is_shared_out(rows, store, make_candidate):
+    assert module.divide_shards.fn(make_candidate(10), rows, store) == []
 
 
 def test_tasks_run_in_threads_unless_the_environment_says_otherwise(monkeypatch):

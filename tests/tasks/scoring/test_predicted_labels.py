@@ -24,25 +24,25 @@ FLAT = pd.DataFrame({"id": IDS, "label": LABELS, "score": CERTAINTY})
 BY_LABEL = {"score": "score", "label": "label", "positive_label": "toxic"}
 
 
-def read(path, **columns):
+def read_scores(path, **columns):
     return ScoreColumns(**columns).read_scores(path, allow_missing=False)
 
 
-def lines(path, values):
+def write_lines(path, values):
     rows = [{"id": key, "prediction": value} for key, value in zip(IDS, values, strict=True)]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
 
 
-def pairs():
-    """Each label with its score, as `top_k=None` gives them."""
+def make_pairs():
+    """Return each label with its score, in the form of `top_k=None`."""
     return [
         [{"label": "fine", "score": 1 - score}, {"label": "toxic", "score": score}]
         for score in TOXIC
     ]
 
 
-def tops():
+def make_predictions():
     return [{"label": row.label, "score": row.score} for row in FLAT.itertuples()]
 
 
@@ -66,35 +66,35 @@ def test_scores_of_predicted_labels_are_noticed_and_read_by_their_label(tmp_path
     WRITERS[form](tmp_path / "scores")
     path = next(tmp_path.iterdir())
     with pytest.raises(InputError) as error:
-        read(path, score="score")
+        read_scores(path, score="score")
     said = str(error.value)
     assert "scores of the predicted label" in said
     assert "Set `label: label`, and `positive_label` to the label that means toxic." in said
     positive = {"codes": 1, "true and false": True}.get(form, "toxic")
-    found = read(path, **BY_LABEL | {"positive_label": positive})
+    found = read_scores(path, **BY_LABEL | {"positive_label": positive})
     assert found.index.tolist() == IDS
     np.testing.assert_allclose(found, TOXIC, rtol=0, atol=1e-15)
 
 
 NESTED = {
-    "all labels": pairs,
-    "all labels in two lists": lambda: [[each] for each in pairs()],
-    "the first label": lambda: [[top] for top in tops()],
-    "one object": tops,
+    "all labels": make_pairs,
+    "all labels in two lists": lambda: [[each] for each in make_pairs()],
+    "the first label": lambda: [[top] for top in make_predictions()],
+    "one object": make_predictions,
 }
 
 
 @pytest.mark.parametrize("form", NESTED)
 def test_nested_labels_are_read_by_their_label(tmp_path, form):
-    path = lines(tmp_path / "scores.jsonl", NESTED[form]())
+    path = write_lines(tmp_path / "scores.jsonl", NESTED[form]())
     with pytest.raises(
         InputError, match=r"Set `positive_label` to the label that means toxic .'fine' or 'toxic'."
     ):
-        read(path)
-    np.testing.assert_allclose(read(path, positive_label="toxic"), TOXIC, rtol=0, atol=1e-15)
+        read_scores(path)
+    np.testing.assert_allclose(read_scores(path, positive_label="toxic"), TOXIC, rtol=0, atol=1e-15)
     table = pa.table({"id": IDS, "prediction": NESTED[form]()})
     pq.write_table(table, tmp_path / "scores.parquet")
-    found = read(tmp_path / "scores.parquet", positive_label="toxic")
+    found = read_scores(tmp_path / "scores.parquet", positive_label="toxic")
     np.testing.assert_allclose(found, TOXIC, rtol=0, atol=1e-15)
 
 
@@ -106,7 +106,7 @@ def test_whatever_the_export_the_score_is_that_of_the_toxic_label(tmp_path_facto
     table["label"] = np.where(toxic >= 0.5, "toxic", "fine")
     table.loc[len(toxic)] = [len(toxic), 1.0, "toxic"]
     table.to_csv(path, index=False)
-    np.testing.assert_allclose(read(path, **BY_LABEL)[:-1], toxic, rtol=0, atol=1e-15)
+    np.testing.assert_allclose(read_scores(path, **BY_LABEL)[:-1], toxic, rtol=0, atol=1e-15)
 
 
 THREE = FLAT.assign(label=["spam", *LABELS[1:]])
@@ -140,38 +140,40 @@ def test_what_two_labels_cannot_be_is_refused_with_its_place(tmp_path, name):
     path = tmp_path / "scores.csv"
     table.to_csv(path, index=False)
     with pytest.raises(InputError) as error:
-        read(path, **BY_LABEL | options)
+        read_scores(path, **BY_LABEL | options)
     assert message.format(path=path) in str(error.value)
 
 
 def test_of_several_labels_one_must_be_the_positive_one(tmp_path):
-    values = [*pairs()[:-1], [{"label": "a", "score": 0.5}, {"label": "b", "score": 0.5}]]
-    path = lines(tmp_path / "scores.jsonl", values)
+    values = [*make_pairs()[:-1], [{"label": "a", "score": 0.5}, {"label": "b", "score": 0.5}]]
+    path = write_lines(tmp_path / "scores.jsonl", values)
     with pytest.raises(InputError, match=r"several labels must include .*row 11, id c11"):
-        read(path, positive_label="toxic")
+        read_scores(path, positive_label="toxic")
 
 
 def test_lists_in_the_text_of_a_csv_file_are_refused_with_what_to_write(tmp_path):
-    FLAT.assign(prediction=[str(each) for each in pairs()]).to_csv(tmp_path / "a.csv", index=False)
+    FLAT.assign(prediction=[str(each) for each in make_pairs()]).to_csv(
+        tmp_path / "a.csv", index=False
+    )
     with pytest.raises(InputError, match=r"It holds lists or objects: write a single number"):
-        read(tmp_path / "a.csv")
+        read_scores(tmp_path / "a.csv")
 
 
 def test_scores_of_the_toxic_class_beside_labels_are_read_as_they_are(tmp_path):
     path = tmp_path / "scores.csv"
     FLAT.assign(score=TOXIC).to_csv(path, index=False)
-    assert read(path, score="score").tolist() == TOXIC.tolist()
+    assert read_scores(path, score="score").tolist() == TOXIC.tolist()
     FLAT.assign(score=CERTAINTY * 4).to_csv(path, index=False)
-    assert read(path, score="score").max() > 1
+    assert read_scores(path, score="score").max() > 1
     FLAT.assign(label="en").to_csv(path, index=False)
-    assert read(path, score="score").min() >= 0.5
+    assert read_scores(path, score="score").min() >= 0.5
 
 
 SHARES = np.random.default_rng(0).dirichlet([0.5] * 4, 60)
 
 
-def top(names, shares=SHARES):
-    """An export of the predicted one of several labels."""
+def make_export(names, shares=SHARES):
+    """Return an export with the predicted label of several."""
     shares = shares[:, : len(names)] / shares[:, : len(names)].sum(1, keepdims=True)
     labels = np.array(names)[shares.argmax(1)]
     return pd.DataFrame({"id": range(len(labels)), "score": shares.max(1), "label": labels})
@@ -193,11 +195,11 @@ CLASSES = ["hate", "neutral", "offensive", "spam"]
     ],
 )
 def test_scores_of_one_of_several_predicted_labels_are_noticed(tmp_path, n, column, names):
-    table = top(names[:n]).rename(columns={"label": column})
+    table = make_export(names[:n]).rename(columns={"label": column})
     assert 1 / n <= table["score"].min() < 0.5
     table.round(2).to_csv(tmp_path / "scores.csv", index=False)
     with pytest.raises(InputError) as error:
-        read(tmp_path / "scores.csv", score="score")
+        read_scores(tmp_path / "scores.csv", score="score")
     said = str(error.value)
     assert f"at least {1 / n:.2g}, and {column!r} has {n} labels, " in said
     assert all(repr(str(name)) in said for name in names[:n])
@@ -215,22 +217,22 @@ def test_scores_of_one_of_several_predicted_labels_are_noticed(tmp_path, n, colu
     ],
 )
 def test_other_columns_of_a_few_words_are_no_labels(tmp_path, column, names):
-    table = top(names).rename(columns={"label": column})
+    table = make_export(names).rename(columns={"label": column})
     table.to_csv(tmp_path / "scores.csv", index=False)
-    assert read(tmp_path / "scores.csv", score="score").min() >= 0.25
+    assert read_scores(tmp_path / "scores.csv", score="score").min() >= 0.25
 
 
 @pytest.mark.parametrize(
     "scores", [SHARES[:, 0], 0.25 + SHARES[:, 0] / 4], ids=["below 1/k", "mostly below 0.5"]
 )
 def test_scores_of_the_toxic_class_beside_several_labels_are_read(tmp_path, scores):
-    top(CLASSES).assign(score=scores).to_csv(tmp_path / "scores.csv", index=False)
-    assert read(tmp_path / "scores.csv", score="score").tolist() == scores.tolist()
+    make_export(CLASSES).assign(score=scores).to_csv(tmp_path / "scores.csv", index=False)
+    assert read_scores(tmp_path / "scores.csv", score="score").tolist() == scores.tolist()
 
 
 def test_a_model_that_answers_with_one_of_several_labels_is_noticed():
     with pytest.raises(InputError, match=r"has 3 labels, .* in a column, and name it with"):
-        extract_scores(top(CLASSES[:3])[["label", "score"]], "model m", output="score")
+        extract_scores(make_export(CLASSES[:3])[["label", "score"]], "model m", output="score")
 
 
 def test_missing_scores_may_have_no_label(tmp_path):
@@ -246,7 +248,7 @@ def test_the_keys_belong_together(tmp_path):
         ScoreColumns(label="label")
     FLAT.to_csv(tmp_path / "a.csv", index=False)
     with pytest.raises(InputError, match="`positive_label` needs `label`, the column of the"):
-        read(tmp_path / "a.csv", score="score", positive_label="toxic")
+        read_scores(tmp_path / "a.csv", score="score", positive_label="toxic")
     options = {"name": "m", "kind": "scores", "path": tmp_path / "a.csv"} | BY_LABEL
     assert CANDIDATES.validate_python(options).opened_as()["read_by"] == {"id": "id"} | BY_LABEL
 

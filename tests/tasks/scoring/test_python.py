@@ -102,18 +102,18 @@ def length_score(texts):
     return [min(len(text), 1000) / 1000 for text in texts]
 
 
-def candidate(call="toxic_package:score", folder=None, **options):
+def make_candidate(call="toxic_package:score", folder=None, **options):
     settings = {"name": "own", "kind": "python", "call": call, "version": "1"}
     return CANDIDATES.validate_python(settings | options, context={"folder": folder})
 
 
 @pytest.fixture
-def scored(workplace):
-    def scored(texts, *args, **options):
-        with candidate(*args, **options).open(workplace) as scorer:
+def score_texts(workplace):
+    def score(texts, *args, **options):
+        with make_candidate(*args, **options).open(workplace) as scorer:
             return scorer.score(batch(texts))
 
-    return scored
+    return score
 
 
 @pytest.fixture
@@ -124,16 +124,16 @@ def rows(tmp_path):
 
 
 @pytest.mark.parametrize("batch_size", [1, 4, 1000])
-def test_every_text_gets_the_functions_score_whatever_the_batches(scored, batch_size):
-    assert scored(ODD, batch_size=batch_size).tolist() == length_score(ODD)
+def test_every_text_gets_the_functions_score_whatever_the_batches(score_texts, batch_size):
+    assert score_texts(ODD, batch_size=batch_size).tolist() == length_score(ODD)
 
 
-def test_of_two_probabilities_the_second_is_the_score(scored):
-    assert scored(["a", "b"], "toxic_package:probabilities").tolist() == [0.1, 0.1]
+def test_of_two_probabilities_the_second_is_the_score(score_texts):
+    assert score_texts(["a", "b"], "toxic_package:probabilities").tolist() == [0.1, 0.1]
 
 
-def test_all_batches_are_answered_by_one_process_which_is_not_this_one(scored):
-    [process] = set(scored(["a"] * 5, "toxic_package:process", batch_size=2).tolist())
+def test_all_batches_are_answered_by_one_process_which_is_not_this_one(score_texts):
+    [process] = set(score_texts(["a"] * 5, "toxic_package:process", batch_size=2).tolist())
     assert process != os.getpid()
     assert not Path(f"/proc/{int(process)}").exists()
 
@@ -148,9 +148,9 @@ def test_all_batches_are_answered_by_one_process_which_is_not_this_one(scored):
         ("nothing", "must return a score"),
     ],
 )
-def test_an_answer_that_is_no_score_is_refused(scored, function, message):
+def test_an_answer_that_is_no_score_is_refused(score_texts, function, message):
     with pytest.raises(InputError, match=message):
-        scored(["a", "b"], f"toxic_package:{function}")
+        score_texts(["a", "b"], f"toxic_package:{function}")
 
 
 @pytest.mark.parametrize(
@@ -161,19 +161,19 @@ def test_an_answer_that_is_no_score_is_refused(scored, function, message):
         ("toxic_package:__doc__", "must name a function that can be imported|must be callable"),
     ],
 )
-def test_a_call_that_is_no_function_is_refused(scored, call, message):
+def test_a_call_that_is_no_function_is_refused(score_texts, call, message):
     with pytest.raises(InputError, match=message):
-        scored(["a"], call)
+        score_texts(["a"], call)
 
 
 def test_a_package_that_is_not_installed_is_refused_before_any_work():
     with pytest.raises(InputError, match="must name an installed package; got 'not_there_at_all'"):
-        candidate("not_there_at_all.models:score").check()
+        make_candidate("not_there_at_all.models:score").check()
 
 
 def test_scores_are_reused_by_version_and_never_without(workplace):
     def digest(*args, **options):
-        return candidate(*args, **options).open(workplace).digest
+        return make_candidate(*args, **options).open(workplace).digest
 
     assert digest(version="1") == digest(version="1", name="other", batch_size=7)
     assert digest(version="1") != digest(version="2")
@@ -186,7 +186,7 @@ def test_scores_are_reused_by_version_and_never_without(workplace):
     assert once.open(workplace).digest == copied.open(workplace).digest
 
 
-def test_a_function_of_a_file_beside_the_configuration_needs_no_installation(scored, tmp_path):
+def test_a_function_of_a_file_beside_the_configuration_needs_no_installation(score_texts, tmp_path):
     (tmp_path / "helper.py").write_text("FACTOR = 0.25\n")
     (tmp_path / "model.py").write_text(
         textwrap.dedent("""\
@@ -196,7 +196,7 @@ def test_a_function_of_a_file_beside_the_configuration_needs_no_installation(sco
                 return [FACTOR for _ in texts]
             """)
     )
-    assert scored(["a", "b"], "model.py:score", tmp_path).tolist() == [0.25, 0.25]
+    assert score_texts(["a", "b"], "model.py:score", tmp_path).tolist() == [0.25, 0.25]
 
 
 def test_scores_of_a_file_are_reused_until_it_changes(workplace, tmp_path):
@@ -204,7 +204,7 @@ def test_scores_of_a_file_are_reused_until_it_changes(workplace, tmp_path):
     for folder, code in (("a", "1"), ("b", "1"), ("b", "2")):
         (tmp_path / folder).mkdir(exist_ok=True)
         (tmp_path / folder / "model.py").write_text(f"def score(texts): return [{code}]")
-        digests.append(candidate("model.py:score", tmp_path / folder).open(workplace).digest)
+        digests.append(make_candidate("model.py:score", tmp_path / folder).open(workplace).digest)
     assert digests[0] == digests[1]
     assert digests[1] != digests[2]
 
@@ -220,17 +220,17 @@ def test_a_file_that_is_no_python_is_refused_before_any_work(tmp_path, content, 
     if content is not None:
         (tmp_path / "model.py").write_text(content)
     with pytest.raises(InputError, match=message):
-        candidate("model.py:score", tmp_path).check()
+        make_candidate("model.py:score", tmp_path).check()
 
 
 @pytest.mark.parametrize("call", ["score", "model.py", "model/x.txt:score", "a b:score"])
 def test_a_call_of_another_form_is_refused(call):
     with pytest.raises(ValueError, match=r"must be package\.module:function, or file\.py:function"):
-        candidate(call)
+        make_candidate(call)
 
 
 def test_what_a_failing_function_says_is_withheld_and_kept_in_the_store(rows, workplace, tmp_path):
-    own = candidate("toxic_package:quote")
+    own = make_candidate("toxic_package:quote")
     message = r"'own' failed with KeyError at .*toxic_package\.py:\d+"
     with pytest.raises(CandidateError, match=message) as failed, own.open(workplace) as scorer:
         score_rows(scorer, rows, own, str(tmp_path / "scores"))
@@ -262,7 +262,7 @@ def test_what_fails_in_the_same_way_again_is_told_and_not_tried_again(
 ):
     before, body = (line, "") if when == "imported" else ("", line)
     (tmp_path / "model.py").write_text(f"{before}\ndef score(texts):\n    {body}\n    return texts")
-    own = candidate("model.py:score", tmp_path)
+    own = make_candidate("model.py:score", tmp_path)
     raised = pytest.raises((InputError, CandidateError), match=message)
     with raised as failed, own.open(workplace) as scorer:
         score_rows(scorer, rows, own, str(tmp_path / "scores"))
@@ -278,25 +278,27 @@ def test_what_fails_in_the_same_way_again_is_told_and_not_tried_again(
         ("die", "its process ended by SIGSEGV before it answered"),
     ],
 )
-def test_a_function_that_ends_its_process_does_not_end_the_evaluation(scored, function, message):
+def test_a_function_that_ends_its_process_does_not_end_the_evaluation(
+    score_texts, function, message
+):
     with pytest.raises(CandidateError, match=message):
-        scored(["a"], f"toxic_package:{function}")
+        score_texts(["a"], f"toxic_package:{function}")
 
 
-def test_a_function_that_hangs_is_stopped_after_timeout_s(scored):
+def test_a_function_that_hangs_is_stopped_after_timeout_s(score_texts):
     with pytest.raises(CandidateStoppedError, match=r"did not answer within 3 s \(`timeout_s`"):
-        scored(["a"], "toxic_package:hang", timeout_s=3)
+        score_texts(["a"], "toxic_package:hang", timeout_s=3)
 
 
-def test_an_import_that_hangs_is_stopped_too(scored, tmp_path):
+def test_an_import_that_hangs_is_stopped_too(score_texts, tmp_path):
     (tmp_path / "slow.py").write_text("import time\ntime.sleep(3600)")
     with pytest.raises(CandidateStoppedError, match="for the import and for each batch"):
-        scored(["a"], "slow.py:score", tmp_path, timeout_s=1)
+        score_texts(["a"], "slow.py:score", tmp_path, timeout_s=1)
 
 
-def test_a_function_that_grows_without_bound_is_stopped_at_memory_limit(scored):
+def test_a_function_that_grows_without_bound_is_stopped_at_memory_limit(score_texts):
     with pytest.raises(CandidateStoppedError, match=r"`memory_limit` is 400 MiB") as stopped:
-        scored(["a"], "toxic_package:leak", memory_limit="400MiB")
+        score_texts(["a"], "toxic_package:leak", memory_limit="400MiB")
     assert "`batch_size`" in str(stopped.value)
 
 
@@ -322,15 +324,15 @@ def test_the_process_ends_with_the_one_that_was_killed(tmp_path):
     assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
 
 
-def test_without_a_limit_a_process_may_use_most_of_the_free_memory(monkeypatch, scored):
+def test_without_a_limit_a_process_may_use_most_of_the_free_memory(monkeypatch, score_texts):
     monkeypatch.setattr(python_function, "measure_free_memory", lambda: 2**20)
     monkeypatch.setattr(python_function, "INTERVAL_S", 0.01)
     with pytest.raises(CandidateStoppedError, match="`memory_limit` is 0 MiB"):
-        scored(["a"], "toxic_package:hang")
+        score_texts(["a"], "toxic_package:hang")
 
 
-def test_what_is_printed_stays_off_the_terminal_and_its_end_is_kept(scored, workplace, capfd):
-    assert scored(["a"], "toxic_package:shout").tolist() == [0.001]
+def test_what_is_printed_stays_off_the_terminal_and_its_end_is_kept(score_texts, workplace, capfd):
+    assert score_texts(["a"], "toxic_package:shout").tolist() == [0.001]
     assert capfd.readouterr() == ("", "")
     log = (workplace.store / "logs" / "own.log").read_bytes()
     assert log.endswith(b"the very end\n")
@@ -339,16 +341,16 @@ def test_what_is_printed_stays_off_the_terminal_and_its_end_is_kept(scored, work
 
 
 def test_a_score_that_is_not_a_number_is_told_with_its_row(rows, workplace, tmp_path):
-    own = candidate("toxic_package:not_a_number")
+    own = make_candidate("toxic_package:not_a_number")
     message = r"must be finite; got nan \(row 10, id 10\)"
     with pytest.raises(InputError, match=message), own.open(workplace) as scorer:
         score_rows(scorer, rows, own, str(tmp_path / "scores"))
 
 
-def test_scores_are_those_of_the_function_to_the_last_bit(scored, tmp_path):
+def test_scores_are_those_of_the_function_to_the_last_bit(score_texts, tmp_path):
     (tmp_path / "model.py").write_text(
         "def score(texts):\n    return [1 / (3 + len(text)) for text in texts]\n"
     )
-    there = scored(ODD, "model.py:score", tmp_path)
+    there = score_texts(ODD, "model.py:score", tmp_path)
     assert there.dtype == np.float64
     assert there.tolist() == [1 / (3 + len(text)) for text in ODD]

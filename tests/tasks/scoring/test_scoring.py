@@ -34,7 +34,7 @@ def rows(frame, tmp_path) -> EvaluationSet:
 
 @pytest.fixture
 def score(rows, tmp_path):
-    """Score the rows with a file made from a table."""
+    """Return a function that scores the rows with a file made from a table."""
 
     def score(table, name="scores.csv", **options):
         path = tmp_path / name
@@ -146,7 +146,7 @@ def test_a_threshold_beyond_all_probabilities_is_refused(frame, score):
 
 
 class _Broken(Scorer):
-    """A scorer that answers with something else than one finite number per row."""
+    """A scorer with invalid answers."""
 
     digest = "0" * 64
     columns = ("id",)
@@ -179,16 +179,16 @@ def test_an_answer_that_is_no_score_is_refused(rows, tmp_path, answer, message):
         score_rows(_Broken(answer), rows, candidate, str(tmp_path / "scores"))
 
 
-def of_version(name, version, threshold):
+def make_version(name, version, threshold):
     settings = {"name": name, "kind": "mlflow", "model": f"models:/words/{version}"}
     return CANDIDATES.validate_python(settings | {"threshold": threshold})
 
 
 def test_one_version_at_two_thresholds_is_refused():
-    two = [of_version("low", 1, 0), of_version("other", 2, 0.5), of_version("high", 1, 3)]
+    two = [make_version("low", 1, 0), make_version("other", 2, 0.5), make_version("high", 1, 3)]
     with pytest.raises(InputError, match=r"low and high are both models:/words/1, with 0.0 and 3"):
         refuse_two_thresholds(two)
 
 
 def test_one_version_may_be_two_candidates_at_one_threshold():
-    refuse_two_thresholds([of_version("by tfidf", 1, None), of_version("by pyfunc", 1, None)])
+    refuse_two_thresholds([make_version("by tfidf", 1, None), make_version("by pyfunc", 1, None)])

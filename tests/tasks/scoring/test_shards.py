@@ -33,7 +33,7 @@ SETTINGS = CANDIDATES.validate_python(
 
 
 class Counting(Scorer):
-    """Scores row `c017` with 0.017, truncates every third, and remembers what it was asked."""
+    """Scores row `c017` with 0.017, truncates every third row, and records the rows."""
 
     columns = ("id",)
 
@@ -48,18 +48,18 @@ class Counting(Scorer):
         if self.fails_at in ids:
             raise ConnectionError("gone")
         self.asked += ids
-        numbers = np.array([int(one[1:]) for one in ids])
+        numbers = np.array([int(row_id[1:]) for row_id in ids])
         return PartlyScored(numbers / 1000, truncated=numbers % 3 == 0)
 
 
-def frozen(tmp_path, order, name="rows"):
+def freeze_ids(tmp_path, order, name="rows"):
     table = pd.DataFrame({"id": [f"c{i:03}" for i in order], "label": np.array(order) % 2})
     return freeze_table(table, tmp_path, name)
 
 
 @pytest.fixture
 def rows(tmp_path):
-    return frozen(tmp_path, np.random.default_rng(1).permutation(N))
+    return freeze_ids(tmp_path, np.random.default_rng(1).permutation(N))
 
 
 @pytest.fixture(params=["folder", "memory"])
@@ -75,16 +75,16 @@ def score(scorer, rows, root):
     return score_rows(scorer, rows, SETTINGS, root)
 
 
-def files(scored):
+def read_files(scored):
     system, path = fsspec.core.url_to_fs(scored.url)
     return {
-        one.rsplit("/", 1)[-1]: system.cat_file(one)
-        for one in system.ls(path, detail=False)
-        if one.endswith((".parquet", ".json"))
+        file.rsplit("/", 1)[-1]: system.cat_file(file)
+        for file in system.ls(path, detail=False)
+        if file.endswith((".parquet", ".json"))
     }
 
 
-def put(scored, name, content):
+def replace_file(scored, name, content):
     system, path = fsspec.core.url_to_fs(scored.url)
     if content is None:
         system.rm_file(f"{path}/{name}")
@@ -92,25 +92,29 @@ def put(scored, name, content):
         system.pipe_file(f"{path}/{name}", content)
 
 
-def whole(scored, rows):
+def check_scores(scored, rows):
     table = scored.table()
     ids = rows.column("id").to_pylist()
     assert table["id"].to_pylist() == ids
-    assert table["score"].to_pylist() == [int(one[1:]) / 1000 for one in ids]
-    assert table["truncated"].to_pylist() == [int(one[1:]) % 3 == 0 for one in ids]
+    numbers = [int(row_id[1:]) for row_id in ids]
+    assert table["score"].to_pylist() == [number / 1000 for number in numbers]
+    assert table["truncated"].to_pylist() == [number % 3 == 0 for number in numbers]
 
 
 def test_every_row_is_scored_once_in_shards_of_bounded_size(rows, root):
     scorer = Counting()
     scored = score(scorer, rows, root)
-    whole(scored, rows)
+    check_scores(scored, rows)
     assert sorted(scorer.asked) == sorted(rows.column("id").to_pylist())
-    assert sorted(files(scored)) == [*(f"{i:06}.parquet" for i in range(N_SHARDS)), "record.json"]
+    assert sorted(read_files(scored)) == [
+        *(f"{i:06}.parquet" for i in range(N_SHARDS)),
+        "record.json",
+    ]
 
 
 def test_the_record_tells_candidate_set_and_precision(rows, root):
     scored = score(Counting(precision="bfloat16"), rows, root)
-    record = json.loads(files(scored)["record.json"])
+    record = json.loads(read_files(scored)["record.json"])
     assert datetime.now(UTC) - datetime.fromisoformat(record.pop("made")) < timedelta(minutes=5)
     assert record.pop("rows_per_second") > 0
     assert record == {
@@ -125,9 +129,9 @@ def test_the_record_tells_candidate_set_and_precision(rows, root):
 
 
 def test_unchanged_inputs_score_nothing(rows, root):
-    first = files(score(Counting(), rows, root))
+    first = read_files(score(Counting(), rows, root))
     again = Counting()
-    assert files(score(again, rows, root)) == first
+    assert read_files(score(again, rows, root)) == first
     assert again.asked == []
 
 
@@ -137,14 +141,14 @@ def test_another_candidate_or_set_shares_nothing(rows, root, tmp_path):
     score(other, rows, root)
     assert len(other.asked) == N
     scorer = Counting()
-    score(scorer, frozen(tmp_path, range(N + 1), "more"), root)
+    score(scorer, freeze_ids(tmp_path, range(N + 1), "more"), root)
     assert len(scorer.asked) == N + 1
 
 
 def test_a_digest_that_only_begins_alike_shares_nothing(rows, root):
     score(Counting("a" * 64), rows, root)
     other = Counting("a" * 16 + "b" * 48)
-    whole(score(other, rows, root), rows)
+    check_scores(score(other, rows, root), rows)
     assert len(other.asked) == N
 
 
@@ -152,9 +156,9 @@ def test_the_same_rows_in_another_order_are_never_mixed(rows, root, tmp_path):
     failing = Counting(fails_at=rows.column("id")[N - 1].as_py())
     with pytest.raises(CandidateError):
         score(failing, rows, root)
-    sorted_rows = frozen(tmp_path, range(N), "sorted")
+    sorted_rows = freeze_ids(tmp_path, range(N), "sorted")
     assert sorted_rows.digest == rows.digest
-    whole(score(Counting(), sorted_rows, root), sorted_rows)
+    check_scores(score(Counting(), sorted_rows, root), sorted_rows)
 
 
 def test_a_run_that_failed_is_resumed_where_it_was(rows, root):
@@ -162,12 +166,12 @@ def test_a_run_that_failed_is_resumed_where_it_was(rows, root):
     with pytest.raises(CandidateError):
         score(failing, rows, root)
     resumed = Counting()
-    whole(score(resumed, rows, root), rows)
+    check_scores(score(resumed, rows, root), rows)
     assert not set(resumed.asked) & set(failing.asked)
     assert len(resumed.asked) + len(failing.asked) == N
 
 
-def damaged(content):
+def damage_content(content):
     yield "torn", content[: len(content) // 2]
     yield "empty", b""
     yield "no parquet", b"x" * len(content)
@@ -177,12 +181,12 @@ def damaged(content):
 
 def test_a_torn_or_altered_shard_is_found_and_only_that_is_made_again(rows, root):
     scored = score(Counting(), rows, root)
-    good = files(scored)["000003.parquet"]
+    good = read_files(scored)["000003.parquet"]
     ids = rows.column("id").to_pylist()[3 * ROWS : 4 * ROWS]
-    for what, content in damaged(good):
-        put(scored, "000003.parquet", content)
+    for what, content in damage_content(good):
+        replace_file(scored, "000003.parquet", content)
         again = Counting()
-        whole(score(again, rows, root), rows)
+        check_scores(score(again, rows, root), rows)
         # Some bytes of a Parquet file say nothing (padding, the writer's name).
         assert again.asked in ([], ids), what
         if len(content) != len(good) or what == "no parquet":
@@ -190,7 +194,7 @@ def test_a_torn_or_altered_shard_is_found_and_only_that_is_made_again(rows, root
 
 
 class Silent(Counting):
-    """Does not say which comments it truncates."""
+    """Does not report truncated comments."""
 
     def score(self, rows):
         return super().score(rows).scores
@@ -217,30 +221,30 @@ def test_what_is_edited_in_good_parquet_is_found(rows, root, column, edit):
     assert ScoredSet.load(scored.url) is None
     with pytest.raises(InputError, match="number 2 is not"):
         scored.table()
-    whole(score(Counting(), rows, root), rows)
+    check_scores(score(Counting(), rows, root), rows)
 
 
-def without_time(found):
-    """Files of scores, without when the record was made and how fast."""
-    record = json.loads(found["record.json"])
-    return found | {"record.json": record | {"made": None, "rows_per_second": None}}
+def remove_times(files):
+    """Return files of scores without the time and the rate in their record."""
+    record = json.loads(files["record.json"])
+    return files | {"record.json": record | {"made": None, "rows_per_second": None}}
 
 
 @pytest.mark.parametrize("name", ["record.json", "000005.parquet"])
 def test_a_file_that_is_gone_is_made_again(rows, root, name):
     scored = score(Counting(), rows, root)
-    before = files(scored)
-    put(scored, name, None)
+    before = read_files(scored)
+    replace_file(scored, name, None)
     again = Counting()
-    whole(score(again, rows, root), rows)
+    check_scores(score(again, rows, root), rows)
     assert len(again.asked) == (0 if name == "record.json" else ROWS)
-    assert without_time(files(scored)) == without_time(before)
+    assert remove_times(read_files(scored)) == remove_times(before)
 
 
 def test_a_shard_under_another_number_is_found(rows, root):
     scored = score(Counting(), rows, root)
-    put(scored, "000001.parquet", files(scored)["000000.parquet"])
-    whole(score(Counting(), rows, root), rows)
+    replace_file(scored, "000001.parquet", read_files(scored)["000000.parquet"])
+    check_scores(score(Counting(), rows, root), rows)
 
 
 def test_a_copied_folder_of_another_candidate_is_not_believed(rows, root):
@@ -267,7 +271,7 @@ def test_two_runs_at_once_score_every_row_once(rows, tmp_path):
         run.join()
     assert sorted(scorers[0].asked + scorers[1].asked) == sorted(rows.column("id").to_pylist())
     idle = Counting()
-    whole(score(idle, rows, str(tmp_path / "scores")), rows)
+    check_scores(score(idle, rows, str(tmp_path / "scores")), rows)
     assert idle.asked == []
 
 
@@ -300,14 +304,14 @@ def test_a_killed_run_leaves_whole_shards_and_no_others(rows, tmp_path):
     kept = sum(not path.parent.name.startswith(".") for path in found)
     assert kept in {3, 4}
     again = Counting()
-    whole(score(again, rows, root), rows)
+    check_scores(score(again, rows, root), rows)
     assert N_SHARDS * ROWS - kept * ROWS >= len(again.asked) >= N - kept * ROWS
 
 
 @pytest.mark.parametrize(("start", "n_rows"), [(0, 60), (0, 7), (9, 10), (55, 10), (19, 2)])
 def test_rows_are_read_from_anywhere_across_row_groups(tmp_path, monkeypatch, start, n_rows):
     monkeypatch.setattr("biasgate.tasks.data.evaluation_set._GROUP_ROWS", 10)
-    rows = frozen(tmp_path, range(N))
+    rows = freeze_ids(tmp_path, range(N))
     wanted = [f"c{i:03}" for i in range(N)][start : start + n_rows]
     assert rows.read_rows(["id"], start, n_rows)["id"].to_pylist() == wanted
     assert isinstance(rows, EvaluationSet)

@@ -18,7 +18,7 @@ MEANWHILE = []  # what happens while a candidate is trained
 
 
 class Random(CandidateSettings):
-    """No two trainings write the same bytes, as with most libraries."""
+    """A kind whose trainings all write different bytes, as most libraries do."""
 
     kind: Literal["random"] = "random"
 
@@ -33,7 +33,7 @@ class Random(CandidateSettings):
         (folder / "weights").write_bytes(os.urandom(8))
 
 
-def frozen(folder, name, texts=("x",)):
+def freeze_texts(folder, name, texts=("x",)):
     columns = {"id": [f"{name}-{at}" for at in range(len(texts))], "label": [1.0] * len(texts)}
     table = pa.table(columns | ({"text": texts} if texts[0] else {}))
     return freeze_rows([table], folder / name, name=name, split="all", source={})
@@ -41,7 +41,7 @@ def frozen(folder, name, texts=("x",)):
 
 @pytest.fixture
 def train(tmp_path):
-    rows = frozen(tmp_path, "rows")
+    rows = freeze_texts(tmp_path, "rows")
     gateway = Gateway.from_store(tmp_path / "store")
 
     def train(model):
@@ -76,7 +76,7 @@ def test_a_version_that_another_process_registered_meanwhile_is_used_as_it_is(tr
 
 def test_a_training_set_that_shares_rows_is_refused_before_training(tmp_path, train):
     training, apart, shared, blank = (
-        str(frozen(tmp_path, name, texts).folder)
+        str(freeze_texts(tmp_path, name, texts).folder)
         for name, texts in (("train", "xy"), ("apart", "z"), ("test", "zX"), ("blank", (None,)))
     )
     workplace = Workplace(tmp_path / "store")

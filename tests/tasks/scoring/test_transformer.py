@@ -39,34 +39,34 @@ def texts():
     return [" ".join(rng.choice(WORDS, n)) for n in rng.integers(0, 90, 150)] + ODD
 
 
-def candidate(folder, **options):
+def make_candidate(folder, **options):
     settings = {"name": "tiny", "kind": "transformer", "folder": folder, "toxic_label": "toxic"}
     return CANDIDATES.validate_python(settings | options)
 
 
-def opened(folder, **options):
-    return TransformerScorer(candidate(folder, **options), folder)
+def open_scorer(folder, **options):
+    return TransformerScorer(make_candidate(folder, **options), folder)
 
 
 def score(folder, texts, **options):
-    with opened(folder, **options) as scorer:
+    with open_scorer(folder, **options) as scorer:
         return scorer.score(batch(texts)).scores
 
 
-def one_at_a_time(folder, texts):
-    """What transformers itself gives, without any batch or padding."""
+def compute_singly(folder, texts):
+    """Yield the logits of transformers itself, without batches or padding."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     model = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
     with torch.inference_mode():
         for text in texts:
-            given = tokenizer(text, truncation=True, max_length=64, return_tensors="pt")
-            yield model(**given).logits[0].double()
+            inputs = tokenizer(text, truncation=True, max_length=64, return_tensors="pt")
+            yield model(**inputs).logits[0].double()
 
 
 @pytest.mark.parametrize("options", [{}, {"tokens_a_batch": 8}, {"tokens_a_batch": 300}])
 def test_two_classes_score_as_one_comment_at_a_time(folder, texts, options, monkeypatch):
     monkeypatch.setattr(inference, "TEXTS_AHEAD", 50)
-    expected = [float(one.softmax(0)[1]) for one in one_at_a_time(folder, texts)]
+    expected = [float(one.softmax(0)[1]) for one in compute_singly(folder, texts)]
     scores = score(folder, texts, **options)
     assert scores.dtype == np.float64
     np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-5)
@@ -75,21 +75,21 @@ def test_two_classes_score_as_one_comment_at_a_time(folder, texts, options, monk
 
 def test_a_single_logit_scores_by_its_sigmoid(tmp_path, texts):
     folder = save(tmp_path / "single", {0: "toxic"})
-    expected = [float(one.sigmoid()[0]) for one in one_at_a_time(folder, texts)]
+    expected = [float(one.sigmoid()[0]) for one in compute_singly(folder, texts)]
     np.testing.assert_allclose(score(folder, texts), expected, rtol=0, atol=1e-5)
 
 
 def test_of_several_labels_the_toxic_one_scores_by_its_sigmoid(tmp_path, texts):
     labels = {0: "obscene", 1: "threat", 2: "toxic"}
     folder = save(tmp_path / "multi", labels, problem_type="multi_label_classification")
-    expected = [float(one.sigmoid()[2]) for one in one_at_a_time(folder, texts)]
+    expected = [float(one.sigmoid()[2]) for one in compute_singly(folder, texts)]
     np.testing.assert_allclose(score(folder, texts), expected, rtol=0, atol=1e-5)
 
 
 def test_on_a_cpu_onednn_computes_the_linear_layers(folder):
     if torch.cuda.is_available() or not torch.backends.mkldnn.is_available():
         pytest.skip("needs a CPU alone, and a torch with oneDNN")
-    with opened(folder) as scorer, torch.profiler.profile() as seen:
+    with open_scorer(folder) as scorer, torch.profiler.profile() as seen:
         scorer.score(batch(["you are kind"]))
     names = {event.key for event in seen.key_averages()}
     assert "mkldnn::_linear_pointwise" in names
@@ -103,19 +103,19 @@ def test_half_precision_orders_comments_almost_alike(folder, texts):
 
 
 def test_precision_stands_in_the_digest(folder):
-    single, half = (opened(folder, precision=p) for p in ("float32", "bfloat16"))
+    single, half = (open_scorer(folder, precision=p) for p in ("float32", "bfloat16"))
     assert (single.precision, half.precision) == ("float32", "bfloat16")
     assert single.digest != half.digest
-    assert single.digest == opened(folder, tokens_a_batch=64, name="b").digest
-    assert single.digest != opened(folder, max_tokens=32).digest
-    assert single.digest != opened(folder, toxic_label="neutral").digest
+    assert single.digest == open_scorer(folder, tokens_a_batch=64, name="b").digest
+    assert single.digest != open_scorer(folder, max_tokens=32).digest
+    assert single.digest != open_scorer(folder, toxic_label="neutral").digest
 
 
 @on_a_cpu
 def test_batches_come_in_few_shapes_and_full(folder, texts, monkeypatch):
     """Kernels are made and kept for each shape: many would slow it down and fill the memory."""
     monkeypatch.setattr(inference, "TEXTS_AHEAD", 50)
-    with opened(folder, tokens_a_batch=200) as scorer:
+    with open_scorer(folder, tokens_a_batch=200) as scorer:
         model = scorer._classifier._model
         forward, shapes = model.forward, []
 
@@ -138,7 +138,7 @@ def test_padding_is_at_most_3_percent_at_the_lengths_of_real_comments(folder, mo
         Tokens(np.arange(len(some)), some, some > 200, {"input_ids": np.zeros(some.sum(), int)})
         for some in np.array_split(-np.sort(-lengths), 20)
     ]
-    with opened(folder) as scorer:
+    with open_scorer(folder) as scorer:
         classifier = scorer._classifier
         monkeypatch.setattr(classifier, "_max_tokens", 256)
         n_padded = sum(
@@ -156,7 +156,7 @@ def test_padding_ends_where_the_model_does(tmp_path, texts):
 @on_a_cpu
 def test_a_batch_that_does_not_fit_is_halved_until_it_does(folder, texts, monkeypatch):
     expected = score(folder, texts)
-    with opened(folder) as scorer:
+    with open_scorer(folder) as scorer:
         model = scorer._classifier._model
         forward, sizes = model.forward, []
 
@@ -176,7 +176,7 @@ def test_a_batch_that_does_not_fit_is_halved_until_it_does(folder, texts, monkey
 
 
 def test_one_comment_that_does_not_fit_is_told(folder, monkeypatch):
-    with opened(folder) as scorer:
+    with open_scorer(folder) as scorer:
 
         def never(**_):
             raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
@@ -212,7 +212,7 @@ def test_on_a_gpu_an_error_of_memory_says_how_to_hide_it():
 
 
 def test_another_error_of_the_model_is_not_taken_for_a_lack_of_memory(folder, monkeypatch):
-    with opened(folder) as scorer:
+    with open_scorer(folder) as scorer:
 
         def wrong(**_):
             raise RuntimeError("shapes differ")

@@ -34,24 +34,24 @@ def texts():
 
 
 @pytest.fixture(scope="module")
-def exact(folder, texts):
-    """What transformers gives on a CPU in single precision, without padding."""
+def exact_logits(folder, texts):
+    """The logits of transformers on a CPU in single precision, without padding."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     model = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
     with torch.inference_mode():
-        made = (
+        inputs = (
             tokenizer(text, truncation=True, max_length=64, return_tensors="pt") for text in texts
         )
-        return np.concatenate([model(**given).logits.numpy() for given in made])
+        return np.concatenate([model(**values).logits.numpy() for values in inputs])
 
 
 @pytest.mark.parametrize("budget", [64, 1_000, None])
 @pytest.mark.parametrize(("precision", "atol"), [("float32", 1e-4), ("bfloat16", 0.1)])
-def test_a_gpu_scores_as_a_cpu_does(folder, texts, exact, precision, atol, budget):
+def test_a_gpu_scores_as_a_cpu_does(folder, texts, exact_logits, precision, atol, budget):
     classifier = inference.Classifier(folder, "tiny", precision=precision, tokens_a_batch=budget)
     assert classifier._is_packed
-    np.testing.assert_allclose(classifier.logits(texts), exact, rtol=0, atol=atol)
-    assert np.ptp(exact) > 1
+    np.testing.assert_allclose(classifier.logits(texts), exact_logits, rtol=0, atol=atol)
+    assert np.ptp(exact_logits) > 1
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
@@ -74,17 +74,17 @@ def test_calls_at_the_same_time_change_only_the_last_digits(folder, texts):
     np.testing.assert_allclose(found, whole, rtol=0, atol=1e-5)
 
 
-def test_without_the_kernel_batches_are_padded(folder, texts, exact, monkeypatch):
+def test_without_the_kernel_batches_are_padded(folder, texts, exact_logits, monkeypatch):
     def missing(*_):
         raise AttributeError("no such operator")
 
     monkeypatch.setattr("biasgate.tasks.scoring.kinds.transformer_tokens.attend", missing)
     classifier = inference.Classifier(folder, "tiny")
     assert not classifier._is_packed
-    np.testing.assert_allclose(classifier.logits(texts), exact, rtol=0, atol=1e-4)
+    np.testing.assert_allclose(classifier.logits(texts), exact_logits, rtol=0, atol=1e-4)
 
 
-def test_a_batch_that_does_not_fit_is_halved_until_it_does(folder, texts, exact):
+def test_a_batch_that_does_not_fit_is_halved_until_it_does(folder, texts, exact_logits):
     classifier = inference.Classifier(folder, "tiny", tokens_a_batch=10_000_000)
     few = len(texts) - len(ODD)
     many = texts[:few] * 400
@@ -97,4 +97,4 @@ def test_a_batch_that_does_not_fit_is_halved_until_it_does(folder, texts, exact)
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
     assert classifier._budget < 10_000_000
-    np.testing.assert_allclose(found, np.tile(exact[:few], (400, 1)), rtol=0, atol=1e-4)
+    np.testing.assert_allclose(found, np.tile(exact_logits[:few], (400, 1)), rtol=0, atol=1e-4)

@@ -19,15 +19,15 @@ FAMILY = ["Bert", "Camembert", "Electra", "Roberta", "XLMRoberta"]
 LABELS = {0: "neutral", 1: "toxic"}
 
 
-def in_turn(query, key, value, starts, longest, scale):
-    """What the kernel computes, one text after another."""
+def attend_in_turn(query, key, value, starts, longest, scale):
+    """Compute the results of the kernel text by text."""
     assert int(starts.diff().max()) == longest
-    found = torch.full_like(query, torch.nan)  # nothing may read what is not of a text
+    result = torch.full_like(query, torch.nan)  # padding, which may not be read
     for start, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
-        given = (one[:, start:end].transpose(1, 2) for one in (query, key, value))
-        attended = torch.nn.functional.scaled_dot_product_attention(*given, scale=scale)
-        found[:, start:end] = attended.transpose(1, 2)
-    return found
+        inputs = (tensor[:, start:end].transpose(1, 2) for tensor in (query, key, value))
+        attended = torch.nn.functional.scaled_dot_product_attention(*inputs, scale=scale)
+        result[:, start:end] = attended.transpose(1, 2)
+    return result
 
 
 @pytest.fixture(scope="module")
@@ -36,8 +36,8 @@ def texts():
     return [" ".join(rng.choice(WORDS, n)) for n in rng.integers(0, 90, 20)] + ODD
 
 
-def as_model(folder, family):
-    """Replace the model in a folder by one of another class with the same shape."""
+def replace_model(folder, family):
+    """Replace the model in a folder by a model of another class with the same shape."""
     config = transformers.AutoConfig.from_pretrained(folder)
     kind = getattr(transformers, f"{family}Config")
     shape = {name: value for name, value in config.to_dict().items() if name != "model_type"}
@@ -52,8 +52,8 @@ def as_model(folder, family):
 @pytest.mark.parametrize("budget", [8, 300, 100_000])
 def test_packed_texts_score_as_one_at_a_time(family, budget, texts, tmp_path, monkeypatch):
     folder = save(tmp_path / "tiny", LABELS)
-    model = as_model(folder, family).eval()
-    monkeypatch.setattr(packing, "attend", in_turn)
+    model = replace_model(folder, family).eval()
+    monkeypatch.setattr(packing, "attend", attend_in_turn)
     monkeypatch.setattr(packing, "_has_kernel", lambda _: True)
     classifier = inference.Classifier(folder, "tiny", tokens_a_batch=budget)
     assert classifier._is_packed
@@ -68,7 +68,7 @@ def test_packed_texts_score_as_one_at_a_time(family, budget, texts, tmp_path, mo
 
 
 def test_packed_texts_score_the_same_in_several_threads(texts, tmp_path, monkeypatch):
-    monkeypatch.setattr(packing, "attend", in_turn)
+    monkeypatch.setattr(packing, "attend", attend_in_turn)
     monkeypatch.setattr(packing, "_has_kernel", lambda _: True)
     classifier = inference.Classifier(save(tmp_path / "tiny", LABELS), "tiny", tokens_a_batch=100)
     whole = classifier.logits(texts)

@@ -13,22 +13,22 @@ from biasgate.tasks.scoring.kinds.transformer import Head, choose_head
 MULTI = {"problem_type": "multi_label_classification"}
 
 
-def named(*labels):
+def make_config(*labels):
     return {"id2label": {str(at): label for at, label in enumerate(labels)}}
 
 
 @pytest.mark.parametrize(
     ("config", "label", "expected"),
     [
-        (named("LABEL_0"), None, Head(0, "sigmoid")),
-        (named("toxic"), "toxic", Head(0, "sigmoid")),
-        (named("LABEL_0") | {"problem_type": "regression"}, None, Head(0, "none")),
+        (make_config("LABEL_0"), None, Head(0, "sigmoid")),
+        (make_config("toxic"), "toxic", Head(0, "sigmoid")),
+        (make_config("LABEL_0") | {"problem_type": "regression"}, None, Head(0, "none")),
         ({}, None, Head(1, "softmax")),
-        (named("LABEL_0", "LABEL_1"), None, Head(1, "softmax")),
-        (named("toxic", "neutral"), "toxic", Head(0, "softmax")),
-        (named("neutral", "toxic"), "toxic", Head(1, "softmax")),
-        (named("obscene", "toxic", "insult") | MULTI, "toxic", Head(1, "sigmoid")),
-        (named("fine", "rude", "toxic"), "toxic", Head(2, "softmax")),
+        (make_config("LABEL_0", "LABEL_1"), None, Head(1, "softmax")),
+        (make_config("toxic", "neutral"), "toxic", Head(0, "softmax")),
+        (make_config("neutral", "toxic"), "toxic", Head(1, "softmax")),
+        (make_config("obscene", "toxic", "insult") | MULTI, "toxic", Head(1, "sigmoid")),
+        (make_config("fine", "rude", "toxic"), "toxic", Head(2, "softmax")),
         ({"id2label": {"10": "k", "2": "c", "1": "b", "0": "a"}}, "k", Head(3, "softmax")),
     ],
 )
@@ -39,13 +39,17 @@ def test_the_toxic_output_is_found(config, label, expected):
 @pytest.mark.parametrize(
     ("config", "label", "message"),
     [
-        (named("neutral", "toxic"), None, "set `toxic_label` to one of 'neutral', 'toxic'"),
-        (named("toxic", "insult") | MULTI, None, "set `toxic_label` to one of"),
-        (named("LABEL_0", "LABEL_1") | MULTI, None, "set `toxic_label` to one of"),
-        (named("a", "b", "c"), None, "set `toxic_label` to one of"),
-        (named("neutral", "toxic"), "Toxic", "must be one of 'neutral', 'toxic'; got 'Toxic'"),
-        (named("score"), "toxic", "must be one of 'score'; got 'toxic'"),
-        (named("toxic", "toxic"), "toxic", "must be one of"),
+        (make_config("neutral", "toxic"), None, "set `toxic_label` to one of 'neutral', 'toxic'"),
+        (make_config("toxic", "insult") | MULTI, None, "set `toxic_label` to one of"),
+        (make_config("LABEL_0", "LABEL_1") | MULTI, None, "set `toxic_label` to one of"),
+        (make_config("a", "b", "c"), None, "set `toxic_label` to one of"),
+        (
+            make_config("neutral", "toxic"),
+            "Toxic",
+            "must be one of 'neutral', 'toxic'; got 'Toxic'",
+        ),
+        (make_config("score"), "toxic", "must be one of 'score'; got 'toxic'"),
+        (make_config("toxic", "toxic"), "toxic", "must be one of"),
     ],
 )
 def test_a_label_that_is_not_evident_or_unknown_is_refused(config, label, message):
@@ -74,20 +78,20 @@ def torch_is_installed(monkeypatch):
 
 @pytest.fixture
 def folder(tmp_path):
-    made = tmp_path / "model"
-    made.mkdir()
-    (made / "config.json").write_text(json.dumps(named("neutral", "toxic")))
-    (made / "model.safetensors").write_bytes(b"")
-    return made
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(make_config("neutral", "toxic")))
+    (folder / "model.safetensors").write_bytes(b"")
+    return folder
 
 
-def candidate(**options):
+def make_candidate(**options):
     settings = {"name": "encoder", "kind": "transformer", "toxic_label": "toxic"}
     return CANDIDATES.validate_python(settings | options)
 
 
 def test_a_whole_folder_passes_the_check(folder):
-    candidate(folder=folder).check()
+    make_candidate(folder=folder).check()
 
 
 @pytest.mark.parametrize("origin", ["folder", "hub", "registry"])
@@ -96,7 +100,7 @@ def test_without_torch_the_check_says_how_to_install_it(folder, origin, monkeypa
     origins = {"folder": folder, "hub": "acme/tiny", "registry": "models:/m/1"}
     options = {"model" if origin == "registry" else origin: origins[origin]}
     with pytest.raises(InputError, match=r'need torch: pip install "\.\[text\]"'):
-        candidate(**options).check()
+        make_candidate(**options).check()
 
 
 @pytest.mark.parametrize(
@@ -110,22 +114,22 @@ def test_a_folder_without_weights_or_configuration_is_refused(folder, lost, mess
     (folder / lost).unlink()
     (folder / "pytorch_model.bin").write_bytes(b"a pickle")
     with pytest.raises(InputError, match=message):
-        candidate(folder=folder).check()
+        make_candidate(folder=folder).check()
 
 
 def test_an_unknown_label_is_refused_before_any_work(folder):
     with pytest.raises(InputError, match="model model of candidate 'encoder' must be one of"):
-        candidate(folder=folder, toxic_label="hate").check()
+        make_candidate(folder=folder, toxic_label="hate").check()
 
 
 def test_code_of_the_models_own_runs_only_when_its_name_is_repeated(folder):
     config = json.loads((folder / "config.json").read_text()) | {"auto_map": {"AutoModel": "a.B"}}
     (folder / "config.json").write_text(json.dumps(config))
     with pytest.raises(InputError, match=r"contains its own code.*`trust_remote_code: model`"):
-        candidate(folder=folder).check()
+        make_candidate(folder=folder).check()
     with pytest.raises(ValueError, match="must repeat the model's own name, model"):
-        candidate(folder=folder, trust_remote_code="true")
-    candidate(folder=folder, trust_remote_code="model").check()
+        make_candidate(folder=folder, trust_remote_code="true")
+    make_candidate(folder=folder, trust_remote_code="model").check()
 
 
 TRAINING = {"name": "t", "source": "templates", "part": "train"}
@@ -143,12 +147,12 @@ TRAINING = {"name": "t", "source": "templates", "part": "train"}
 )
 def test_a_model_has_one_origin(origin):
     with pytest.raises(ValueError, match=r"either `folder` or `hub`|match pattern"):
-        candidate(**origin)
+        make_candidate(**origin)
 
 
 def test_an_encoder_needs_no_classifier_and_no_label_to_be_trained_here(folder):
-    (folder / "config.json").write_text(json.dumps(named("a", "b", "c")))
-    trained = candidate(folder=folder, toxic_label=None, train_on=TRAINING)
+    (folder / "config.json").write_text(json.dumps(make_config("a", "b", "c")))
+    trained = make_candidate(folder=folder, toxic_label=None, train_on=TRAINING)
     trained.check()
     assert trained.training() is not None
     pinned = CANDIDATES.validate_python(
@@ -161,7 +165,7 @@ def test_an_encoder_needs_no_classifier_and_no_label_to_be_trained_here(folder):
 def test_an_encoder_without_weights_is_refused(folder):
     (folder / "model.safetensors").unlink()
     with pytest.raises(InputError, match=r"must hold weights in \*.safetensors"):
-        candidate(folder=folder, train_on=TRAINING).check()
+        make_candidate(folder=folder, train_on=TRAINING).check()
 
 
 @pytest.mark.parametrize(
@@ -177,14 +181,14 @@ def test_an_encoder_without_weights_is_refused(folder):
 )
 def test_a_wrong_option_of_the_training_is_refused(folder, wrong):
     with pytest.raises(ValueError, match=f"fine_tuning.{next(iter(wrong))}"):
-        candidate(folder=folder, train_on=TRAINING, fine_tuning=wrong)
+        make_candidate(folder=folder, train_on=TRAINING, fine_tuning=wrong)
 
 
 def test_fine_tuning_without_a_training_set_is_refused(folder):
     with pytest.raises(ValueError, match="needs a training set: give it with `train_on`"):
-        candidate(folder=folder, fine_tuning={"seed": 1})
+        make_candidate(folder=folder, fine_tuning={"seed": 1})
 
 
 def test_what_is_to_be_trained_is_not_opened(folder):
     with pytest.raises(InputError, match="'encoder' must be trained before it is opened"):
-        candidate(folder=folder, train_on=TRAINING).open(None)
+        make_candidate(folder=folder, train_on=TRAINING).open(None)

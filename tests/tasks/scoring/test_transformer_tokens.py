@@ -16,25 +16,26 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationW
 TEXTS = ["you are kind", *ODD, " ".join(WORDS)]
 
 
-def word_pieces(folder):
+def make_word_pieces(folder):
     return transformers.AutoTokenizer.from_pretrained(save(folder / "tiny", {0: "a", 1: "toxic"}))
 
 
-def with_types(folder):
-    """As XLNet's: the last token of a text has a type of its own."""
+def make_typed(folder):
+    """Return a tokenizer like XLNet's, with a separate type for the last token."""
     from tokenizers.processors import TemplateProcessing  # noqa: PLC0415 - needs the extra
 
-    made = word_pieces(folder)
+    tokenizer = make_word_pieces(folder)
     special = [("[CLS]", 2), ("[SEP]", 3)]
-    made.backend_tokenizer.post_processor = TemplateProcessing("[CLS] $0 [SEP]:1", None, special)
-    return made
+    processor = TemplateProcessing("[CLS] $0 [SEP]:1", None, special)
+    tokenizer.backend_tokenizer.post_processor = processor
+    return tokenizer
 
 
-def in_python(_):
+def make_python_tokenizer(_):
     return transformers.CanineTokenizer(model_max_length=64)
 
 
-@pytest.mark.parametrize("make", [word_pieces, with_types, in_python])
+@pytest.mark.parametrize("make", [make_word_pieces, make_typed, make_python_tokenizer])
 def test_tokens_are_those_of_transformers(make, tmp_path):
     numbers = list(range(len(TEXTS)))[::-1]
     tokenizer = make(tmp_path)
@@ -48,7 +49,7 @@ def test_tokens_are_those_of_transformers(make, tmp_path):
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
-@pytest.mark.parametrize("make", [word_pieces, with_types, in_python])
+@pytest.mark.parametrize("make", [make_word_pieces, make_typed, make_python_tokenizer])
 def test_texts_with_more_tokens_than_allowed_are_truncated_and_no_others(make, side, tmp_path):
     tokenizer = make(tmp_path)
     tokenizer.truncation_side = side
@@ -63,7 +64,7 @@ def test_texts_with_more_tokens_than_allowed_are_truncated_and_no_others(make, s
 
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_padded_batches_are_those_of_transformers(side, tmp_path):
-    tokenizer = word_pieces(tmp_path)
+    tokenizer = make_word_pieces(tmp_path)
     tokenizer.padding_side = side
     expected = tokenizer(TEXTS, truncation=True, padding="max_length", max_length=24)
     ours = Tokenizer(tokenizer, 24)

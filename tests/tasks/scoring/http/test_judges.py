@@ -22,25 +22,26 @@ def _key(monkeypatch):
     monkeypatch.setenv("SERVICE_KEY", KEY)
 
 
-def scored(server, texts, **options):
+def score_texts(server, texts, **options):
     with CANDIDATES.validate_python(server.candidate(**options)).open(None) as scorer:
         return scorer.score(batch(texts))
 
 
 def answer_in_levels(request):
-    """Answer as a model of three levels: a few tokens, of which one decides."""
+    """Answer as a model of three levels does: a few tokens, with a single decisive token."""
     body = request.json
     p = toxicity(body["prompt"] if "prompt" in body else body["messages"][-1]["content"])
     levels = {" Unsafe": 0.9 * p, " Controvers": 0.05, " Safe": 0.9 * (1 - p), "!": 0.05}
     likeliest = max(levels, key=levels.get)
     rest = ["ial"] if likeliest == " Controvers" else []
-    tokens = [(one, {one: 0.99, "?": 0.01}) for one in ("Safety", ":")]
-    tokens += [(likeliest, levels), *((one, {one: 1.0}) for one in [*rest, "\n", "Categories"])]
+    tokens = [(token, {token: 0.99, "?": 0.01}) for token in ("Safety", ":")]
+    tokens += [(likeliest, levels)]
+    tokens += [(token, {token: 1.0}) for token in [*rest, "\n", "Categories"]]
     content = [
         {
             "token": token,
             "top_logprobs": [
-                {"token": one, "logprob": math.log(p)} for one, p in top.items() if p > 0
+                {"token": text, "logprob": math.log(p)} for text, p in top.items() if p > 0
             ],
         }
         for token, top in tokens
@@ -51,7 +52,7 @@ def answer_in_levels(request):
     return in_lists(answer) if "prompt" in body else answer
 
 
-def level_shares(text):
+def compute_level_shares(text):
     p = toxicity(text)
     return {1.0: 0.9 * p, 0.5: 0.05, 0.0: 0.9 * (1 - p)}
 
@@ -60,17 +61,19 @@ def level_shares(text):
 def test_several_words_after_a_marker_give_their_mean_score(preset):
     with serving(preset) as server:
         server.answer = answer_in_levels
-        found = scored(server, TEXTS, **LEVELS)
-    means = [sum(score * p for score, p in level_shares(text).items()) / 0.95 for text in TEXTS]
+        found = score_texts(server, TEXTS, **LEVELS)
+    means = [
+        sum(score * p for score, p in compute_level_shares(text).items()) / 0.95 for text in TEXTS
+    ]
     assert found.scores.tolist() == pytest.approx(means, abs=1e-12)
 
 
 def test_a_level_is_the_word_of_the_answer():
     with serving("openai-chat") as server:
         server.answer = answer_in_levels
-        found = scored(server, TEXTS, **LEVELS, score_as="level")
+        found = score_texts(server, TEXTS, **LEVELS, score_as="level")
         assert all("logprobs" not in request.json for request in server.seen)
-    shares = [level_shares(text) for text in TEXTS]
+    shares = [compute_level_shares(text) for text in TEXTS]
     assert found.scores.tolist() == [max(one, key=one.get) for one in shares]
 
 
@@ -79,7 +82,7 @@ def test_a_server_without_log_probabilities_is_refused_with_a_remedy():
         message = {"role": "assistant", "content": "yes", "refusal": None}
         server.answer = lambda _: {"choices": [{"message": message, "logprobs": None}]}
         with pytest.raises(InputError, match=r"must support `logprobs`.* `score_as: level`.* tie"):
-            scored(server, ["a"])
+            score_texts(server, ["a"])
 
 
 @pytest.mark.parametrize("score_as", ["probability", "level"])
@@ -87,7 +90,7 @@ def test_a_model_that_never_answers_the_question_is_refused(score_as):
     with serving("openai-chat") as server:
         texts = ["REFUSE", *(f"EVADE a secret {n}" for n in range(12)), "REFUSE again"]
         with pytest.raises(InputError, match=r"none of 12 answers does. Check that `prompt`") as e:
-            scored(server, texts, score_as=score_as)
+            score_texts(server, texts, score_as=score_as)
     assert "secret" not in str(e.value)
 
 
@@ -96,15 +99,15 @@ def test_reasoning_that_is_cut_off_is_no_answer_and_a_hint():
         cut = {"role": "assistant", "content": None, "reasoning_content": "Let me think"}
         choice = {"index": 0, "message": cut, "finish_reason": "length", "logprobs": None}
         server.answer = lambda _: {"choices": [choice]}
-        assert scored(server, ["a"]).reasons == [NO_ANSWER]
+        assert score_texts(server, ["a"]).reasons == [NO_ANSWER]
         with pytest.raises(InputError, match="`max_tokens`"):
-            scored(server, list("abcdefghij"))
+            score_texts(server, list("abcdefghij"))
 
 
 def test_the_request_holds_how_much_to_reason_only_if_it_is_given():
     with serving("openai-chat") as server:
-        scored(server, ["first"])
-        scored(server, ["first"], effort="low", max_tokens=2048)
+        score_texts(server, ["first"])
+        score_texts(server, ["first"], effort="low", max_tokens=2048)
     without, given = (one.json for one in server.seen)
     assert "reasoning_effort" not in without
     assert (given["reasoning_effort"], given["max_tokens"]) == ("low", 2048)
@@ -135,26 +138,26 @@ def test_settings_that_cannot_work_are_refused(options, message):
         CANDIDATES.validate_python(known | options)
 
 
-def at(*tokens):
-    """Return tokens, each certain unless it has shares of its own."""
+def make_tokens(*tokens):
+    """Return tokens; a mapping has the probabilities of alternatives."""
     return [
-        Token(one, [(one, 0.0)])
-        if isinstance(one, str)
-        else Token(next(iter(one)), [(token, math.log(p)) for token, p in one.items()])
-        for one in tokens
+        Token(token, [(token, 0.0)])
+        if isinstance(token, str)
+        else Token(next(iter(token)), [(text, math.log(p)) for text, p in token.items()])
+        for token in tokens
     ]
 
 
 def test_the_marker_may_share_a_token_with_the_word():
     judge = Judge(prompt="{{text}}", after="<score>")
-    tokens = at("<score", {">yes": 0.6, ">no": 0.2, "yes": 0.2})
+    tokens = make_tokens("<score", {">yes": 0.6, ">no": 0.2, "yes": 0.2})
     assert judge.read_answer("<score>yes", tokens) == pytest.approx(0.6 / 0.8)
 
 
 def test_an_answer_without_the_marker_gives_no_score():
     judge = Judge(prompt="{{text}}", after="<score>")
-    assert judge.read_answer("yes", at("yes")) == Missing(NO_ANSWER)
-    assert judge.read_answer("<score>", at("<score>")) == Missing(NO_ANSWER)
+    assert judge.read_answer("yes", make_tokens("yes")) == Missing(NO_ANSWER)
+    assert judge.read_answer("<score>", make_tokens("<score>")) == Missing(NO_ANSWER)
 
 
 def test_the_last_marker_counts():
@@ -164,13 +167,13 @@ def test_the_last_marker_counts():
 
 def test_a_word_of_several_tokens_is_known_by_its_first():
     judge = Judge(prompt="{{text}}", words=("unsafe", "safe"))
-    tokens = at({"un": 0.7, "sa": 0.2, "u": 0.1}, "safe")
+    tokens = make_tokens({"un": 0.7, "sa": 0.2, "u": 0.1}, "safe")
     assert judge.read_answer("unsafe", tokens) == pytest.approx(0.7 / 0.9)
 
 
 def test_a_token_that_several_words_begin_with_counts_for_none():
     judge = Judge(prompt="{{text}}", words=("toxic", "toned"))
-    assert judge.read_answer("toxic", at({"to": 0.9, "toxic": 0.1})) == Missing(NO_ANSWER)
+    assert judge.read_answer("toxic", make_tokens({"to": 0.9, "toxic": 0.1})) == Missing(NO_ANSWER)
 
 
 def test_a_longer_word_is_not_the_word():

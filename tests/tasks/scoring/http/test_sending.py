@@ -37,16 +37,16 @@ def rows(tmp_path):
     return freeze_rows([table], tmp_path / "rows", name="rows", split="all", source={})
 
 
-def candidate(**options):
+def make_candidate(**options):
     return CANDIDATES.validate_python({"name": "a", "kind": "http", "version": "1"} | options)
 
 
-def estimate(one, rows, tmp_path):
-    return estimate_sending.fn([one], [str(rows.folder)], Workplace(tmp_path))
+def estimate(candidate, rows, tmp_path):
+    return estimate_sending.fn([candidate], [str(rows.folder)], Workplace(tmp_path))
 
 
 def test_requests_tokens_time_and_price_are_estimated(rows, tmp_path):
-    [found] = estimate(candidate(**GOOGLE), rows, tmp_path)
+    [found] = estimate(make_candidate(**GOOGLE), rows, tmp_path)
     # 150 characters are two units of 100; 151 / 3 tokens at most; 10 requests in a second.
     assert found.load == Load("language.googleapis.com", 20, 20 * 51, 2.0, pytest.approx(0.02))
     assert "20 comments to language.googleapis.com in 20 requests" in found.describe()
@@ -55,12 +55,12 @@ def test_requests_tokens_time_and_price_are_estimated(rows, tmp_path):
 
 def test_a_price_of_ones_own_replaces_the_published_one(rows, tmp_path):
     own = {"usd": 1, "unit": "tokens", "size": 50}
-    [found] = estimate(candidate(**GOOGLE, price=own), rows, tmp_path)
+    [found] = estimate(make_candidate(**GOOGLE, price=own), rows, tmp_path)
     assert found.load.usd == 40
 
 
 def test_a_free_service_with_limits_is_estimated_too(rows, tmp_path):
-    [found] = estimate(candidate(**PERSPECTIVE), rows, tmp_path)
+    [found] = estimate(make_candidate(**PERSPECTIVE), rows, tmp_path)
     assert found.describe().endswith("within its limits this takes at least 20 s; free.")
 
 
@@ -73,13 +73,13 @@ def test_a_free_service_with_limits_is_estimated_too(rows, tmp_path):
     ],
 )
 def test_nothing_is_asked_on_this_machine_or_without_price_and_limits(one, rows, tmp_path):
-    assert estimate(candidate(**one), rows, tmp_path) == []
+    assert estimate(make_candidate(**one), rows, tmp_path) == []
 
 
 @pytest.mark.parametrize(("own", "seconds"), [({}, 0), ({"requests_per_second": 2}, 10)])
 def test_published_limits_do_not_hold_for_a_server_on_this_machine(own, seconds, tmp_path):
     judge = {"preset": "openai-chat", "options": {"model": "m"}, "prompt": "{{text}}"}
-    one = candidate(**judge, url="http://127.0.0.1:8000/v1/chat", **own)
+    one = make_candidate(**judge, url="http://127.0.0.1:8000/v1/chat", **own)
     with one.open(Workplace(tmp_path)) as scorer:
         assert scorer.estimate_load(["text"] * 20).seconds == seconds
 
@@ -95,7 +95,7 @@ def test_what_a_service_publishes_does_not_hold_for_another_that_speaks_its_prot
     own, seconds, ends, rows, tmp_path
 ):
     elsewhere = {"url": "https://successor.example/analyze", "sends_text_to": "successor.example"}
-    one = candidate(**PERSPECTIVE | elsewhere | own)
+    one = make_candidate(**PERSPECTIVE | elsewhere | own)
     [found] = estimate(one, rows, tmp_path)
     assert found.load.seconds == seconds
     assert found.describe().endswith(ends)
@@ -125,7 +125,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def at_terminal(monkeypatch, answer):
+def simulate_terminal(monkeypatch, answer):
     monkeypatch.setattr(sending.sys, "stdin", Terminal(answer))
     monkeypatch.setattr(sending.sys, "stderr", Terminal())
 
@@ -138,14 +138,14 @@ def test_where_nobody_can_be_asked_it_is_refused_with_the_way_out(monkeypatch):
 
 @pytest.mark.parametrize("answer", ["n\n", "\n", "", "yeah\n"])
 def test_at_a_terminal_only_yes_is_yes(monkeypatch, answer):
-    at_terminal(monkeypatch, answer)
+    simulate_terminal(monkeypatch, answer)
     with pytest.raises(InputError, match="no comments were sent"):
         agree_to_send(SENDING, yes=False)
 
 
 @pytest.mark.parametrize("answer", ["y\n", "Yes\n"])
 def test_yes_at_a_terminal_is_enough(monkeypatch, answer):
-    at_terminal(monkeypatch, answer)
+    simulate_terminal(monkeypatch, answer)
     agree_to_send(SENDING, yes=False)
 
 
@@ -168,13 +168,13 @@ def clock(monkeypatch):
     return now
 
 
-def starts(one, sizes, clock):
+def record_starts(limits, sizes, clock):
     async def run():
-        found = []
+        times = []
         for size in sizes:
-            await one.wait_turn(size)
-            found.append(round(clock[0] - 1000, 6))
-        return found
+            await limits.wait_turn(size)
+            times.append(round(clock[0] - 1000, 6))
+        return times
 
     return asyncio.run(run())
 
@@ -189,13 +189,13 @@ def starts(one, sizes, clock):
     ],
 )
 def test_requests_are_spaced_by_the_tighter_limit(limits, expected, clock):
-    assert starts(pace.Pace(*limits), [100, 50, 300, 1], clock) == expected
+    assert record_starts(pace.Pace(*limits), [100, 50, 300, 1], clock) == expected
 
 
 def test_after_too_many_requests_all_wait(clock):
     one = pace.Pace(1.0)
     one.pause(30)
-    assert starts(one, [1, 1], clock) == [30, 31]
+    assert record_starts(one, [1, 1], clock) == [30, 31]
 
 
 def test_candidates_of_one_service_share_its_pace():

@@ -44,13 +44,13 @@ def test_a_sentence_is_whole_if_the_comment_says_nothing_of_it():
     assert extract_sentence({"detail": said}, b"", ["something else that is too good"]) == said
 
 
-def rows_of(folder, texts):
+def freeze_texts(folder, texts):
     table = pa.table({"id": [f"c{n}" for n in range(len(texts))], "text": texts})
     table = table.append_column("label", pa.array([n % 2 / 1 for n in range(len(texts))]))
     return freeze_rows([table], folder / "rows", name="rows", split="all", source={})
 
 
-def scored(folder, texts, refuses):
+def score_texts(folder, texts, refuses):
     with serving("mlflow") as service:
         service.answer = lambda request: (
             {"error": {"message": "No such script"}}
@@ -59,7 +59,7 @@ def scored(folder, texts, refuses):
         )
         one = CANDIDATES.validate_python(service.candidate())
         with one.open(None) as scorer:
-            return score_rows(scorer, rows_of(folder, texts), one, str(folder / "scores"))
+            return score_rows(scorer, freeze_texts(folder, texts), one, str(folder / "scores"))
 
 
 @pytest.fixture(autouse=True)
@@ -70,7 +70,7 @@ def _quick(monkeypatch):
 
 def test_one_refused_comment_of_a_set_is_counted_with_the_sentence(tmp_path):
     texts = [f"a comment{'!' * n}" for n in range(90)]
-    kept = scored(tmp_path, [*texts, "a riddle"], "riddle")
+    kept = score_texts(tmp_path, [*texts, "a riddle"], "riddle")
     assert kept.table()["score"].to_pylist()[:90] == [len(text) / 1e3 for text in texts]
     assert kept.reasons() == {"status 200 (No such script)": 1}
 
@@ -78,4 +78,4 @@ def test_one_refused_comment_of_a_set_is_counted_with_the_sentence(tmp_path):
 def test_a_set_of_which_all_comments_are_refused_ends_with_the_sentence(tmp_path):
     told = r"all are missing \(3 answers without a score \(No such script\)\)"
     with pytest.raises(InputError, match=told):
-        scored(tmp_path, ["a riddle", "riddles", "riddle!"], "riddle")
+        score_texts(tmp_path, ["a riddle", "riddles", "riddle!"], "riddle")

@@ -36,31 +36,31 @@ def _quick(monkeypatch):
 
 @pytest.fixture(params=list(SERVICES))
 def service(request):
-    with serving(request.param) as made:
-        yield made
+    with serving(request.param) as server:
+        yield server
 
 
-def outcome(service, texts, **options):
+def score_texts(service, texts, **options):
     with CANDIDATES.validate_python(service.candidate(**options)).open(None) as scorer:
         return scorer.score(batch(texts))
 
 
-def scores(service, texts, **options):
-    found = outcome(service, texts, **options)
-    return (found.scores if isinstance(found, PartlyScored) else found).tolist()
+def list_scores(service, texts, **options):
+    scored = score_texts(service, texts, **options)
+    return (scored.scores if isinstance(scored, PartlyScored) else scored).tolist()
 
 
-def right(service, texts):
+def expect_scores(service, texts):
     return pytest.approx([expected(service.preset, text) for text in texts], abs=1e-12)
 
 
 def test_every_comment_gets_its_own_score(service):
-    assert scores(service, TEXTS) == right(service, TEXTS)
+    assert list_scores(service, TEXTS) == expect_scores(service, TEXTS)
 
 
 def test_further_headers_are_sent_beside_the_secret_and_decide_the_digest(service):
     further = {"From": "team@example.org", "X-Project": "7"}
-    assert scores(service, TEXTS[:2], headers=further) == right(service, TEXTS[:2])
+    assert list_scores(service, TEXTS[:2], headers=further) == expect_scores(service, TEXTS[:2])
     for request in service.seen:
         assert {name: request.headers[name] for name in further} == further
         assert KEY in str(request.headers)
@@ -73,7 +73,7 @@ def test_further_headers_are_sent_beside_the_secret_and_decide_the_digest(servic
 
 def test_passing_failures_lose_and_double_nothing(service):
     service.faults = [429, 500, "cut", 503, 502]
-    assert scores(service, TEXTS, concurrency=2, batch_size=1) == right(service, TEXTS)
+    assert list_scores(service, TEXTS, concurrency=2, batch_size=1) == expect_scores(service, TEXTS)
     assert max(service.answered.values()) == 1
 
 
@@ -82,7 +82,7 @@ def test_a_storm_ends_after_some_tries_without_the_text(service, status):
     service.always = status
     # Prefect does not try this error again, which would be three times as many tries.
     with pytest.raises(CandidateStoppedError, match=rf"failed 3 times, .* status {status}") as e:
-        scores(service, [SECRET_TEXT], tries=3)
+        list_scores(service, [SECRET_TEXT], tries=3)
     assert len(service.seen) == 3
     assert ("Set `requests_per_second` to the quota" in str(e.value)) == (status == 429)
     assert SECRET_TEXT not in "".join(traceback.format_exception(e.value))
@@ -91,7 +91,7 @@ def test_a_storm_ends_after_some_tries_without_the_text(service, status):
 def test_a_service_that_hangs_is_given_up(service):
     service.always = "hang"
     with pytest.raises(CandidateError, match=r"failed 1 time, .* in 0.1 s"):
-        scores(service, ["a"], tries=1, timeout_s=0.1)
+        list_scores(service, ["a"], tries=1, timeout_s=0.1)
 
 
 @pytest.mark.parametrize(("batch_size", "where"), [(1, r"\(id c4\)"), (9, r"\(ids c0 to c8\)")])
@@ -99,7 +99,7 @@ def test_an_error_names_the_comments_that_the_request_held(batch_size, where):
     with serving("tei") as service:
         service.every = lambda n: 401 if n == (4 if batch_size == 1 else 0) else None
         with pytest.raises(InputError, match=f"got status 401.* {where}$"):
-            scores(service, TEXTS, batch_size=batch_size, concurrency=1)
+            list_scores(service, TEXTS, batch_size=batch_size, concurrency=1)
 
 
 @pytest.mark.parametrize(
@@ -110,21 +110,21 @@ def test_an_error_for_which_a_service_has_no_rule_says_what_to_check(status, adv
     with serving("perspective") as service:
         service.always = status
         with pytest.raises(InputError, match=f"got status {status}.*{advice}"):
-            scores(service, TEXTS * 3)
+            list_scores(service, TEXTS * 3)
 
 
 def test_garbage_is_refused_without_the_text(service):
     for garbage in ("<html>", {}, [], {"a": [SECRET_TEXT]}, 3, None, [[[]]]):
         service.answer = lambda _, garbage=garbage: garbage
         with pytest.raises(InputError, match="must") as e:
-            scores(service, [SECRET_TEXT] * 50)
+            list_scores(service, [SECRET_TEXT] * 50)
         assert SECRET_TEXT not in str(e.value)
 
 
 def test_a_body_that_is_no_json_is_refused_without_the_text(service):
     service.always = "garbage"
     with pytest.raises(InputError, match="must answer with JSON") as e:
-        scores(service, [SECRET_TEXT] * 20)
+        list_scores(service, [SECRET_TEXT] * 20)
     assert SECRET_TEXT not in str(e.value)
 
 
@@ -142,7 +142,7 @@ def test_the_key_is_in_no_message_setting_or_digest(service, monkeypatch):
 def test_a_redirect_is_not_followed(service):
     service.always, service.headers = 307, {"Location": "http://127.0.0.1:9/elsewhere"}
     with pytest.raises(InputError, match=r"got status 307.* Redirects are not followed"):
-        scores(service, ["a"])
+        list_scores(service, ["a"])
     assert len(service.seen) == 1
 
 
@@ -153,7 +153,7 @@ NEED_NO_KEY = {"mlflow", "kserve", "torchserve", "tei", "vllm", "ollama-chat"}
 def test_a_wrong_key_is_told_at_once(preset, monkeypatch):
     monkeypatch.setenv("SERVICE_KEY", "wrong")
     with serving(preset) as service, pytest.raises(InputError, match=r"Check the (key|token) in"):
-        scores(service, ["a"])
+        list_scores(service, ["a"])
 
 
 @pytest.mark.parametrize(
@@ -176,14 +176,14 @@ def test_a_wrong_key_is_told_at_once(preset, monkeypatch):
 )
 def test_a_comment_that_the_service_refuses_has_no_score_and_a_reason(preset, text, reason):
     with serving(preset) as service:
-        found = outcome(service, ["before", text, "after"])
+        found = score_texts(service, ["before", text, "after"])
         known = [expected(preset, one) for one in ("before", "after")]
     assert math.isnan(found.scores[1])
     assert [found.scores[0], found.scores[2]] == pytest.approx(known, abs=1e-12)
     assert list(found.reasons) == [None, reason, None]
 
 
-def without_attribute(form, asked):
+def answer_without_attribute(form, attributes):
     """Answer as a service that does not have an attribute for a comment."""
     if form == "an error":
         raise perspective_error("LANGUAGE_NOT_SUPPORTED_BY_ATTRIBUTE")
@@ -192,7 +192,7 @@ def without_attribute(form, asked):
         raise RefusalError(400, {"error": {"code": 400, "message": text}})
     if form == "no attributes":
         return {"languages": ["fi"]}
-    value = {name: {"summaryScore": {"value": 0.5}} for name in asked}
+    value = {name: {"summaryScore": {"value": 0.5}} for name in attributes}
     if form == "another attribute":
         del value["INSULT"]
     else:
@@ -222,14 +222,14 @@ def test_an_attribute_that_some_comments_lack_ends_nothing(form):
         def answer(request):
             is_foreign = request.json["comment"]["text"].startswith("foreign")
             asked = request.json["requestedAttributes"]
-            return without_attribute(form, asked) if is_foreign else known(request)
+            return answer_without_attribute(form, asked) if is_foreign else known(request)
 
         service.answer = answer
-        found = outcome(service, texts, categories=["TOXICITY", "INSULT"])
+        found = score_texts(service, texts, categories=["TOXICITY", "INSULT"])
         assert len(service.seen) == 300
     assert np.isnan(found.scores).tolist() == lack.tolist()
     assert list(found.reasons) == [FORMS[form] if one else None for one in lack]
-    assert found.scores[~lack].tolist() == right(
+    assert found.scores[~lack].tolist() == expect_scores(
         service, [text for text, one in zip(texts, lack, strict=True) if not one]
     )
 
@@ -237,7 +237,7 @@ def test_an_attribute_that_some_comments_lack_ends_nothing(form):
 @pytest.mark.parametrize("form", FORMS)
 def test_an_attribute_that_the_service_never_gives_is_an_early_error(form):
     with serving("perspective") as service:
-        service.answer = lambda one: without_attribute(form, one.json["requestedAttributes"])
+        service.answer = lambda one: answer_without_attribute(form, one.json["requestedAttributes"])
         options = {"categories": ["TOXICITY", "INSULT"], "concurrency": 1}
         one = CANDIDATES.validate_python(service.candidate(**options))
         with one.open(None) as scorer:
@@ -254,7 +254,7 @@ def test_an_attribute_that_the_service_never_gives_is_an_early_error(form):
 def test_a_judge_that_refuses_every_comment_is_an_early_error():
     with serving("openai-chat") as service:
         with pytest.raises(InputError, match=r"none \(50 refused\)\. Check `prompt` and `options`"):
-            scores(service, ["REFUSE this"] * 90, concurrency=1)
+            list_scores(service, ["REFUSE this"] * 90, concurrency=1)
         assert len(service.seen) == 50
 
 
@@ -270,7 +270,7 @@ def test_in_a_batch_one_comment_without_a_category_is_not_asked_for_again():
             return found
 
         service.answer = answer
-        found = outcome(service, TEXTS)
+        found = score_texts(service, TEXTS)
         assert len(service.seen) == 1
     assert list(found.reasons) == [None] * 3 + ["without hate"] + [None] * 5
 
@@ -316,7 +316,7 @@ def test_another_service_gets_the_secret_where_it_wants_it(
 @pytest.mark.parametrize("preset", ["perspective", "azure-content-safety", "google-moderate-text"])
 def test_what_a_service_does_not_accept_is_not_sent(preset):
     with serving(preset) as service:
-        outcome(service, ["", "x" * 1_000_001])
+        score_texts(service, ["", "x" * 1_000_001])
         assert service.seen == []
 
 
@@ -325,7 +325,7 @@ def test_an_account_without_credit_is_not_asked_again():
         service.always = 429
         service.bodies = {429: {"error": {"code": "insufficient_quota", "message": "..."}}}
         with pytest.raises(InputError, match="no credit left"):
-            scores(service, ["a"])
+            list_scores(service, ["a"])
         assert len(service.seen) == 1
 
 
@@ -347,7 +347,7 @@ def test_a_wait_until_a_date_is_kept_by_the_clock_of_the_service(waits, own_cloc
         service.faults = [503]
         service.headers = {"Retry-After": formatdate(now + 20, usegmt=True)}
         service.headers["Date"] = formatdate(now, usegmt=True)
-        scores(service, ["a"])
+        list_scores(service, ["a"])
     assert waits[1] == 20
 
 
@@ -355,7 +355,7 @@ def test_a_wait_until_a_date_is_kept_by_the_clock_of_the_service(waits, own_cloc
 def test_a_wait_that_is_none_is_ignored(waits, asked):
     with serving("vllm") as service:
         service.faults, service.headers = [503], {"Retry-After": asked}
-        scores(service, ["a"])
+        list_scores(service, ["a"])
     assert waits[1] == 0
 
 
@@ -364,5 +364,5 @@ def test_a_wait_is_limited(waits, preset, longest, monkeypatch):
     monkeypatch.setattr("biasgate.tasks.scoring.http.pace.Pace.pause", lambda *_: None)
     with serving(preset) as service:
         service.faults, service.headers = [503], {"Retry-After": "99999"}
-        scores(service, ["a"])
+        list_scores(service, ["a"])
     assert waits[1] == longest

@@ -20,19 +20,19 @@ OWN = {
 }
 
 
-def candidate(**options):
-    known = {"name": "a", "kind": "http", "version": "1"}
-    return CANDIDATES.validate_python(known | options)
+def make_candidate(**options):
+    settings = {"name": "a", "kind": "http", "version": "1"}
+    return CANDIDATES.validate_python(settings | options)
 
 
-def own(url="http://127.0.0.1:1/", protocol=None, **options):
-    return candidate(preset="custom", url=url, protocol=OWN | (protocol or {}), **options)
+def make_custom(url="http://127.0.0.1:1/", protocol=None, **options):
+    return make_candidate(preset="custom", url=url, protocol=OWN | (protocol or {}), **options)
 
 
-def scored(answer, texts, protocol=None, **options):
+def score_texts(answer, texts, protocol=None, **options):
     with serving("mlflow") as service:
         service.answer = answer
-        with own(service.url, protocol, **options).open(None) as scorer:
+        with make_custom(service.url, protocol, **options).open(None) as scorer:
             return scorer.score(batch(texts)).scores.tolist(), service.seen
 
 
@@ -40,7 +40,7 @@ def test_a_protocol_of_ones_own():
     answer = lambda request: {  # noqa: E731
         "out": [{"toxicity": len(text) / 10} for text in request.json["input"]]
     }
-    found, seen = scored(answer, ["a", "{{text}}", "ccc"], batch_size=2, concurrency=1)
+    found, seen = score_texts(answer, ["a", "{{text}}", "ccc"], batch_size=2, concurrency=1)
     assert found == [0.1, 0.8, 0.3]
     assert [one.json for one in seen] == [{"input": ["a", "{{text}}"]}, {"input": ["ccc"]}]
 
@@ -51,7 +51,7 @@ def test_a_protocol_of_ones_own():
 def test_categories_are_combined_by_a_named_rule(combine, score):
     answer = lambda _: {"out": [{"c": {"x": 0.5, "y": 0.2, "z": 0.1}}]}  # noqa: E731
     options = {"combine": combine} if combine else {}
-    found, _ = scored(answer, ["a"], {"score": {"at": "$.c"}}, **options)
+    found, _ = score_texts(answer, ["a"], {"score": {"at": "$.c"}}, **options)
     assert found == pytest.approx([score], abs=1e-15)
 
 
@@ -59,19 +59,19 @@ def test_a_batch_beyond_an_own_protocol_is_refused_with_the_key_that_allows_it()
     with pytest.raises(
         ValueError, match=r"at most 8 for preset custom; got 9\. .*`limits: {texts: 9}`"
     ):
-        own(batch_size=9)
-    assert own(protocol={"limits": {"texts": 9}}, batch_size=9).batch_size == 9
+        make_custom(batch_size=9)
+    assert make_custom(protocol={"limits": {"texts": 9}}, batch_size=9).batch_size == 9
 
 
 def test_one_category_may_count_alone():
     answer = lambda _: {"out": [{"c": {"x": 0.5, "y": 0.2}}]}  # noqa: E731
-    assert scored(answer, ["a"], {"score": {"at": "$.c"}}, categories=["y"])[0] == [0.2]
+    assert score_texts(answer, ["a"], {"score": {"at": "$.c"}}, categories=["y"])[0] == [0.2]
 
 
 def test_a_scale_keeps_its_order_and_ends_at_0_and_1():
     levels = iter(range(8))
     answer = lambda _: {"out": [{"toxicity": next(levels)}]}  # noqa: E731
-    found, _ = scored(answer, list("abcdefgh"), {"scale": [0, 7]}, batch_size=1, concurrency=1)
+    found, _ = score_texts(answer, list("abcdefgh"), {"scale": [0, 7]}, batch_size=1, concurrency=1)
     assert sorted(found) == found == [level / 7 for level in range(8)]
 
 
@@ -88,21 +88,21 @@ def test_a_scale_keeps_its_order_and_ends_at_0_and_1():
 )
 def test_a_score_that_is_none_is_refused(answer, message):
     with pytest.raises(InputError, match=message):
-        scored(lambda _: answer, ["a"] * 20, {"scale": [0, 7]}, batch_size=1)
+        score_texts(lambda _: answer, ["a"] * 20, {"scale": [0, 7]}, batch_size=1)
 
 
 def test_a_category_that_the_service_does_not_know_is_told():
     answer = lambda _: {"out": [{"c": {"x": 0.5}}]}  # noqa: E731
     message = r"first 50 answers have none \(50 without y; its categories: 'x'\)\. Check `categ"
     with pytest.raises(InputError, match=message):
-        scored(answer, ["a"] * 50, {"score": {"at": "$.c"}}, categories=["y"])
+        score_texts(answer, ["a"] * 50, {"score": {"at": "$.c"}}, categories=["y"])
 
 
 def test_parts_in_another_order_are_sorted_by_their_number():
     answer = lambda _: {"out": [{"n": 1, "toxicity": 0.2}, {"n": 0, "toxicity": 0.1}]}  # noqa: E731
-    assert scored(answer, ["a", "b"], {"index": "$.n"}, batch_size=2)[0] == [0.1, 0.2]
+    assert score_texts(answer, ["a", "b"], {"index": "$.n"}, batch_size=2)[0] == [0.1, 0.2]
     twice = lambda _: {"out": [{"n": 1, "toxicity": 0.2}, {"n": 1, "toxicity": 0.1}]}  # noqa: E731
-    assert np.isnan(scored(twice, ["a", "b"], {"index": "$.n"}, batch_size=2)[0]).all()
+    assert np.isnan(score_texts(twice, ["a", "b"], {"index": "$.n"}, batch_size=2)[0]).all()
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_parts_in_another_order_are_sorted_by_their_number():
 )
 def test_settings_that_cannot_work_are_refused(options, message):
     with pytest.raises(ValidationError, match=message):
-        candidate(**options)
+        make_candidate(**options)
 
 
 @pytest.mark.parametrize(
@@ -177,23 +177,23 @@ def test_settings_that_cannot_work_are_refused(options, message):
 )
 def test_a_protocol_that_cannot_work_is_refused(protocol, message):
     with pytest.raises(ValidationError, match=message):
-        own(protocol=protocol)
+        make_custom(protocol=protocol)
 
 
 def test_comments_leave_this_machine_only_for_a_host_that_is_named(monkeypatch):
     monkeypatch.setenv("PERSPECTIVE_API_KEY", KEY)
     with pytest.raises(InputError, match=r"add `sends_text_to: commentanalyzer\.googleapis\.com`"):
-        candidate(preset="perspective").check()
+        make_candidate(preset="perspective").check()
     with pytest.raises(InputError, match="must be the host of its `url`"):
-        candidate(preset="perspective", sends_text_to="googleapis.com").check()
-    candidate(preset="perspective", sends_text_to="CommentAnalyzer.googleapis.com").check()
+        make_candidate(preset="perspective", sends_text_to="googleapis.com").check()
+    make_candidate(preset="perspective", sends_text_to="CommentAnalyzer.googleapis.com").check()
 
 
 @pytest.mark.parametrize(
     "host", ["127.0.0.1", "127.9.9.9", "localhost", "[::1]", "a.localhost", "LOCALHOST"]
 )
 def test_this_machine_needs_no_name(host):
-    candidate(url=f"http://{host}:5000/invocations").check()
+    make_candidate(url=f"http://{host}:5000/invocations").check()
 
 
 @pytest.mark.parametrize(
@@ -201,20 +201,20 @@ def test_this_machine_needs_no_name(host):
 )
 def test_every_other_host_needs_its_name(host):
     with pytest.raises(InputError, match="another machine"):
-        candidate(url=f"http://{host}:5000/invocations").check()
+        make_candidate(url=f"http://{host}:5000/invocations").check()
 
 
 def test_a_proxy_of_the_environment_gets_no_comment_for_this_machine(monkeypatch):
     for name in ("HTTP_PROXY", "ALL_PROXY", "http_proxy", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9/")
     answer = lambda _: {"out": [{"toxicity": 0.5}]}  # noqa: E731
-    assert scored(answer, ["a"])[0] == [0.5]
+    assert score_texts(answer, ["a"])[0] == [0.5]
 
 
 def test_the_key_of_a_service_is_sent_to_no_other_url(monkeypatch):
     monkeypatch.setenv("PERSPECTIVE_API_KEY", KEY)
-    assert candidate(preset="perspective").read_secret() == KEY
-    assert candidate(preset="perspective", url="http://127.0.0.1:1/").read_secret() is None
+    assert make_candidate(preset="perspective").read_secret() == KEY
+    assert make_candidate(preset="perspective", url="http://127.0.0.1:1/").read_secret() is None
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_the_key_of_a_service_is_sent_to_no_other_url(monkeypatch):
 )
 def test_a_key_that_cannot_be_sent_is_refused_without_it(monkeypatch, value, message):
     monkeypatch.setenv("PERSPECTIVE_API_KEY", value)
-    one = candidate(preset="perspective", sends_text_to="commentanalyzer.googleapis.com")
+    one = make_candidate(preset="perspective", sends_text_to="commentanalyzer.googleapis.com")
     with pytest.raises(InputError, match=message) as e:
         one.check()
     assert not value or value not in str(e.value)
@@ -230,7 +230,7 @@ def test_a_key_that_cannot_be_sent_is_refused_without_it(monkeypatch, value, mes
 
 def test_limits_and_batches_leave_the_digest_and_options_change_it():
     def digest(**options):
-        return candidate(preset="perspective", **options).digest
+        return make_candidate(preset="perspective", **options).digest
 
     same = {"requests_per_second": 9, "concurrency": 1, "tries": 1, "sends_text_to": "x"}
     same |= {"secret": {"query": "key"}}
@@ -240,6 +240,6 @@ def test_limits_and_batches_leave_the_digest_and_options_change_it():
 
 
 def test_mlflow_is_the_preset_of_an_endpoint_without_one():
-    one = candidate(url="http://127.0.0.1:5000/invocations")
-    assert one.digest == candidate(url=one.url, preset="mlflow").digest
+    one = make_candidate(url="http://127.0.0.1:5000/invocations")
+    assert one.digest == make_candidate(url=one.url, preset="mlflow").digest
     assert json.loads(one.model_dump_json())["batch_size"] == 64
