@@ -31,6 +31,8 @@ from biasgate.tasks.scoring.http.parts import AnswerRule
 from biasgate.tasks.scoring.http.sentences import extract_sentence
 from biasgate.tasks.scoring.outcomes import ANSWERED, Missing, Outcome
 
+ReadOutcomes = Callable[[Any, int], list[Outcome]]
+CheckOutcomes = Callable[[Sequence[Outcome]], None]
 WAIT_S, LONGEST_WAIT_S = 0.5, 30.0
 _MIB = 2**20
 # An answer of a few numbers per text is shorter than its request, unless the texts are very short.
@@ -114,10 +116,7 @@ class Requests:
     """True to ignore a proxy that the environment names."""
 
     def post(
-        self,
-        requests: Sequence[Request],
-        read: Callable[[Any, int], list[Outcome]],
-        check: Callable[[Sequence[Outcome]], None],
+        self, requests: Sequence[Request], read: ReadOutcomes, check: CheckOutcomes
     ) -> list[list[Outcome]]:
         """Send all requests, a few in parallel; stop at the first failure.
 
@@ -131,10 +130,7 @@ class Requests:
             return portal.call(self._post_all, requests, read, check)
 
     async def _post_all(
-        self,
-        requests: Sequence[Request],
-        read: Callable[[Any, int], list[Outcome]],
-        check: Callable[[Sequence[Outcome]], None],
+        self, requests: Sequence[Request], read: ReadOutcomes, check: CheckOutcomes
     ) -> list[list[Outcome]]:
         connections = asyncio.Semaphore(self.connections)
         n_unusable = 0
@@ -256,7 +252,7 @@ class Requests:
         return Refused(_describe(status, sentence), error)
 
     def _read(
-        self, answer: Any, texts: Sequence[str], read: Callable[[Any, int], list[Outcome]]
+        self, answer: Any, texts: Sequence[str], read: ReadOutcomes
     ) -> list[Outcome] | Refused:
         """Return the outcomes of an answer, or `Refused` if `read` fails."""
         try:
@@ -363,10 +359,8 @@ def refuse_unnamed_host(url: str, sends_text_to: str | None, sender: str) -> Non
     """Refuse to send comments to a host that the configuration does not name."""
     host = get_host(url)
     if sends_text_to is not None and sends_text_to.strip("[]").lower() != host:
-        msg = (
-            f"`sends_text_to` of {sender} must be the host of its `url`, {host}; got "
-            f"{sends_text_to}."
-        )
+        rule = f"`sends_text_to` of {sender} must be the host of its `url`, {host}"
+        msg = f"{rule}; got {sends_text_to}."
         raise InputError(msg)
     if sends_text_to is None and not is_loopback(url):
         msg = (

@@ -105,12 +105,8 @@ class ScoreFile(ScoreColumns, CandidateSettings):
     def opened_as(self) -> dict[str, JsonValue]:
         """Return the options of `RegisteredScores`."""
         missing = {"allow_missing": True} if self.allow_missing else {}
-        return {
-            "kind": "scores",
-            "file": self.path.name,
-            "read_by": {**self.chosen_options},
-            **missing,
-        }
+        read_by: dict[str, JsonValue] = {**self.chosen_options}
+        return {"kind": "scores", "file": self.path.name, "read_by": read_by, **missing}
 
     def open(self, workplace: Workplace) -> ScoreTable:
         """Read and check the whole file."""

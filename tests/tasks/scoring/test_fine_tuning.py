@@ -90,7 +90,7 @@ def load_weights(folder):
 
 
 @pytest.fixture(scope="module")
-def first_training(place):
+def model(place):
     return train_model(place, "store")
 
 
@@ -105,29 +105,29 @@ def score_texts(training, texts, **options):
         return scorer.score(batch(texts)).scores
 
 
-def test_it_learns_a_word_and_scores_unseen_comments_by_it(first_training):
+def test_it_learns_a_word_and_scores_unseen_comments_by_it(model):
     unseen = make_comments(200, 2)
-    found = score_texts(first_training, unseen["comment"].tolist())
+    found = score_texts(model, unseen["comment"].tolist())
     assert roc_auc(unseen["label"] == 1, found).value > 0.99
 
 
-def test_each_epoch_is_logged_and_training_stops_when_nothing_improves(first_training):
-    auc = read_history(first_training, "auc/validation")
+def test_each_epoch_is_logged_and_training_stops_when_nothing_improves(model):
+    auc = read_history(model, "auc/validation")
     assert len(auc) >= 3
     assert list(auc) == list(range(1, len(auc) + 1))
     best = max(auc, key=lambda epoch: (auc[epoch], -epoch))
     assert auc[best] > 0.99
     assert len(auc) == min(best + 2, QUICK["max_epochs"])
     for part in ("training", "validation"):
-        loss = read_history(first_training, f"loss/{part}")
+        loss = read_history(model, f"loss/{part}")
         assert list(loss) == list(auc)
         assert loss[best] < 0.5, "the rate of 30 % alone gives 0.61"
 
 
 def test_the_version_holds_safetensors_and_hashes_of_the_training_rows_but_no_pickle(
-    place, first_training, tmp_path
+    place, model, tmp_path
 ):
-    folder = first_training.gateway.fetch(first_training.version, tmp_path)
+    folder = model.gateway.fetch(model.version, tmp_path)
     assert str(place / "encoder") not in (folder / "MLmodel").read_text()
     names = {file.name for file in folder.rglob("*") if file.is_file()}
     assert {"MLmodel", "model.safetensors", "tokenizer.json", "training_rows.parquet"} <= names
@@ -136,20 +136,20 @@ def test_the_version_holds_safetensors_and_hashes_of_the_training_rows_but_no_pi
     assert config["id2label"] == {"0": "not toxic", "1": "toxic"}
 
 
-def test_rows_that_it_was_trained_on_are_refused(first_training):
-    pinned = first_training.settings.model_copy(update={"model": first_training.version.uri})
-    frozen = freeze_source(first_training.settings.train_on, first_training.store)
+def test_rows_that_it_was_trained_on_are_refused(model):
+    pinned = model.settings.model_copy(update={"model": model.version.uri})
+    frozen = freeze_source(model.settings.train_on, model.store)
     message = "'tiny' was trained on rows of evaluation set"
-    scorer = pinned.open(Workplace(first_training.store))
+    scorer = pinned.open(Workplace(model.store))
     with pytest.raises(InputError, match=message):
         pinned.refuse_unfit(frozen, scorer.files)
 
 
-def test_the_same_training_is_found_again_and_another_one_is_not(place, first_training):
+def test_the_same_training_is_found_again_and_another_one_is_not(place, model):
     again = train_model(place, "store")
-    assert again.version.uri == first_training.version.uri
-    key = first_training.version.tags[TRAINING_KEY]
-    frozen = freeze_source(first_training.settings.train_on, first_training.store)
+    assert again.version.uri == model.version.uri
+    key = model.version.tags[TRAINING_KEY]
+    frozen = freeze_source(model.settings.train_on, model.store)
     others = [{"fine_tuning": {"seed": 1}}, {"max_tokens": 32}, {"toxic_label": "hate"}]
     for change in others:
         assert make_candidate(place, **change).training_key(frozen) != key
@@ -244,39 +244,32 @@ def test_weights_decide_which_of_two_contradicting_labels_is_learned(place):
         assert auc == pytest.approx(expected, abs=0.1)
 
 
-def test_a_version_scores_the_same_as_transformer_and_as_any_model_of_mlflow(first_training):
+def test_a_version_scores_the_same_as_transformer_and_as_any_model_of_mlflow(model):
     texts = [*make_comments(20, 4)["comment"], "", "w1 " * 500]
-    settings = {
-        "name": "m",
-        "kind": "mlflow",
-        "model": first_training.version.uri,
-        "label": "toxic",
-    }
+    settings = {"name": "m", "kind": "mlflow", "model": model.version.uri, "label": "toxic"}
     pyfunc = CANDIDATES.validate_python(settings | {"trusted": True})
-    settings = {"name": "t", "kind": "transformer", "model": first_training.version.uri}
+    settings = {"name": "t", "kind": "transformer", "model": model.version.uri}
     alone = CANDIDATES.validate_python(settings | {"toxic_label": "toxic"})
-    workplace = Workplace(first_training.store)
+    workplace = Workplace(model.store)
     with pyfunc.open(workplace) as one, alone.open(workplace) as other:
         found = [one.score(batch(texts)), other.score(batch(texts)).scores]
     assert np.ptp(found[0]) > 0.5
     np.testing.assert_allclose(found[1], found[0], rtol=0, atol=1e-6)
-    np.testing.assert_array_equal(score_texts(first_training, texts), found[1])
+    np.testing.assert_array_equal(score_texts(model, texts), found[1])
 
 
-def test_as_champion_it_is_opened_as_a_transformer_without_trust(first_training):
-    first_training.gateway.set_alias(MODEL, "champion", first_training.version.version)
+def test_as_champion_it_is_opened_as_a_transformer_without_trust(model):
+    model.gateway.set_alias(MODEL, "champion", model.version.version)
     policy = read_policy("default", Path())
     with pytest.raises(InputError, match="must have a verdict that records how it was opened"):
-        find_rivals({}, MODEL, policy, [], first_training.gateway)
-    tagged = json.loads(first_training.gateway.resolve(first_training.version.uri).tags[OPENED_AS])
+        find_rivals({}, MODEL, policy, [], model.gateway)
+    tagged = json.loads(model.gateway.resolve(model.version.uri).tags[OPENED_AS])
     named = {"name": "champion", "model": f"models:/{MODEL}@champion", **tagged}
     rivals = {"champion": CANDIDATES.validate_python(named)}
-    rival = find_rivals(rivals, MODEL, policy, [], first_training.gateway)["champion"]
+    rival = find_rivals(rivals, MODEL, policy, [], model.gateway)["champion"]
     texts = make_comments(20, 5)["comment"].tolist()
-    with rival.open(Workplace(first_training.store)) as scorer:
-        np.testing.assert_array_equal(
-            scorer.score(batch(texts)).scores, score_texts(first_training, texts)
-        )
+    with rival.open(Workplace(model.store)) as scorer:
+        np.testing.assert_array_equal(scorer.score(batch(texts)).scores, score_texts(model, texts))
 
 
 def test_one_class_among_the_held_out_rows_is_told(place, tmp_path):

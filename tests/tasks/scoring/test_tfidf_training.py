@@ -32,14 +32,17 @@ OPTIONS = [
 ]
 
 
-def make_settings(**options):
-    return Tfidf(name="words", kind="tfidf", model="models:/words/1", **options)
+SETTINGS = {"name": "words", "kind": "tfidf", "model": "models:/words/1"}
+
+
+def make_pipeline(**options):
+    return Tfidf(**SETTINGS | options).pipeline()
 
 
 @pytest.mark.parametrize("options", OPTIONS)
 def test_a_pipeline_is_the_one_that_scikit_learn_fits(options):
-    theirs = make_settings(**options).pipeline().fit(TEXTS, LABELS)
-    ours = fit(make_settings(**options).pipeline(), lambda: TEXTS, LABELS)
+    theirs = make_pipeline(**options).fit(TEXTS, LABELS)
+    ours = fit(make_pipeline(**options), lambda: TEXTS, LABELS)
     for (_, one), (_, other) in zip(
         ours[0].transformer_list, theirs[0].transformer_list, strict=True
     ):
@@ -61,9 +64,7 @@ def test_a_pipeline_is_the_one_that_scikit_learn_fits(options):
 
 def test_a_smaller_tolerance_ends_nearer_the_optimum():
     fitted = {
-        tolerance: fit(
-            make_settings(max_features=60, tolerance=tolerance).pipeline(), lambda: TEXTS, LABELS
-        )
+        tolerance: fit(make_pipeline(max_features=60, tolerance=tolerance), lambda: TEXTS, LABELS)
         for tolerance in (1e-2, 1e-4, 1e-6, 1e-9)
     }
     found = {one: pipeline.predict_proba(TEXTS) for one, pipeline in fitted.items()}
@@ -88,10 +89,8 @@ def test_only_another_tolerance_than_scikit_learns_is_another_training():
 def test_weighted_rows_count_as_in_scikit_learn(class_weight):
     options = {"max_features": 60, "class_weight": class_weight}
     weights = np.linspace(0.1, 3, len(TEXTS))
-    theirs = (
-        make_settings(**options).pipeline().fit(TEXTS, LABELS, classifier__sample_weight=weights)
-    )
-    ours = fit(make_settings(**options).pipeline(), lambda: TEXTS, LABELS, weights)
+    theirs = make_pipeline(**options).fit(TEXTS, LABELS, classifier__sample_weight=weights)
+    ours = fit(make_pipeline(**options), lambda: TEXTS, LABELS, weights)
     np.testing.assert_allclose(
         ours.predict_proba(ODD), theirs.predict_proba(ODD), rtol=0, atol=1e-6
     )
@@ -99,7 +98,7 @@ def test_weighted_rows_count_as_in_scikit_learn(class_weight):
 
 def test_weights_of_1_change_no_coefficient():
     plain, weighted = (
-        fit(make_settings(max_features=60).pipeline(), lambda: TEXTS, LABELS, one)
+        fit(make_pipeline(max_features=60), lambda: TEXTS, LABELS, one)
         for one in (None, np.ones(len(TEXTS)))
     )
     np.testing.assert_array_equal(plain[-1].coef_, weighted[-1].coef_)
@@ -110,7 +109,7 @@ def test_the_number_of_cores_changes_no_coefficient(monkeypatch):
     found = []
     for cores in (1, 3):
         monkeypatch.setattr(training, "_count_cores", lambda cores=cores: cores)
-        found.append(fit(make_settings().pipeline(), lambda: TEXTS, LABELS)[-1].coef_)
+        found.append(fit(make_pipeline(), lambda: TEXTS, LABELS)[-1].coef_)
     np.testing.assert_array_equal(*found)
 
 
@@ -118,8 +117,8 @@ def test_counts_beyond_a_byte_are_kept():
     texts = ["ha " * 700 + word for word in ("kind", "vile")] * 5
     labels = np.array([False, True] * 5)
     theirs, ours = (
-        make_settings().pipeline().fit(texts, labels),
-        fit(make_settings().pipeline(), lambda: texts, labels),
+        make_pipeline().fit(texts, labels),
+        fit(make_pipeline(), lambda: texts, labels),
     )
     np.testing.assert_allclose(ours[-1].coef_, theirs[-1].coef_, rtol=0, atol=1e-9)
 
@@ -127,7 +126,7 @@ def test_counts_beyond_a_byte_are_kept():
 @pytest.mark.parametrize("kept", [200_000, 3])
 def test_characters_are_counted_as_in_scikit_learn(monkeypatch, kept):
     monkeypatch.setattr(training, "_WORDS_KEPT", kept)
-    vectorizer = make_settings(max_features=100).pipeline()[0].transformer_list[1][1].fit(TEXTS)
+    vectorizer = make_pipeline(max_features=100)[0].transformer_list[1][1].fit(TEXTS)
     options = {"vocabulary": vectorizer.vocabulary_, "dtype": np.int32}
     theirs = CountVectorizer(analyzer="char_wb", ngram_range=(2, 5), **options)
     counter = training._make_counter(vectorizer)
@@ -152,24 +151,20 @@ def test_the_memory_of_a_training_is_given_back(monkeypatch):
     monkeypatch.setattr(tfidf, "_iterate_texts", lambda _: TEXTS)
     monkeypatch.setattr(Tfidf, "training_labels", lambda *_: LABELS)
     monkeypatch.setattr(Tfidf, "training_weights", lambda *_: None)
-    make_settings(max_features=60)._fit_pipeline(None)
+    Tfidf(**SETTINGS, max_features=60)._fit_pipeline(None)
     assert blocks
     assert alive == [[None] * len(blocks)]
 
 
 def test_comments_that_share_nothing_are_refused():
     with pytest.raises(InputError, match=r"in at least `min_df` = 5 comments; no n-gram .* its 3"):
-        fit(
-            make_settings().pipeline(),
-            lambda: ["one", "two", "three"],
-            np.array([True, False, True]),
-        )
+        fit(make_pipeline(), lambda: ["one", "two", "three"], np.array([True, False, True]))
 
 
 def test_that_the_solver_stopped_early_is_said(monkeypatch):
     said = []
     monkeypatch.setattr(training, "log_message", lambda line, **_: said.append(line))
-    pipeline = make_settings().pipeline()
+    pipeline = make_pipeline()
     pipeline[-1].max_iter = 2
     assert fit(pipeline, lambda: TEXTS, LABELS)[-1].n_iter_.tolist() == [2]
     assert "training stopped after 2 iterations, before it converged" in said

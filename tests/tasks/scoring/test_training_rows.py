@@ -35,24 +35,22 @@ def make_rows(folder, name, n_short=0, ids="", short=SHORT, **source):
 
 
 @pytest.fixture
-def trained_folder(tmp_path):
+def model(tmp_path):
     (tmp_path / "model").mkdir()
     write_training_rows(make_rows(tmp_path, "train", 3), tmp_path / "model")
     return tmp_path / "model"
 
 
 @pytest.mark.parametrize("share", [0.005, 0.01, 0.02, 0.05])
-def test_few_repeated_texts_are_counted_and_not_refused(tmp_path, trained_folder, share):
+def test_few_repeated_texts_are_counted_and_not_refused(tmp_path, model, share):
     held_out = make_rows(tmp_path, "test", int(share * N))
-    refuse_training_rows(trained_folder, held_out, "mine", None)
-    assert find_training_rows(trained_folder, held_out) == TrainedOn(
-        n_rows=0, n_texts=int(share * N)
-    )
+    refuse_training_rows(model, held_out, "mine", None)
+    assert find_training_rows(model, held_out) == TrainedOn(n_rows=0, n_texts=int(share * N))
 
 
-def test_more_repeated_texts_are_refused_with_their_number_and_the_limit(tmp_path, trained_folder):
+def test_more_repeated_texts_are_refused_with_their_number_and_the_limit(tmp_path, model):
     with pytest.raises(InputError) as error:
-        refuse_training_rows(trained_folder, make_rows(tmp_path, "test", 12), "mine", None)
+        refuse_training_rows(model, make_rows(tmp_path, "test", 12), "mine", None)
     assert "0 of 200 rows by id and text (none allowed), 12 (6.0%) by text (at most 5%" in str(
         error.value
     )
@@ -60,40 +58,35 @@ def test_more_repeated_texts_are_refused_with_their_number_and_the_limit(tmp_pat
 
 
 @pytest.mark.parametrize("form", ["THANK YOU!", "Thank\u00a0you!\n", "\uff34hank you!"])
-def test_texts_that_differ_in_form_only_are_the_same(tmp_path, trained_folder, form):
+def test_texts_that_differ_in_form_only_are_the_same(tmp_path, model, form):
     with pytest.raises(InputError, match=r"20 \(10.0%\) by text"):
-        refuse_training_rows(
-            trained_folder, make_rows(tmp_path, "test", 20, short=form), "mine", None
-        )
+        refuse_training_rows(model, make_rows(tmp_path, "test", 20, short=form), "mine", None)
     one = make_rows(tmp_path, "other", 1, ids="train", short=form)
     with pytest.raises(InputError, match="1 of 200 rows by id and text"):
-        refuse_training_rows(trained_folder, one, "mine", None)
+        refuse_training_rows(model, one, "mine", None)
 
 
-def test_a_model_trained_before_is_compared_by_its_texts_as_they_are(tmp_path, trained_folder):
+def test_a_model_trained_before_is_compared_by_its_texts_as_they_are(tmp_path, model):
     digests = [
         blake2b(text.encode(), digest_size=8).digest() for text in (f"train0\n{SHORT}", SHORT)
     ]
     row, text = (np.frombuffer(digest, "<u8") for digest in digests)
-    pq.write_table(pa.table({"row": row, "text": text}), trained_folder / FILE)
+    pq.write_table(pa.table({"row": row, "text": text}), model / FILE)
     same = make_rows(tmp_path, "test", 1, ids="train")
-    assert find_training_rows(trained_folder, same) == TrainedOn(n_rows=1, n_texts=1)
-    assert (
-        find_training_rows(trained_folder, make_rows(tmp_path, "other", 1, short="THANK YOU!"))
-        is None
-    )
+    assert find_training_rows(model, same) == TrainedOn(n_rows=1, n_texts=1)
+    assert find_training_rows(model, make_rows(tmp_path, "other", 1, short="THANK YOU!")) is None
 
 
-def test_one_row_by_id_and_text_is_refused(tmp_path, trained_folder):
+def test_one_row_by_id_and_text_is_refused(tmp_path, model):
     same = make_rows(tmp_path, "test", 1, ids="train")
     with pytest.raises(InputError, match=r"1 of 200 rows by id and text \(none allowed\), 1 \(0.5"):
-        refuse_training_rows(trained_folder, same, "mine", None)
+        refuse_training_rows(model, same, "mine", None)
 
 
-def test_a_row_number_is_no_id(tmp_path, trained_folder):
+def test_a_row_number_is_no_id(tmp_path, model):
     numbered = make_rows(tmp_path, "test", 1, ids="train", id="row_number")
-    refuse_training_rows(trained_folder, numbered, "mine", None)
-    assert find_training_rows(trained_folder, numbered) == TrainedOn(n_rows=0, n_texts=1)
+    refuse_training_rows(model, numbered, "mine", None)
+    assert find_training_rows(model, numbered) == TrainedOn(n_rows=0, n_texts=1)
 
 
 def test_nothing_is_known_of_a_model_from_elsewhere(tmp_path):
@@ -111,12 +104,12 @@ class Trained(Scorer):
         return np.linspace(0, 1, batch.num_rows)
 
 
-def test_the_number_is_kept_with_the_scores(tmp_path, trained_folder):
+def test_the_number_is_kept_with_the_scores(tmp_path, model):
     candidate = CANDIDATES.validate_python({"name": "m", "kind": "scores", "path": "unused.csv"})
     held_out, scores = make_rows(tmp_path, "test", 2), str(tmp_path / "scores")
-    kept = score_rows(Trained(trained_folder), held_out, candidate, scores)
+    kept = score_rows(Trained(model), held_out, candidate, scores)
     assert kept.record.trained_on == TrainedOn(n_rows=0, n_texts=2)
-    assert score_rows(Trained(trained_folder), held_out, candidate, scores).record == kept.record
+    assert score_rows(Trained(model), held_out, candidate, scores).record == kept.record
 
 
 @pytest.mark.parametrize(
