@@ -92,23 +92,23 @@ def test_the_other_shard_of_a_pair_is_kept_when_one_fails(rows, tmp_path):
 
 @pytest.mark.parametrize("at_once", [1, 3])
 def test_results_come_in_the_order_of_the_values(at_once):
-    def slowest_first(value):
+    def multiply_slowly(value):
         time.sleep(0.02 * (4 - value))
         return value * 10
 
     with open_mapper(at_once) as each:
-        assert list(each(slowest_first, range(5))) == [0, 10, 20, 30, 40]
+        assert list(each(multiply_slowly, range(5))) == [0, 10, 20, 30, 40]
 
 
 def test_after_an_error_no_other_call_begins():
     begun = []
 
-    def failing(value):
+    def fail_first(value):
         begun.append(value)
         if value == 0:
             raise ValueError("first")
         time.sleep(0.2)
 
     with pytest.raises(ValueError, match="first"), open_mapper(2) as each:
-        list(each(failing, range(50)))
+        list(each(fail_first, range(50)))
     assert len(begun) <= 4

@@ -116,11 +116,11 @@ def test_a_file_of_scores_that_changes_while_it_is_read_is_found(tmp_path, monke
     path.write_text("id,prediction\n1,0.5\n")
     original = reading.convert_ids
 
-    def exchanging(*arguments):
+    def replace_file(*arguments):
         path.write_text("id,prediction\n1,0.9\n")
         return original(*arguments)
 
-    monkeypatch.setattr(reading, "convert_ids", exchanging)
+    monkeypatch.setattr(reading, "convert_ids", replace_file)
     candidate = CANDIDATES.validate_python({"name": "c", "kind": "scores", "path": path})
     with pytest.raises(CandidateError, match="must not change while they are scored"):
         candidate.open(None)

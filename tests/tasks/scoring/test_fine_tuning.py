@@ -214,13 +214,13 @@ def test_a_row_of_weight_2_counts_as_two_rows(balanced):
     all_rows = np.arange(len(repeated))
     many = Loss(positive[repeated], np.ones(len(repeated)), all_rows, balanced=balanced)
 
-    def gradient(loss, rows, of):
+    def compute_gradient(loss, rows, of):
         given = logits.clone().requires_grad_()
         loss(given[of], rows).backward()
         return given.grad
 
-    found = gradient(alone, np.arange(40), torch.arange(40))
-    expected = gradient(many, all_rows, torch.tensor(repeated))
+    found = compute_gradient(alone, np.arange(40), torch.arange(40))
+    expected = compute_gradient(many, all_rows, torch.tensor(repeated))
     ratio = found[weights > 0] / expected[weights > 0]
     torch.testing.assert_close(ratio, ratio[:1, :1].expand_as(ratio))
     assert not found[weights == 0].any()
@@ -287,10 +287,10 @@ def test_a_loss_that_explodes_is_told(place, tmp_path):
 
 
 def test_a_batch_that_does_not_fit_is_told(place, tmp_path, monkeypatch):
-    def never(*_, **__):
+    def run_out(*_, **__):
         raise torch.OutOfMemoryError("out of memory")
 
-    monkeypatch.setattr(transformers.BertForSequenceClassification, "forward", never)
+    monkeypatch.setattr(transformers.BertForSequenceClassification, "forward", run_out)
     with pytest.raises(InputError, match=r"must fit into memory; it does not. Lower `batch_size`"):
         fit_model(place, tmp_path)
 

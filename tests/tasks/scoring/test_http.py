@@ -356,10 +356,10 @@ def test_an_answer_in_gzip_is_understood():
 
 
 def test_an_endpoint_is_called_where_an_event_loop_runs(server):
-    async def within():
+    async def score_inside():
         return score(server, ["abc"])
 
-    assert asyncio.run(within()) == [3e-6]
+    assert asyncio.run(score_inside()) == [3e-6]
 
 
 def test_after_many_answers_that_came_too_late_the_next_one_is_read(server):
@@ -414,9 +414,9 @@ def test_a_url_that_would_show_a_secret_or_is_none_is_refused(server, url):
 
 
 def test_scores_are_reused_by_version(server):
-    def digest(**options):
+    def open_digest(**options):
         return make_candidate(server, **options).open(None).digest
 
-    assert digest() == digest(batch_size=1, concurrency=1, tries=1, timeout_s=1)
-    assert digest() != digest(version="2")
-    assert digest() != digest(output="other")
+    assert open_digest() == open_digest(batch_size=1, concurrency=1, tries=1, timeout_s=1)
+    assert open_digest() != open_digest(version="2")
+    assert open_digest() != open_digest(output="other")

@@ -71,11 +71,11 @@ def score(scorer, rows, root):
 def test_a_run_that_is_overtaken_on_s3_uses_what_the_faster_one_kept(rows, bucket):
     kept = []
 
-    def overtaken():
+    def overtake():
         if not kept:
             kept.append(score(Drifting(0.5), rows, bucket))
 
-    assert score(Drifting(0.0, overtaken), rows, bucket) == kept[0]
+    assert score(Drifting(0.0, overtake), rows, bucket) == kept[0]
 
 
 def test_of_two_writers_of_one_shard_on_s3_exactly_one_wins(rows, bucket):
@@ -115,11 +115,11 @@ def test_a_run_whose_model_changed_removes_only_its_own_shards(rows, bucket):
     faster = Drifting(0.5)
     shards = locate_shards(faster, rows, bucket)
 
-    def overtaken():
+    def overtake():
         score_shards(faster, rows, SETTINGS, shards, [0])
 
     # After the first call in each of two shards it is unchanged, at the end no longer.
-    changing = Drifting(0.0, overtaken, changed=[True, False, False])
+    changing = Drifting(0.0, overtake, changed=[True, False, False])
     with pytest.raises(CandidateError, match="changed"):
         score_shards(changing, rows, SETTINGS, shards, [0, 1])
     assert shards.read(0)["score"].to_pylist() == [0.5, 0.51, 0.52, 0.53]

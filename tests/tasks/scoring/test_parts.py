@@ -76,13 +76,13 @@ def test_a_worker_tells_its_progress_through_its_own_range(
     told = []
 
     @contextmanager
-    def progress(what, *, total, unit, always):
+    def record_progress(what, *, total, unit, always):
         assert (unit, always) == ("rows", True)
         assert what.endswith(f" on rows, shards {len(told)} to {len(told)}")
         told.append([total, 0])
         yield lambda n: told[-1].__setitem__(1, told[-1][1] + n)
 
-    monkeypatch.setattr("biasgate.tasks.scoring.scored.show_progress", progress)
+    monkeypatch.setattr("biasgate.tasks.scoring.scored.show_progress", record_progress)
     for part in module.divide_shards.fn(make_candidate(120), rows, store):
         module.score_part.fn(part, make_candidate(120), rows, store)
     assert told == [[120, 120]] * 4 + [[20, 20]]

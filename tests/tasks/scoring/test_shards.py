@@ -318,10 +318,10 @@ def test_rows_are_read_from_anywhere_across_row_groups(tmp_path, monkeypatch, st
 
 
 def test_scores_in_half_and_single_precision_are_not_comparable():
-    def of(precision):
+    def make_scored(precision):
         return ScoredSet("", partial({"precision": precision}))
 
-    assert of("float64").is_comparable(of("float32"))
-    assert of("bfloat16").is_comparable(of("bfloat16"))
-    assert not of("float32").is_comparable(of("bfloat16"))
-    assert not of("float16").is_comparable(of("bfloat16"))
+    assert make_scored("float64").is_comparable(make_scored("float32"))
+    assert make_scored("bfloat16").is_comparable(make_scored("bfloat16"))
+    assert not make_scored("float32").is_comparable(make_scored("bfloat16"))
+    assert not make_scored("float16").is_comparable(make_scored("bfloat16"))

@@ -78,11 +78,11 @@ def test_only_another_tolerance_than_scikit_learns_is_another_training():
     train_on = {"name": "t", "source": "table", "path": "rows.csv", "text": "text"}
     train_on["terms"] = ["gay"]
 
-    def key(**options):
+    def make_key(**options):
         one = {"name": "words", "kind": "tfidf", "train_on": train_on} | options
         return Tfidf.model_validate(one).training_key(rows)
 
-    assert key() == key(tolerance=1e-4) != key(tolerance=1e-6)
+    assert make_key() == make_key(tolerance=1e-4) != make_key(tolerance=1e-6)
 
 
 @pytest.mark.parametrize("class_weight", [None, "balanced"])

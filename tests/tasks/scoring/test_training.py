@@ -65,11 +65,11 @@ def test_the_same_training_for_another_model_leaves_the_first_ones_files_alone(t
 def test_a_version_that_another_process_registered_meanwhile_is_used_as_it_is(train):
     made = []
 
-    def another():
+    def train_again():
         version, files = train("one")
         made.append((version.uri, files().digest))
 
-    MEANWHILE.append(another)
+    MEANWHILE.append(train_again)
     version, files = train("one")
     assert made == [(version.uri, files().digest)]
 

@@ -119,11 +119,11 @@ def test_batches_come_in_few_shapes_and_full(folder, texts, monkeypatch):
         model = scorer._classifier._model
         forward, shapes = model.forward, []
 
-        def seen(**given):
+        def record_shape(**given):
             shapes.append(tuple(given["input_ids"].shape))
             return forward(**given)
 
-        monkeypatch.setattr(model, "forward", seen)
+        monkeypatch.setattr(model, "forward", record_shape)
         scorer.score(batch(texts))
     assert len(shapes) > 10
     assert all(n_tokens % inference.STEPS["cpu"] == 0 for _, n_tokens in shapes)
@@ -160,13 +160,13 @@ def test_a_batch_that_does_not_fit_is_halved_until_it_does(folder, texts, monkey
         model = scorer._classifier._model
         forward, sizes = model.forward, []
 
-        def limited(**given):
+        def run_limited(**given):
             sizes.append(given["input_ids"].numel())
             if sizes[-1] > 200:
                 raise torch.OutOfMemoryError("out of memory")
             return forward(**given)
 
-        monkeypatch.setattr(model, "forward", limited)
+        monkeypatch.setattr(model, "forward", run_limited)
         np.testing.assert_allclose(scorer.score(batch(texts)).scores, expected, rtol=0, atol=1e-5)
         too_large = sum(size > 200 for size in sizes)
         assert too_large
@@ -178,10 +178,10 @@ def test_a_batch_that_does_not_fit_is_halved_until_it_does(folder, texts, monkey
 def test_one_comment_that_does_not_fit_is_told(folder, monkeypatch):
     with open_scorer(folder) as scorer:
 
-        def never(**_):
+        def run_out(**_):
             raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
 
-        monkeypatch.setattr(scorer._classifier._model, "forward", never)
+        monkeypatch.setattr(scorer._classifier._model, "forward", run_out)
         with pytest.raises(
             InputError, match="must fit into memory with a single comment of 5 tokens"
         ):
@@ -193,10 +193,10 @@ def test_one_comment_that_does_not_fit_is_told(folder, monkeypatch):
     [torch.OutOfMemoryError("CUDA out of memory."), RuntimeError("CUDA error: out of memory")],
 )
 def test_weights_that_do_not_fit_are_refused_with_what_to_do(folder, monkeypatch, error):
-    def full(*_):
+    def run_out(*_):
         raise error
 
-    monkeypatch.setattr(transformers.BertForSequenceClassification, "to", full)
+    monkeypatch.setattr(transformers.BertForSequenceClassification, "to", run_out)
     with pytest.raises(InputError, match=r"model tiny .* must fit into .*memory; it") as refused:
         score(folder, ["you"])
     assert "use `precision: bfloat16`" in str(refused.value)
@@ -214,10 +214,10 @@ def test_on_a_gpu_an_error_of_memory_says_how_to_hide_it():
 def test_another_error_of_the_model_is_not_taken_for_a_lack_of_memory(folder, monkeypatch):
     with open_scorer(folder) as scorer:
 
-        def wrong(**_):
+        def fail(**_):
             raise RuntimeError("shapes differ")
 
-        monkeypatch.setattr(scorer._classifier._model, "forward", wrong)
+        monkeypatch.setattr(scorer._classifier._model, "forward", fail)
         with pytest.raises(RuntimeError, match="shapes differ"):
             scorer.score(batch(["you are kind"]))
 

@@ -75,10 +75,10 @@ def test_calls_at_the_same_time_change_only_the_last_digits(folder, texts):
 
 
 def test_without_the_kernel_batches_are_padded(folder, texts, exact_logits, monkeypatch):
-    def missing(*_):
+    def fail(*_):
         raise AttributeError("no such operator")
 
-    monkeypatch.setattr("biasgate.tasks.scoring.kinds.transformer_tokens.attend", missing)
+    monkeypatch.setattr("biasgate.tasks.scoring.kinds.transformer_tokens.attend", fail)
     classifier = inference.Classifier(folder, "tiny")
     assert not classifier._is_packed
     np.testing.assert_allclose(classifier.logits(texts), exact_logits, rtol=0, atol=1e-4)

@@ -29,11 +29,11 @@ def tokenised_numbers(monkeypatch):
     """The numbers of the texts that were tokenised."""
     seen, tokenize = [], Tokenizer.tokenize
 
-    def counted(self, texts, numbers):
+    def record_numbers(self, texts, numbers):
         seen.extend(numbers)
         return tokenize(self, texts, numbers)
 
-    monkeypatch.setattr(Tokenizer, "tokenize", counted)
+    monkeypatch.setattr(Tokenizer, "tokenize", record_numbers)
     monkeypatch.setattr(inference, "TEXTS_AHEAD", 20)
     return seen
 
