@@ -77,7 +77,7 @@ class CandidateSettings(Settings):
     resources: dict[str, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
     """On a Dask cluster: the resources that a worker needs for scoring, as in `{GPU: 1}`."""
     promote: bool = True
-    """Whether the candidate may become champion. False for a reference, such as a baseline that is
+    """Allow the candidate to become champion. False for a reference, such as a baseline that is
     trained here: it is judged and never promoted."""
     tags: tuple[str, ...] = ()
     """On a cluster: Prefect tags of the candidate's scoring tasks, for concurrency limits."""

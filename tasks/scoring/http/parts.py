@@ -120,7 +120,7 @@ class Limits(Settings):
     bytes: Count | None = None
     """Longest text in bytes."""
     empty: bool = True
-    """Whether a text may be empty or blank. Otherwise it is not sent, and gets no score."""
+    """True if a text may be empty or blank. Otherwise it is not sent, and gets no score."""
     longest_wait_s: Positive = 30.0
     """Longest wait that the service may request."""
 

@@ -68,7 +68,7 @@ class Protocol(Settings):
     categories: tuple[str, ...] = ()
     """Default categories of the score; empty: all categories of an answer."""
     needs_categories: bool = False
-    """Whether users must name the categories."""
+    """True if users must name the categories."""
     request: Any
     """The body, as JSON with placeholders: `{{texts}}` is the list of comments, `{{text}}` a single
     comment."""
@@ -80,7 +80,7 @@ class Protocol(Settings):
     """JSONPath of the parts of an answer, a part for each text. Default: an answer has a single
     text."""
     tensor: bool = False
-    """Whether `rows` is a list of numbers, nested or not, with equally many for each text."""
+    """True if `rows` is a list of numbers, nested or not, with equally many for each text."""
     index: JsonPath | None = None
     """JSONPath of a text's number in its part, if parts may come in any order."""
     score: Named | Spoken | str = "$"

@@ -1,7 +1,7 @@
 """Requests to a served model: retries with back-off, and errors without texts.
 
 An endpoint may be broken or hostile. Each try has a deadline for everything from the connection to
-the last byte, and the size of an answer is limited, both compressed and unpacked.
+the last byte. The size of an answer is limited, both compressed and unpacked.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class ScoreFile(ScoreColumns, CandidateSettings):
     """CSV or JSON lines, also with gzip, or Parquet, with a row for each row of the evaluation
     set."""
     allow_missing: bool = False
-    """Whether scores may be missing (empty cells), since the model refused these rows."""
+    """Accept missing scores (empty cells), for rows that the model refused."""
     register_as: Name | None = Field(default=None, alias="register")
     """`register:` in a configuration. The registered model to which the file is added as a version,
     so that it can become champion. The version is valid only for this set."""
@@ -150,7 +150,7 @@ class RegisteredScores(CandidateSettings):
     read_by: ScoreColumns
     """Options to read the file."""
     allow_missing: bool = False
-    """Whether scores may be missing."""
+    """Accept missing scores."""
 
     def registered(self, workplace: Workplace) -> ModelVersion:
         """Return the version."""
