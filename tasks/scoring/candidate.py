@@ -54,8 +54,8 @@ class CandidateSettings(Settings):
     """True if `fit` uses the column `weight` of a training set."""
 
     name: Name
-    """Name of the candidate, its folder in the output and its run in MLflow. At most 100 ASCII
-    letters, digits, spaces and characters of `_.-`; the first is a letter or digit."""
+    """Name of the candidate, its folder in the output and its run in MLflow: at most 100 ASCII
+    letters, digits, spaces and characters of `_.-`, starting with a letter or digit."""
     kind: str
     allow_two_valued: bool = False
     """Accept scores with only one or two values, which are usually class labels instead of
