@@ -35,14 +35,14 @@ from biasgate.tasks.store import Workplace
 _NOT_BOUND = "The code that the model runs may read more than the model's files."
 
 
-def _refuse_other_uris(uri: str) -> str:
+def _check_uri(uri: str) -> str:
     if not re.fullmatch(r"models:/[^/@]+(/\d+|@[^/@]+)", uri):
         msg = "must be a registered model, `models:/NAME/VERSION` or `models:/NAME@ALIAS`"
         raise ValueError(msg)
     return uri
 
 
-ModelUri = Annotated[str, AfterValidator(_refuse_other_uris)]
+ModelUri = Annotated[str, AfterValidator(_check_uri)]
 
 
 class MlflowModel(CandidateSettings):

@@ -63,7 +63,7 @@ class Tfidf(CandidateSettings):
     """`balanced` weights the classes by their inverse frequency."""
 
     @model_validator(mode="after")
-    def _has_origin(self) -> Self:
+    def _check_origin(self) -> Self:
         if self.train_on is None and self.model is None:
             msg = "give the training set with `train_on`"
             raise ValueError(msg)

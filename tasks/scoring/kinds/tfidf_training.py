@@ -252,7 +252,8 @@ def _solve(blocks: Sequence[Block], idf: Sequence[np.ndarray], classifier: Any) 
     bounds = np.unique(np.arange(_PARTS + 1) * len(blocks) // _PARTS).tolist()
     parts = [blocks[start:end] for start, end in pairwise(bounds)]
 
-    with ThreadPoolExecutor(_count_cores()) as pool:
+    # `LOKY_MAX_CPU_COUNT` lowers the number of cores.
+    with ThreadPoolExecutor(int(joblib.cpu_count())) as pool:
 
         def compute_objective(parameters: np.ndarray) -> tuple[float, np.ndarray]:
             compute = partial(_compute_loss, parameters, idf=idf, class_weights=class_weights)
@@ -310,7 +311,3 @@ def _compute_loss(
             np.add(gradient, matrix.T @ (packed.scale * residuals), out=gradient)
     scaled = [gradient * values for gradient, values in zip(gradients, idf, strict=True)]
     return loss, np.append(np.concatenate(scaled), intercept_gradient)
-
-
-def _count_cores() -> int:
-    return int(joblib.cpu_count())  # `LOKY_MAX_CPU_COUNT` lowers it

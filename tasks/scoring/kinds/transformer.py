@@ -99,7 +99,7 @@ class Transformer(HuggingFaceModel):
     CPU, 131,072 on a GPU."""
 
     @model_validator(mode="after")
-    def _has_origin(self) -> Self:
+    def _check_origin(self) -> Self:
         origins = [self.folder, self.hub, self.model if self.train_on is None else None]
         if len([origin for origin in origins if origin is not None]) != 1:
             msg = "give the model as either `folder` or `hub`, or as a registered `model`"

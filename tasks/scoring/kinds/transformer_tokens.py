@@ -8,7 +8,7 @@ padding, and each text attends only to itself.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.metadata import version
@@ -116,7 +116,10 @@ class Tokenizer:
                 truncated[number] = len(whole["input_ids"]) > self._max_tokens
             else:
                 truncated[number] = bool(encodings[number].overflowing)
-        values = {name: _flatten(lists.get(name), int(lengths.sum())) for name in self._fillers}
+        n_tokens = int(lengths.sum())
+        values = dict.fromkeys(self._fillers, np.zeros(n_tokens, np.int64))
+        for name in values.keys() & lists.keys():
+            values[name] = np.fromiter(chain.from_iterable(lists[name]), np.int64, n_tokens)
         return Tokens(np.array(numbers), lengths, truncated, values)
 
     def pad_batch(self, batch: Tokens, n_padded: int) -> dict[str, np.ndarray]:
@@ -127,12 +130,6 @@ class Tokenizer:
         for name, values in inputs.items():
             values[is_token] = batch.values[name]
         return inputs | ({"attention_mask": is_token.astype(np.int64)} if self._has_mask else {})
-
-
-def _flatten(lists: Iterable[Iterable[int]] | None, n_tokens: int) -> np.ndarray:
-    if lists is None:
-        return np.zeros(n_tokens, np.int64)
-    return np.fromiter(chain.from_iterable(lists), np.int64, n_tokens)
 
 
 _FAMILY = (

@@ -108,7 +108,7 @@ def test_the_number_of_cores_changes_no_coefficient(monkeypatch):
     monkeypatch.setattr(training, "_TEXTS_A_BLOCK", 9)
     found = []
     for cores in (1, 3):
-        monkeypatch.setattr(training, "_count_cores", lambda cores=cores: cores)
+        monkeypatch.setattr(training.joblib, "cpu_count", lambda cores=cores: cores)
         found.append(fit(make_pipeline(), lambda: TEXTS, LABELS)[-1].coef_)
     np.testing.assert_array_equal(*found)
 
