@@ -1,5 +1,6 @@
 """Tiny transformers for tests; needs torch."""
 
+import numpy as np
 import torch
 import transformers
 
@@ -27,3 +28,13 @@ def save(folder, labels, **options):
     transformers.BertForSequenceClassification(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
+
+
+def compute_logits(folder, texts):
+    """Return the logits of transformers itself, text by text, without batches or padding."""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    options = {"truncation": True, "max_length": 64, "return_tensors": "pt"}
+    with torch.inference_mode():
+        parts = [model(**tokenizer(text, **options)).logits.numpy() for text in texts]
+    return np.concatenate(parts)

@@ -14,7 +14,7 @@ from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 torch = pytest.importorskip("torch", reason="needs the extra `text` (torch and transformers)")
 transformers = pytest.importorskip("transformers", reason="needs the extra `text`")
 
-from support.encoders import WORDS, save  # noqa: E402 - needs torch
+from support.encoders import WORDS, compute_logits, save  # noqa: E402 - needs torch
 
 from biasgate.tasks.scoring.kinds import transformer_inference as inference  # noqa: E402 - needs torch
 from biasgate.tasks.scoring.kinds.transformer import TransformerScorer  # noqa: E402
@@ -53,20 +53,10 @@ def score(folder, texts, **options):
         return scorer.score(batch(texts)).scores
 
 
-def compute_singly(folder, texts):
-    """Yield the logits of transformers itself, without batches or padding."""
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    model = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
-    with torch.inference_mode():
-        for text in texts:
-            inputs = tokenizer(text, truncation=True, max_length=64, return_tensors="pt")
-            yield model(**inputs).logits[0].double()
-
-
 @pytest.mark.parametrize("options", [{}, {"tokens_a_batch": 8}, {"tokens_a_batch": 300}])
 def test_two_classes_score_as_one_comment_at_a_time(folder, texts, options, monkeypatch):
     monkeypatch.setattr(inference, "TEXTS_AHEAD", 50)
-    expected = [float(one.softmax(0)[1]) for one in compute_singly(folder, texts)]
+    expected = torch.tensor(compute_logits(folder, texts)).double().softmax(1)[:, 1]
     scores = score(folder, texts, **options)
     assert scores.dtype == np.float64
     np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-5)
@@ -75,14 +65,14 @@ def test_two_classes_score_as_one_comment_at_a_time(folder, texts, options, monk
 
 def test_a_single_logit_scores_by_its_sigmoid(tmp_path, texts):
     folder = save(tmp_path / "single", {0: "toxic"})
-    expected = [float(one.sigmoid()[0]) for one in compute_singly(folder, texts)]
+    expected = torch.tensor(compute_logits(folder, texts)).double().sigmoid()[:, 0]
     np.testing.assert_allclose(score(folder, texts), expected, rtol=0, atol=1e-5)
 
 
 def test_of_several_labels_the_toxic_one_scores_by_its_sigmoid(tmp_path, texts):
     labels = {0: "obscene", 1: "threat", 2: "toxic"}
     folder = save(tmp_path / "multi", labels, problem_type="multi_label_classification")
-    expected = [float(one.sigmoid()[2]) for one in compute_singly(folder, texts)]
+    expected = torch.tensor(compute_logits(folder, texts)).double().sigmoid()[:, 2]
     np.testing.assert_allclose(score(folder, texts), expected, rtol=0, atol=1e-5)
 
 

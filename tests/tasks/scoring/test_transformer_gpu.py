@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="needs the extra `text` (torch and transformers)")
-transformers = pytest.importorskip("transformers", reason="needs the extra `text`")
+pytest.importorskip("transformers", reason="needs the extra `text`")
 if not torch.cuda.is_available():
     pytest.skip("needs a GPU", allow_module_level=True)
 
 from support.comments import ODD  # noqa: E402 - after the skip
-from support.encoders import WORDS, save  # noqa: E402 - needs torch
+from support.encoders import WORDS, compute_logits, save  # noqa: E402 - needs torch
 
 from biasgate.tasks.scoring.kinds import transformer_inference as inference  # noqa: E402 - needs torch
 from biasgate.tasks.scoring.scored import open_mapper  # noqa: E402 - after the skip
@@ -35,14 +35,7 @@ def texts():
 
 @pytest.fixture(scope="module")
 def exact_logits(folder, texts):
-    """The logits of transformers on a CPU in single precision, without padding."""
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    model = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
-    with torch.inference_mode():
-        inputs = (
-            tokenizer(text, truncation=True, max_length=64, return_tensors="pt") for text in texts
-        )
-        return np.concatenate([model(**values).logits.numpy() for values in inputs])
+    return compute_logits(folder, texts)
 
 
 @pytest.mark.parametrize("budget", [64, 1_000, None])
