@@ -95,6 +95,7 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python .ci/plain_words.py
 
 # From the source archive, as a release.
 wheel: $(READY)
