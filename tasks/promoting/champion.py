@@ -167,10 +167,16 @@ def settle_stale_entries(ledger: Ledger) -> list[Entry]:
     chain, and its verdicts must verify. If this machine trusts keys, a trusted key must have signed
     the entry. Otherwise the entry is abandoned.
     """
-    stale = [entry for entry in ledger.read_entries() if entry.is_unsettled and entry.is_stale]
-    for entry in stale:
+    stale = {
+        entry.number for entry in ledger.read_entries() if entry.is_unsettled and entry.is_stale
+    }
+    if not stale:
+        return []
+    # An owner may have closed its entry between the first reading and its end.
+    entries = [e for e in ledger.read_entries() if e.number in stale and e.is_unsettled]
+    for entry in entries:
         _settle_entry(ledger, entry)
-    return stale
+    return entries
 
 
 def take_turn(ledger: Ledger, entry: Entry) -> None:
