@@ -1,16 +1,18 @@
 """Evidence and policies from a few rows, for verdicts."""
 
+from dataclasses import replace
 from datetime import date
 
 import pyarrow.parquet as pq
 
-from bias_metrics import Rows, equal_error_rate
+from bias_metrics import Rows, equal_error_rate, evaluate_bias
 from bias_metrics.thresholds import MeasuredRates
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.common.plain import convert_to_plain
 from biasgate.tasks.evidence.file import FILE, EvidenceFile, EvidenceRecord
 from biasgate.tasks.evidence.join import build_table
 from biasgate.tasks.gating.policy import Policy
+from biasgate.tasks.gating.verdict import build_verdict
 from biasgate.tasks.measuring.explaining import explain_with_calibration
 from biasgate.tasks.measuring.identities import summarise_rows
 from biasgate.tasks.records import AtThreshold, Compared, Report, Verdict
@@ -141,3 +143,38 @@ def write_evidence(columns, record, path):
 def policy_of(*rules, **options):
     known = {"version": 1, "name": "p", "allow_first": True, "rules": list(rules)}
     return Policy.model_validate(known | options)
+
+
+def report_rows(columns, threshold=None, background="outside_subgroup"):
+    """Return the report on the candidate's scores of rows."""
+    identities = [one for one in columns if one.startswith("identity/")]
+    members = {one.removeprefix("identity/"): columns[one] for one in identities}
+    measured = columns["label"], columns["score/candidate"], members
+    bias = evaluate_bias(*measured, background=background)
+    bias = with_gaps(bias, *measured, threshold, background=background)
+    return report_of(bias, thresholds={} if threshold is None else given(threshold))
+
+
+def judge_rows(
+    folder,
+    columns,
+    policy,
+    *,
+    threshold=None,
+    rivals=None,
+    report=None,
+    background="outside_subgroup",
+    n_candidates=1,
+    today=TODAY,
+):
+    """Return the verdict on rows; default: against a champion with the same threshold."""
+    choices = {"background": background}
+    evidence = evidence_of(folder, columns, power_mean_groups=None, choices=choices)
+    return build_verdict(
+        report or report_rows(columns, threshold, background),
+        policy,
+        evidence,
+        {"champion": replace(CHAMPION, threshold=threshold)} if rivals is None else rivals,
+        n_candidates=n_candidates,
+        today=today,
+    )

@@ -15,12 +15,10 @@ from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.verdict import build_verdict
 from biasgate.tasks.ledger.entry import TAG, EntryContent
-from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.promoting.decisions import promote_candidates
 from biasgate.tasks.promoting.pinned import read_context
 from biasgate.tasks.promoting.succession import JudgedCandidate, SuccessionRule
-from biasgate.tasks.promoting.verify import verify_model
 from biasgate.tasks.records import Bound, Compared, LoggedVerdict
 from biasgate.tasks.signing.envelope import pae, sign_message
 from biasgate.tasks.signing.keys import (
@@ -209,10 +207,10 @@ def edit_json(path, change):
     path.write_text(json.dumps(content), "utf-8")
 
 
-def rewrite(gateway, entry, *, state=None, **changes):
-    """Change what an entry of the ledger says, as whoever may write to the registry can."""
-    payload = entry.content.to_dict() | changes | {"state": state or entry.state}
-    gateway.tag_version(entry.record, tag_of_entry(payload))
+def flip_byte(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
 
 
 def tag_of_entry(payload):
@@ -259,13 +257,3 @@ def revoke(key, since):
     known.add_key(TrustedKey(one.public, one.name, one.trusted_since, since, "stolen")).write(
         get_trust_file()
     )
-
-
-def wrong(gateway, store):
-    """What does not hold about the champion."""
-    return {one.what for one in verify_model(MODEL, None, gateway, store) if not one.holds}
-
-
-def entry(gateway, number):
-    """An entry of the ledger."""
-    return Ledger(gateway, MODEL).read_entries()[number - 1]

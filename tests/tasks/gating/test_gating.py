@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from support import judging
-from support.judging import CHAMPION, TODAY, evidence_of, policy_of
+from support.judging import CHAMPION, TODAY, evidence_of, judge_rows, policy_of, report_rows
 from support.partial import partial
 
 from bias_metrics import compare_bias, evaluate_bias
@@ -23,7 +23,6 @@ from biasgate.tasks.gating.policy_check import (
     refuse_thresholds,
     refuse_unknown_names,
 )
-from biasgate.tasks.gating.policy_explained import explain_policy
 from biasgate.tasks.gating.verdict import add_registration_order, build_verdict, decide_candidate
 from biasgate.tasks.measuring.identities import Measured
 from biasgate.tasks.records import Bound, Context, RegisteredPolicy, Verdict
@@ -48,29 +47,9 @@ def rows():
     }
 
 
-def report_of(columns, **bias):
-    measured = evaluate_bias(
-        columns["label"],
-        columns["score/candidate"],
-        {"gay": columns["identity/gay"]},
-        power_mean_groups=["gay"],
-    )
-    return judging.report_of(measured.to_dict() | bias)
-
-
-def judge(folder, columns, policy, *, report=None, rivals=None, n_candidates=1):
-    return build_verdict(
-        report or report_of(columns),
-        policy,
-        evidence_of(folder, columns),
-        {"champion": CHAMPION} if rivals is None else rivals,
-        n_candidates=n_candidates,
-        today=TODAY,
-    )
-
-
 FLOOR = {"metric": "bpsn_auc", "scope": "each", "floor": 0.5}
 MARGIN = {"metric": "bpsn_auc", "scope": "each", "margin": 0.02, "id": "not worse"}
+AUC = {"metric": "auc", "scope": "overall", "floor": 0.5}
 
 
 def test_a_decision_is_written_with_its_policy_and_an_attestation(tmp_path, rows, monkeypatch):
@@ -80,7 +59,7 @@ def test_a_decision_is_written_with_its_policy_and_an_attestation(tmp_path, rows
         partial({"name": name, "required": True, "kind": "scores"}) for name in ("s", "c")
     )
     measured = Measured(
-        source, candidate, rows="", scores="", folder=str(tmp_path), report=report_of(rows)
+        source, candidate, rows="", scores="", folder=str(tmp_path), report=report_rows(rows)
     )
     context = Context(required_sets=["s"], ledger=None, registered_policy=None)
     policy, evidence = policy_of(FLOOR), evidence_of(tmp_path, rows)
@@ -100,7 +79,7 @@ def test_a_decision_is_written_with_its_policy_and_an_attestation(tmp_path, rows
 
 def test_a_verdict_names_all_that_it_rests_on(tmp_path, rows):
     policy = policy_of(FLOOR)
-    verdict = judge(tmp_path, rows, policy)
+    verdict = judge_rows(tmp_path, rows, policy)
     assert verdict.outcome == "pass"
     verdict = verdict.to_dict()
     assert verdict["schema_version"] == 1
@@ -122,12 +101,12 @@ def test_a_verdict_names_all_that_it_rests_on(tmp_path, rows):
     assert verdict["reference"] is None
     assert verdict["decided_on"] == "2026-11-21"
     assert verdict["evidence_digest"] == EvidenceFile(tmp_path / FILE).digest
-    warned = judge(tmp_path, rows, policy, report=replace(report_of(rows), warnings=["x"]))
+    warned = judge_rows(tmp_path, rows, policy, report=replace(report_rows(rows), warnings=["x"]))
     assert warned.report_digest != verdict["report_digest"]
 
 
 def test_a_worse_candidate_fails_against_the_champion_on_the_same_rows(tmp_path, rows):
-    verdict = judge(tmp_path, rows, policy_of(FLOOR, MARGIN))
+    verdict = judge_rows(tmp_path, rows, policy_of(FLOOR, MARGIN))
     alone = compare_bias(
         rows["label"],
         rows["score/candidate"],
@@ -171,16 +150,9 @@ def test_a_policy_is_registered_before_scores_that_are_made_later(
     assert add_registration_order(without, measured) == without
 
 
-def test_without_a_champion_its_margins_are_skipped_and_said_to_be(tmp_path, rows):
-    del rows["score/champion"]
-    verdict = judge(tmp_path, rows, policy_of(FLOOR, MARGIN), rivals={})
-    assert [result.outcome for result in verdict.results] == ["pass", "skipped"]
-    assert (verdict.outcome, verdict.champion, verdict.worsened) == ("pass", None, [])
-
-
 def test_a_slice_is_measured_on_its_own_rows(tmp_path, rows):
     short = FLOOR | {"slice": "short", "confidence": 0.975}
-    verdict = judge(tmp_path, rows, policy_of(FLOOR, short))
+    verdict = judge_rows(tmp_path, rows, policy_of(FLOOR, short))
     mask = rows["slice/short"]
     alone = evaluate_bias(
         rows["label"][mask], rows["score/candidate"][mask], {"gay": rows["identity/gay"][mask]}
@@ -191,17 +163,17 @@ def test_a_slice_is_measured_on_its_own_rows(tmp_path, rows):
 
 
 def test_clusters_of_the_rows_widen_what_is_proven(tmp_path, rows):
-    plain = judge(tmp_path, rows, policy_of(FLOOR))
+    plain = judge_rows(tmp_path, rows, policy_of(FLOOR))
     rows["cluster"] = np.arange(900) // 12
     rows["score/candidate"] = rows["score/candidate"] + 0.5 * np.sin(rows["cluster"])
-    clustered = judge(tmp_path, rows, policy_of(FLOOR), report=report_of(rows))
+    clustered = judge_rows(tmp_path, rows, policy_of(FLOOR), report=report_rows(rows))
     widths = [one.results[0].high - one.results[0].low for one in (plain, clustered)]
     assert widths[1] > widths[0]
 
 
 def test_several_candidates_share_the_rate_of_false_passes_where_the_policy_says_so(tmp_path, rows):
-    alone = judge(tmp_path, rows, policy_of(FLOOR), n_candidates=5)
-    shared = judge(tmp_path, rows, policy_of(FLOOR, correction="bonferroni"), n_candidates=5)
+    alone = judge_rows(tmp_path, rows, policy_of(FLOOR), n_candidates=5)
+    shared = judge_rows(tmp_path, rows, policy_of(FLOOR, correction="bonferroni"), n_candidates=5)
     assert alone.results[0].confidence == 0.95
     assert shared.results[0].confidence == pytest.approx(0.99)
     assert shared.results[0].low < alone.results[0].low
@@ -209,10 +181,10 @@ def test_several_candidates_share_the_rate_of_false_passes_where_the_policy_says
 
 
 def test_rows_that_do_not_give_the_reported_numbers_decide_nothing(tmp_path, rows):
-    report = report_of(rows)
+    report = report_rows(rows)
     rows["score/candidate"] = rows["score/champion"]
     with pytest.raises(RuntimeError, match="must give the report's numbers; auc is"):
-        judge(tmp_path, rows, policy_of(FLOOR), report=report)
+        judge_rows(tmp_path, rows, policy_of(FLOOR), report=report)
 
 
 @pytest.mark.parametrize(
@@ -225,7 +197,7 @@ def test_rows_that_do_not_give_the_reported_numbers_decide_nothing(tmp_path, row
 )
 def test_a_slice_without_both_classes_has_no_evidence(tmp_path, rows, kept, lack):
     rows["slice/short"] = rows["label"] == kept
-    verdict = judge(tmp_path, rows, policy_of(FLOOR, FLOOR | {"slice": "short"}))
+    verdict = judge_rows(tmp_path, rows, policy_of(FLOOR, FLOOR | {"slice": "short"}))
     assert [result.outcome for result in verdict.results] == ["pass", "insufficient"]
     assert verdict.outcome == "insufficient"
     assert (verdict.results[1].reason, verdict.results[1].lack) == ("few_rows", lack)
@@ -238,12 +210,18 @@ def test_a_slice_without_both_classes_has_no_evidence(tmp_path, rows, kept, lack
             FLOOR | {"scope": ["gay", "martian"]},
             r"policy 'p': `scope` of rule bpsn_auc/gay,martian .*'martian' \(known: gay\)",
         ),
-        (FLOOR | {"slice": "long"}, r"`slice` of rule .*got 'long' \(known: short\)"),
+        (FLOOR | {"slice": "long"}, r"`slice` of rule .*got 'long' \(known: short, language.中文"),
+        (
+            {**AUC, "slice": "languag.*"},
+            r"known: short, language.中文, language.de, language.\*\). Did you mean 'language.\*'",
+        ),
+        (FLOOR | {"slice": "surface.*"}, r"got 'surface\.\*' \(known: short, language.中文"),
     ],
 )
 def test_a_policy_that_names_what_the_set_lacks_is_refused_before_any_work(rule, message):
+    slices = ["short", "language.中文", "language.de"]
     with pytest.raises(InputError, match=message):
-        refuse_unknown_names(policy_of(rule), ["gay"], ["short"])
+        refuse_unknown_names(policy_of(rule), ["gay"], slices)
 
 
 @pytest.mark.parametrize("scope", ["each", "worst", ["gay"], "gay"])
@@ -269,27 +247,6 @@ def test_rules_at_a_threshold_are_refused_for_sampling_weights():
     refuse_thresholds(policy_of(FLOOR), "rows")
     with pytest.raises(InputError, match=r"fpr_gap/each/given .* not measured for sampling"):
         refuse_thresholds(policy_of(FLOOR, AT_THRESHOLD), "rows")
-
-
-def test_of_a_misspelt_column_of_slices_the_known_one_is_named():
-    rule = FLOOR | {"scope": "overall", "metric": "auc", "slice": "languag.*"}
-    known = r"known: language.中文, language.de, language.\*\). Did you mean 'language.\*'"
-    with pytest.raises(InputError, match=known):
-        refuse_unknown_names(policy_of(rule), ["gay"], ["language.中文", "language.de"])
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"rules": [FLOOR, FLOOR]}, "different names; bpsn_auc/each is given twice"),
-        ({"rules": [FLOOR | {"action": "warn"}]}, "this policy passes anything"),
-        ({"rules": []}, "at least 1 item"),
-    ],
-)
-def test_a_policy_that_cannot_be_meant_is_refused(changes, message):
-    known = {"version": 1, "name": "p", "rules": [FLOOR]}
-    with pytest.raises(ValueError, match=message):
-        Policy.model_validate(known | changes)
 
 
 @pytest.mark.parametrize("rival", [True, False], ids=["with a champion", "alone"])
@@ -327,7 +284,7 @@ def test_on_a_list_of_phrases_the_value_decides_and_every_loss_is_named(tmp_path
             tmp_path, rows, choices={"background": "outside_subgroup"} | population
         )
         verdicts[len(population)] = build_verdict(
-            report_of(rows), policy, evidence, {"champion": CHAMPION}, n_candidates=1, today=TODAY
+            report_rows(rows), policy, evidence, {"champion": CHAMPION}, n_candidates=1, today=TODAY
         )
     assert {one.outcome for one in verdicts[0].results} == {"insufficient"}
     assert verdicts[0].worsened == []
@@ -346,10 +303,10 @@ def in_languages(rows):
 
 def test_a_rule_about_each_slice_of_a_column_is_one_rule_for_each(tmp_path, rows):
     columns = in_languages(rows)
-    every = judge(tmp_path, columns, policy_of(FLOOR | {"slice": "language.*"}))
+    every = judge_rows(tmp_path, columns, policy_of(FLOOR | {"slice": "language.*"}))
     names = ("de", "fr", "ar")
     alone = [FLOOR | {"slice": f"language.{one}"} for one in names]
-    one_by_one = judge(tmp_path, columns, policy_of(*alone))
+    one_by_one = judge_rows(tmp_path, columns, policy_of(*alone))
     assert every.results == one_by_one.results
     assert [one.slice for one in every.results] == [f"language.{one}" for one in names]
     assert [one.rule for one in every.results] == [f"bpsn_auc/each/language.{one}" for one in names]
@@ -359,24 +316,16 @@ def test_a_rule_about_each_slice_of_a_column_is_one_rule_for_each(tmp_path, rows
 def test_a_rule_of_one_slice_stands_instead_of_that_of_each_and_an_id_is_continued(tmp_path, rows):
     stricter = FLOOR | {"slice": "language.de", "floor": 0.99}
     rules = [FLOOR | {"slice": "language.*"}, stricter]
-    verdict = judge(tmp_path, in_languages(rows), policy_of(*rules))
+    verdict = judge_rows(tmp_path, in_languages(rows), policy_of(*rules))
     assert sorted((result.slice, result.limit) for result in verdict.results) == [
         ("language.ar", 0.5),
         ("language.de", 0.99),
         ("language.fr", 0.5),
     ]
-    named = judge(tmp_path, in_languages(rows), policy_of(rules[0] | {"id": "each"}))
+    named = judge_rows(tmp_path, in_languages(rows), policy_of(rules[0] | {"id": "each"}))
     assert next(result.rule for result in named.results) == "each/language.de"
 
 
 def test_a_rule_about_each_slice_of_a_column_that_a_set_lacks_is_refused(tmp_path, rows):
-    policy = policy_of(FLOOR | {"slice": "language.*"})
-    with pytest.raises(InputError, match=r"got 'language\.\*' \(known: short\)"):
-        refuse_unknown_names(policy, ["gay"], ["short"])
     with pytest.raises(InputError, match=r"language\.\*"):
-        judge(tmp_path, rows, policy)
-
-
-def test_a_rule_about_each_slice_is_explained_as_one():
-    text = "\n".join(explain_policy(policy_of(FLOOR | {"slice": "language.*"})))
-    assert "Within each slice of language, how well harmless comments" in text
+        judge_rows(tmp_path, rows, policy_of(FLOOR | {"slice": "language.*"}))

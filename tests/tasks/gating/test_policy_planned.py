@@ -50,11 +50,12 @@ FLOORS = [
     {"metric": "positive_aeg", "scope": "each", "ceiling": 0.15, **SUPPORT},
 ]
 GROUPS = {"a": (0.02, 0.06), "b": (0.01, 0.02), "c": (0.005, 0.05), "d": (0.01, 0.01)}
+ONE_GROUP = {"a": GROUPS["a"]}
 TOXIC = 0.12
 
 
-def correlation_of_estimates():
-    """The correlation of two AUCs of normal scores: that of their rows' placements, by drawing."""
+def compute_correlation():
+    """Return the correlation of two AUCs of normal scores: that of their rows' placements."""
     rng = np.random.default_rng(0)
     common = rng.standard_normal(200_000)
     own = rng.standard_normal((2, 200_000))
@@ -66,10 +67,10 @@ def correlation_of_estimates():
     return float(np.corrcoef(*placed)[0, 1])
 
 
-def known(have=(0, 0), total=(0, 0)):
-    guess = PlanAssumptions(auc=AUC, correlation=correlation_of_estimates())
-    groups = {name: Mentions(*shares, guess, have) for name, shares in GROUPS.items()}
-    return Comments(TOXIC, groups, {}, guess, total)
+def known(have=(0, 0), total=(0, 0), groups=GROUPS):
+    guess = PlanAssumptions(auc=AUC, correlation=compute_correlation())
+    members = {name: Mentions(*shares, guess, have) for name, shares in groups.items()}
+    return Comments(TOXIC, members, {}, guess, total)
 
 
 def passes(policy, counts, outside, rng):
@@ -116,8 +117,8 @@ def test_numbers_of_comments_vary_by_their_square_root():
     wide = policy_of(
         {"metric": "subgroup_auc", "scope": "each", "margin": 0.4, "min_positives": 20}
     )
-    comments = replace(known(), identities={"a": known().identities["a"]})
-    expected = GROUPS["a"][0] * plan_policy(wide, comments, power=0.9).comments
+    plan = plan_policy(wide, known(groups=ONE_GROUP), power=0.9)
+    expected = GROUPS["a"][0] * plan.comments
     assert (expected - 20) / np.sqrt(expected) == pytest.approx(NORMAL.inv_cdf(0.9), abs=0.5)
 
 
@@ -157,9 +158,8 @@ def test_the_cheapest_label_comes_first_and_what_is_there_is_subtracted():
 @pytest.mark.parametrize("groups", [GROUPS, {"most": (0.06, 0.84)}], ids=["small", "most"])
 @pytest.mark.parametrize("metric", ["bpsn_auc", "bnsp_auc"])
 def test_before_anything_is_labelled_other_comments_come_in_their_shares(metric, groups):
-    policy, comments = policy_of({"metric": metric, "scope": "each", "margin": 0.02}), known()
-    members = {name: Mentions(*shares, comments.guess) for name, shares in groups.items()}
-    comments = replace(comments, identities=members)
+    policy = policy_of({"metric": metric, "scope": "each", "margin": 0.02})
+    comments = known(groups=groups)
     for need in plan_policy(policy, comments).needs:
         toxic, harmless = groups[need.identity]
 
@@ -207,12 +207,6 @@ def test_identities_that_no_number_is_enough_for_stand_last():
     assert [labels[name] for name in others] == sorted(labels[name] for name in others)
 
 
-def about_one_comment(metric):
-    """A policy that requires a single comment, with a margin that a single comment can prove."""
-    support = {"min_positives": 1, "min_negatives": 1}
-    return policy_of({"metric": metric, "scope": "each", "margin": 0.45, **support})
-
-
 @pytest.mark.parametrize(
     ("metric", "shares"),
     [
@@ -223,20 +217,16 @@ def about_one_comment(metric):
     ],
 )
 def test_where_a_compared_class_has_no_comments_no_number_is_enough(metric, shares):
-    comments = known()
-    none, few = (
-        replace(comments, identities={"a": Mentions(*pair, comments.guess)})
-        for pair in (shares, (0.05, 0.05))
-    )
-    plan = plan_policy(about_one_comment(metric), none)
+    support = {"min_positives": 1, "min_negatives": 1}
+    wide = policy_of({"metric": metric, "scope": "each", "margin": 0.45, **support})
+    plan = plan_policy(wide, known(groups={"a": shares}))
     assert plan.comments is None
     assert [need.label for need in plan.needs] == [None]
-    assert plan_policy(about_one_comment(metric), few).comments is not None
+    assert plan_policy(wide, known(groups={"a": (0.05, 0.05)})).comments is not None
 
 
 def test_a_background_is_what_an_identity_leaves_of_the_labelled_comments():
-    comments = known((30, 400), (30, 7000))
-    comments = replace(comments, identities={"a": comments.identities["a"]})
+    comments = known((30, 400), (30, 7000), ONE_GROUP)
     support = {"min_positives": 100, "min_negatives": 1}
     policy = policy_of({"metric": "bpsn_auc", "scope": "each", "margin": 0.45, **support})
     few, enough = (
@@ -248,8 +238,7 @@ def test_a_background_is_what_an_identity_leaves_of_the_labelled_comments():
 
 
 def test_labels_are_needed_exactly_where_the_chance_falls_short():
-    comments, policy = known((60, 200), (900, 7000)), policy_of(MARGINS[0])
-    comments = replace(comments, identities={"a": comments.identities["a"]})
+    comments, policy = known((60, 200), (900, 7000), ONE_GROUP), policy_of(MARGINS[0])
     chance = estimate_group_chance(
         policy.decision_rules(), comments.guess, PlannedCounts(60, 200, 840, 6800)
     )
@@ -259,17 +248,14 @@ def test_labels_are_needed_exactly_where_the_chance_falls_short():
 
 
 def test_one_comment_short_of_the_support_is_not_enough():
-    comments = known(total=(900, 7000))
-    harmless = Mentions(0, 0.05, comments.guess, (200, 19))
-    comments = replace(comments, identities={"a": harmless})
+    comments = known((200, 19), (900, 7000), {"a": (0, 0.05)})
     wide = MARGINS[0] | {"margin": 0.45}  # with a twentieth harmless comment it passes
     assert plan_policy(policy_of(wide), comments).needs[0].label > 0
     assert plan_policy(policy_of(wide | {"min_negatives": 19}), comments).needs[0].label == 0
 
 
 def test_of_an_identity_that_no_comment_mentions_yet_half_are_taken_as_toxic():
-    comments = known(total=(900, 7000))
-    comments = replace(comments, identities={"a": Mentions(0, 0, comments.guess)})
+    comments = known(total=(900, 7000), groups={"a": (0, 0)})
     [need] = plan_policy(policy_of(MARGINS[0]), comments).needs
     assert need.toxic > 20
     assert need.toxic == need.harmless == pytest.approx(need.label / 2, abs=1)

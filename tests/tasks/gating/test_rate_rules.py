@@ -1,23 +1,21 @@
 """Rules on FPR and FNR gaps through policy, evidence, verdict and `verify`."""
 
-import dataclasses
 from dataclasses import replace
 from datetime import date
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 import yaml
 from support.cells import with_number
-from support.judging import evidence_of, given, report_of, verdict_of, with_gaps
+from support.judging import given, judge_rows, report_of, report_rows, verdict_of
 
 from bias_metrics import MetricValue, Rows, equal_error_rate, evaluate_bias, rate_gaps
 from bias_metrics.thresholds import compare_rate_gaps
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.plain import convert_to_plain
 from biasgate.tasks.gating.policy import Policy
-from biasgate.tasks.gating.policy_explained import explain_policy
-from biasgate.tasks.gating.verdict import build_verdict
 from biasgate.tasks.promoting.rivals import find_rivals
 from biasgate.tasks.reading_evaluation import read_evaluation
 from biasgate.tasks.records import Compared
@@ -49,24 +47,14 @@ def rows():
     }
 
 
-def judge(folder, columns, rules, *, rivals=None, threshold=0.8, gap=None):
-    """Judge the candidate by its rows; `gap` is the gap in the report."""
-    evidence = evidence_of(folder, columns)
-    measured = columns["label"], columns["score/candidate"], {"gay": columns["identity/gay"]}
-    bias = evaluate_bias(*measured, power_mean_groups=["gay"])
-    bias = with_gaps(bias, *measured, threshold)
-    if gap is not None:
-        bias = with_number(bias, gap, "fpr_gap", "gay", "given")
-    thresholds = {} if threshold is None else given(threshold)
-    report = report_of(bias, thresholds=thresholds)
-    return build_verdict(
-        report,
-        policy(*rules),
-        evidence,
-        {"champion": CHAMPION} if rivals is None else rivals,
-        n_candidates=1,
-        today=TODAY,
-    )
+RIVALS = {"champion": CHAMPION}
+BLIND_RIVALS = {"champion": replace(CHAMPION, threshold=None)}
+
+
+def judge(folder, columns, rules, *, rivals=RIVALS, threshold=0.8, **options):
+    """Judge the candidate at a threshold by rules."""
+    options |= {"rivals": rivals, "threshold": threshold}
+    return judge_rows(folder, columns, policy(*rules), **options)
 
 
 def test_each_model_is_judged_at_its_own_threshold(tmp_path, rows):
@@ -118,15 +106,9 @@ def test_a_gap_at_the_given_thresholds_may_be_shown_to_be_worse_without_a_rule_o
 
 
 def test_without_a_threshold_of_both_models_no_gap_at_one_is_looked_at(tmp_path, rows):
-    verdict = judge(tmp_path, rows, [EQUAL], rivals={"champion": replace(CHAMPION, threshold=None)})
+    verdict = judge(tmp_path, rows, [EQUAL], rivals=BLIND_RIVALS)
     assert verdict.worsened
     assert "fpr_gap" not in {loss.metric for loss in verdict.worsened}
-
-
-def test_without_a_champion_the_margin_is_skipped(tmp_path, rows):
-    del rows["score/champion"]
-    verdict = judge(tmp_path, rows, [GIVEN | {"margin": 0.05, "ceiling": 0.4}], rivals={})
-    assert [result.outcome for result in verdict.results] == ["pass", "skipped"]
 
 
 @pytest.mark.parametrize(
@@ -134,7 +116,7 @@ def test_without_a_champion_the_margin_is_skipped(tmp_path, rows):
     [
         ({"threshold": None}, "that the candidate is used with; it has none"),
         (
-            {"rivals": {"champion": replace(CHAMPION, threshold=None)}},
+            {"rivals": BLIND_RIVALS},
             "that the champion is used with; it has none",
         ),
     ],
@@ -145,8 +127,10 @@ def test_a_model_without_a_threshold_of_its_own_is_refused(tmp_path, rows, optio
 
 
 def test_rows_that_do_not_give_the_reported_gaps_decide_nothing(tmp_path, rows):
+    report = report_rows(rows, 0.8)
+    bias = with_number(report.bias, MetricValue(0.0), "fpr_gap", "gay", "given")
     with pytest.raises(RuntimeError, match="fpr_gap/gay/given is 0"):
-        judge(tmp_path, rows, [GIVEN], gap=MetricValue(0.0))
+        judge(tmp_path, rows, [GIVEN], report=replace(report, bias=bias))
 
 
 def test_a_verdict_holds_enough_to_be_decided_again(tmp_path, rows):
@@ -157,40 +141,6 @@ def test_a_verdict_holds_enough_to_be_decided_again(tmp_path, rows):
     assert again == verdict
     edited = replace(verdict.champion, threshold=0.7)
     assert judge(tmp_path, rows, rules, rivals={"champion": edited}) != verdict
-
-
-# ------------------------------------------------------------------ policies
-
-
-def test_a_policy_with_a_threshold_is_kept_with_it():
-    original = policy(GIVEN)
-    assert Policy.model_validate(original.model_dump(mode="json")) == original
-    assert original.digest != policy(GIVEN | {"threshold": "equal_errors"}).digest
-
-
-def test_a_rule_at_a_threshold_is_told_in_words():
-    lines = explain_policy(policy(GIVEN | {"margin": 0.05}, EQUAL))
-    assert lines[2] == (
-        "1. At the given threshold, how much more or less often harmless comments that mention "
-        "each identity are flagged than other harmless comments (FPR gap) must be at most 0.2 in "
-        "either direction with 95% confidence, and be less than 0.05 larger in size than the "
-        "champion's with 95% confidence. Needs at least 2 harmless comments that mention the "
-        "identity, and 2 harmless comments that do not mention it. [fpr_gap/each/given]"
-    )
-    assert lines[3].startswith("2. At the threshold of equal errors, how much more or less often")
-
-
-@pytest.mark.parametrize(
-    ("rule", "message"),
-    [
-        ({"metric": "fpr_gap", "scope": "each", "ceiling": 0.1}, "`threshold` of fpr_gap must be"),
-        (GIVEN | {"threshold": "best"}, "Input should be 'given' or 'equal_errors'"),
-        ({"metric": "auc", "scope": "overall", "floor": 0.8, "threshold": "given"}, "must not be"),
-    ],
-)
-def test_a_policy_whose_threshold_makes_no_sense_is_refused(rule, message):
-    with pytest.raises(ValueError, match=message):
-        policy(rule)
 
 
 # ------------------------------------------------------------------ before any work
@@ -222,17 +172,14 @@ def test_an_evaluation_whose_models_have_thresholds_is_accepted(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "role"),
     [
-        ({"candidates": {"name": "new"}}, "the candidate new is used with; it has none"),
-        (
-            {"champion": {"name": "old"}},
-            "the champion old is used with; it has none",
-        ),
+        ({"candidates": {"name": "new"}}, "candidate new"),
+        ({"champion": {"name": "old"}}, "champion old"),
     ],
 )
-def test_a_missing_threshold_is_refused_before_anything_is_scored(tmp_path, changes, message):
-    with pytest.raises(InputError, match=message):
+def test_a_missing_threshold_is_refused_before_anything_is_scored(tmp_path, changes, role):
+    with pytest.raises(InputError, match=f"the {role} is used with; it has none"):
         read_evaluation(written(tmp_path, **changes))
 
 
@@ -241,39 +188,22 @@ def test_a_threshold_that_no_rule_asks_for_may_be_missing(tmp_path):
     assert read_evaluation(path).name == "e"
 
 
-@dataclasses.dataclass
-class Version:
-    uri: str
-    tags: dict
-    name: str = "m"
-    version: str = "3"
+def make_registry(tags, thresholds):
+    """Return a registry with one version, its verdict, and the report of its run."""
+    version = SimpleNamespace(uri="models:/m/3", tags=tags, name="m", version="3")
+    known = {"model": "models:/m/3", "opened_as": {"kind": "mlflow"}}
+    bias = evaluate_bias([0, 1], [0.1, 0.9], {})
+    report = report_of(bias, candidate=known, thresholds=thresholds)
+    documents = {"r7": (report, verdict_of(report))}
+    return SimpleNamespace(
+        get_alias=lambda *_: version,
+        list_versions=lambda _: [],
+        resolve=lambda _: version,
+        read_json=lambda run_id, name: convert_to_plain(documents[run_id][name != "report.json"]),
+    )
 
 
-class Registry:
-    """A registry with one version, its verdict, and the report of its run."""
-
-    def __init__(self, tags, thresholds):
-        self.version = Version("models:/m/3", tags)
-        known = {"model": "models:/m/3", "opened_as": {"kind": "mlflow"}}
-        bias = evaluate_bias([0, 1], [0.1, 0.9], {})
-        self.report = report_of(bias, candidate=known, thresholds=thresholds)
-
-    def get_alias(self, *_):
-        return self.version
-
-    def list_versions(self, _):
-        return []
-
-    def resolve(self, _):
-        return self.version
-
-    def read_json(self, run_id, name):
-        assert run_id == "r7"
-        report = self.report
-        return convert_to_plain(report if name == "report.json" else verdict_of(report))
-
-
-def champion_of(registry, **named):
+def find_champion(registry, **named):
     settings = {"name": "champion", "kind": "mlflow", "model": "models:/m@champion", **named}
     rivals = {"champion": CANDIDATES.validate_python(settings)} if named else {}
     rules = policy(GIVEN | {"margin": 0.05})
@@ -281,13 +211,13 @@ def champion_of(registry, **named):
 
 
 def test_a_registered_champion_has_the_threshold_that_it_was_evaluated_with():
-    registry = Registry({"biasgate.s.run_id": "r7"}, given(0.35))
-    assert champion_of(registry).threshold == 0.35
-    assert champion_of(registry, threshold=0.4).threshold == 0.4
-    assert champion_of(registry, threshold=0.0).threshold == 0.0
+    registry = make_registry({"biasgate.s.run_id": "r7"}, given(0.35))
+    assert find_champion(registry).threshold == 0.35
+    assert find_champion(registry, threshold=0.4).threshold == 0.4
+    assert find_champion(registry, threshold=0.0).threshold == 0.0
 
 
 @pytest.mark.parametrize("tags", [{}, {"biasgate.s.run_id": "r7"}])
 def test_a_registered_champion_without_a_threshold_is_refused(tags):
     with pytest.raises(InputError, match=r"the champion models:/m/3 is used with; it has none"):
-        champion_of(Registry(tags, {}))
+        find_champion(make_registry(tags, {}))

@@ -1,26 +1,16 @@
 """Small identities in a verdict from an evidence file, and in its repetition."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from support.judging import (
-    CHAMPION,
-    TODAY,
-    evidence_of,
-    given,
-    policy_of,
-    report_of,
-    with_gaps,
-)
+from support.judging import TODAY, judge_rows, policy_of
 
 from bias_metrics import Rows, compare_bias, evaluate_bias
 from bias_metrics.families import bonferroni_level
 from bias_metrics.thresholds import compare_rate_gaps
 from biasgate.tasks.common.plain import convert_to_plain
-from biasgate.tasks.gating.verdict import build_verdict
 
 N = 3_000
 BPSN = {"metric": "bpsn_auc", "scope": "each", "margin": 0.1, "min_negatives": 50}
@@ -54,21 +44,8 @@ def made(shift=0.0, **more):
     }
 
 
-def verdict_of(folder, columns, policy, choices=None, n_candidates=1, today=TODAY):
-    evidence = evidence_of(
-        folder,
-        columns,
-        power_mean_groups=None,
-        choices={"background": "outside_subgroup"} | (choices or {}),
-    )
-    members = {name: columns[f"identity/{name}"] for name in ROLL_UP["religion"]}
-    measured = columns["label"], columns["score/candidate"], members
-    background = (choices or {}).get("background", "outside_subgroup")
-    bias = evaluate_bias(*measured, background=background)
-    bias = with_gaps(bias, *measured, 1.0, background=background)
-    report = report_of(bias, thresholds=given(1.0))
-    rivals = {"champion": replace(CHAMPION, threshold=1.0)}
-    return build_verdict(report, policy, evidence, rivals, n_candidates=n_candidates, today=today)
+def judge(folder, columns, policy, **options):
+    return judge_rows(folder, columns, policy, threshold=1.0, **options)
 
 
 def by_group(verdict, metric="bpsn_auc"):
@@ -78,7 +55,7 @@ def by_group(verdict, metric="bpsn_auc"):
 def test_a_verdict_lists_what_was_judged_where_with_the_category_s_own_numbers(tmp_path):
     rows = made()
     policy = policy_of(BPSN, FLOORS, FINAL, roll_up=ROLL_UP, not_measured=NOT_MEASURED)
-    verdict = verdict_of(tmp_path, rows, policy)
+    verdict = judge(tmp_path, rows, policy)
     assert verdict.outcome == "pass"
     assert convert_to_plain(verdict.holds_for) == {"identities": ["muslim"], "of": 3}
     assert [(exception.group, exception.why) for exception in verdict.exceptions] == [
@@ -124,7 +101,7 @@ def test_a_pass_holds_until_the_first_day_on_which_the_same_rows_would_not_pass(
         {"identity": name, "reason": "no rows", "expires": days[end]} for name, end in ends.items()
     ]
     policy = policy_of(BPSN, FLOORS, FINAL, roll_up=ROLL_UP, not_measured=entries)
-    verdicts = [verdict_of(tmp_path, rows, policy, today=day) for day in days]
+    verdicts = [judge(tmp_path, rows, policy, today=day) for day in days]
     passes = [verdict.outcome == "pass" for verdict in verdicts]
     assert passes == [last is not None and at <= last for at in range(6)]
     expected = None if last is None else days[last].isoformat()
@@ -133,13 +110,9 @@ def test_a_pass_holds_until_the_first_day_on_which_the_same_rows_would_not_pass(
     ]
 
 
-def test_without_categories_the_same_rows_are_insufficient(tmp_path):
-    assert verdict_of(tmp_path, made(), policy_of(BPSN)).outcome == "insufficient"
-
-
 def test_the_final_score_covers_the_category_instead_of_its_small_identities(tmp_path):
     rows = made()
-    verdict = verdict_of(tmp_path, rows, policy_of(FINAL, roll_up=ROLL_UP))
+    verdict = judge(tmp_path, rows, policy_of(FINAL, roll_up=ROLL_UP))
     religion = rows["identity/hindu"] | rows["identity/muslim"]
     groups = {"religion": religion, "muslim": rows["identity/muslim"]}
     own = evaluate_bias(rows["label"], rows["score/candidate"], groups, confidence=0.9)
@@ -148,25 +121,24 @@ def test_the_final_score_covers_the_category_instead_of_its_small_identities(tmp
     assert one.low == pytest.approx(own.overall.final_score.low, abs=1e-12)
 
 
-def test_a_small_identity_that_got_much_worse_fails_though_its_category_passes(tmp_path):
-    verdict = verdict_of(tmp_path, made(shift=2.5), policy_of(BPSN, roll_up=ROLL_UP))
+@pytest.mark.parametrize("background", ["outside_subgroup", "no_identity"])
+def test_a_small_identity_that_got_much_worse_fails_though_its_category_passes(
+    tmp_path, background
+):
+    policy = policy_of(BPSN, roll_up=ROLL_UP)
+    verdict = judge(tmp_path, made(shift=2.5), policy, background=background)
     results_by_group = by_group(verdict)
-    assert (verdict.outcome, results_by_group["religion"].outcome) == ("fail", "pass")
-    assert results_by_group["hindu"].outcome == "fail"
+    assert (verdict.outcome, results_by_group["hindu"].outcome) == ("fail", "fail")
     assert results_by_group["hindu"].high < 0
     assert results_by_group["hindu"].confidence == 0.95
-
-
-def test_with_a_background_of_no_identity_the_small_ones_are_compared_with_it(tmp_path):
-    choices = {"background": "no_identity"}
-    verdict = verdict_of(tmp_path, made(shift=2.5), policy_of(BPSN, roll_up=ROLL_UP), choices)
-    assert by_group(verdict)["hindu"].outcome == "fail"
+    if background == "outside_subgroup":
+        assert results_by_group["religion"].outcome == "pass"
 
 
 def test_clusters_too_few_of_a_small_identity_lead_to_its_category(tmp_path):
     rows = made(cluster=np.arange(N) // 10)
     few = BPSN | {"min_negatives": 2, "min_clusters": 40}
-    verdict = verdict_of(tmp_path, rows, policy_of(few, roll_up=ROLL_UP))
+    verdict = judge(tmp_path, rows, policy_of(few, roll_up=ROLL_UP))
     results_by_group = by_group(verdict)
     assert results_by_group["hindu"].judged_in == "religion"
     lack = results_by_group["hindu"].lack
@@ -179,7 +151,7 @@ def test_error_rates_of_small_identities_are_judged_in_the_category_too(tmp_path
     rows = made()
     rule = {"metric": "fpr_gap", "scope": "each", "threshold": "given", "margin": 0.2}
     policy = policy_of(rule | {"min_negatives": 50}, roll_up=ROLL_UP)
-    results_by_group = by_group(verdict_of(tmp_path, rows, policy), "fpr_gap")
+    results_by_group = by_group(judge(tmp_path, rows, policy), "fpr_gap")
     religion = {"religion": rows["identity/hindu"] | rows["identity/muslim"]}
     both = rows["score/candidate"], rows["score/champion"]
     options = {"threshold_a": 1.0, "threshold_b": 1.0}
@@ -197,9 +169,9 @@ def test_error_rates_of_small_identities_are_judged_in_the_category_too(tmp_path
 
 def test_a_correction_for_candidates_is_not_lenient_to_small_identities(tmp_path):
     """They fail if they are shown to be worse: a smaller alpha would show less."""
-    alone = by_group(verdict_of(tmp_path, made(), policy_of(BPSN, roll_up=ROLL_UP)))
+    alone = by_group(judge(tmp_path, made(), policy_of(BPSN, roll_up=ROLL_UP)))
     corrected = policy_of(BPSN, roll_up=ROLL_UP, correction="bonferroni")
-    shared = by_group(verdict_of(tmp_path, made(), corrected, n_candidates=10))
+    shared = by_group(judge(tmp_path, made(), corrected, n_candidates=10))
     assert shared["hindu"].judged_in == "religion"
     assert shared["hindu"].high == pytest.approx(alone["hindu"].high)
     assert shared["religion"].high > alone["religion"].high
@@ -207,8 +179,8 @@ def test_a_correction_for_candidates_is_not_lenient_to_small_identities(tmp_path
 
 def test_a_set_without_identities_of_the_categories_is_judged_as_before(tmp_path):
     rolled = policy_of(BPSN, roll_up={"race": ["black", "white"]})
-    plain = verdict_of(tmp_path, made(), policy_of(BPSN))
-    again = verdict_of(tmp_path, made(), rolled)
+    plain = judge(tmp_path, made(), policy_of(BPSN))
+    again = judge(tmp_path, made(), rolled)
     assert again.results == plain.results
     enough = policy_of(BPSN | {"scope": ["muslim"]}, roll_up=ROLL_UP)
-    assert by_group(verdict_of(tmp_path, made(), enough)).keys() == {"muslim"}
+    assert by_group(judge(tmp_path, made(), enough)).keys() == {"muslim"}

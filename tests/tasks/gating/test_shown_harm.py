@@ -5,22 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from support.judging import (
-    CHAMPION,
-    TODAY,
-    evidence_of,
-    given,
-    policy_of,
-    report_of,
-    with_gaps,
-)
+from support.judging import CHAMPION, judge_rows, policy_of
 
-from bias_metrics import evaluate_bias
-from bias_metrics.gate.decision import find_worst_outcome
 from biasgate.tasks.check_messages import describe_exception
-from biasgate.tasks.common.plain import convert_to_plain
 from biasgate.tasks.gating.policy import SHIPPED, read_policy
-from biasgate.tasks.gating.verdict import build_verdict
 from biasgate.tasks.wording import get_verdict_words, list_exception_lines
 
 N = 6_000
@@ -53,21 +41,13 @@ def rows(plant=None, by=1.0, n_small=600, seed=3):
     }
 
 
-def judged(folder, columns, policy, threshold=None, rivals=("champion",)):
+def judge(folder, columns, policy, threshold=None, rivals=("champion",)):
     if "reference" in rivals:
         columns = columns | {"score/reference": columns["score/champion"]}
     if "champion" not in rivals:
         columns = {key: one for key, one in columns.items() if key != "score/champion"}
-    evidence = evidence_of(
-        folder, columns, power_mean_groups=None, choices={"background": "outside_subgroup"}
-    )
-    members = {name: columns[f"identity/{name}"] for name in NAMES}
-    measured = columns["label"], columns["score/candidate"], members
-    bias = with_gaps(evaluate_bias(*measured), *measured, threshold)
-    report = report_of(bias, thresholds={} if threshold is None else given(threshold))
-    champion = replace(CHAMPION, threshold=threshold)
-    compared = dict.fromkeys(rivals, champion)
-    return build_verdict(report, policy, evidence, compared, n_candidates=1, today=TODAY)
+    compared = dict.fromkeys(rivals, replace(CHAMPION, threshold=threshold))
+    return judge_rows(folder, columns, policy, threshold=threshold, rivals=compared)
 
 
 def shown(verdict):
@@ -85,7 +65,7 @@ PLANTS = {
 @pytest.mark.parametrize("plant", PLANTS)
 @pytest.mark.parametrize("name", ["default", "no-worse", "strict"])
 def test_a_loss_in_each_metric_blocks_and_is_named_first(tmp_path, name, plant):
-    verdict = judged(tmp_path, rows(plant), read_policy(name, SHIPPED), AT)
+    verdict = judge(tmp_path, rows(plant), read_policy(name, SHIPPED), AT)
     assert verdict.outcome == "fail"
     for metric in PLANTS[plant]:
         result = shown(verdict)[metric]
@@ -99,54 +79,31 @@ def test_a_loss_in_each_metric_blocks_and_is_named_first(tmp_path, name, plant):
 @pytest.mark.parametrize(("plant", "metric"), [("harmless", "bpsn_auc"), ("toxic", "bnsp_auc")])
 def test_a_group_of_twelve_comments_that_is_clearly_worse_blocks(tmp_path, plant, metric):
     columns = rows(plant, by=6.0, n_small=12, seed=2)
-    verdict = judged(tmp_path, columns, read_policy("default", SHIPPED))
+    verdict = judge(tmp_path, columns, read_policy("default", SHIPPED))
     assert verdict.outcome == "fail"
     assert metric in shown(verdict)
     assert get_verdict_words(verdict).text == "Blocked: worse for transgender"
 
 
-def test_without_harm_the_rule_passes_and_the_bounds_are_counted(tmp_path):
-    verdict = judged(tmp_path, rows(), read_policy("default", SHIPPED))
-    first = verdict.results[0]
-    assert (verdict.outcome, first.rule, first.outcome) == ("pass", "shown_harm", "pass")
-    assert (first.reason, first.n_bounds) == ("no_loss", 3 * 5)
-    assert verdict.bounds.jointly == 3 * 5
-    assert verdict.bounds.alpha == pytest.approx(0.05)
-    assert convert_to_plain(verdict.holds_for) == {"identities": list(NAMES), "of": 3}
-    assert verdict.exceptions == []
-    assert get_verdict_words(verdict).text == "Passed"
-
-
-def test_a_policy_without_the_rule_passes_and_names_who_is_worse(tmp_path):
-    lenient = policy_of({"metric": "bpsn_auc", "scope": "each", "floor": 0.6})
-    verdict = judged(tmp_path, rows("harmless"), lenient)
-    assert (verdict.outcome, shown(verdict)) == ("pass", {})
-    assert get_verdict_words(verdict).text == "Passed for 2 of 3 identities"
-    proven, line = list_exception_lines([verdict])
-    assert proven == "Passed only for christian, female."
-    [entry] = verdict.exceptions
-    assert line == f"Exception: {describe_exception(entry)}"
-    assert (entry.group, entry.why, entry.allowed_by) == ("transgender", "shown_worse", "no_rule")
-    assert entry.loss.metric.startswith("negative")
-    assert entry.loss.worse_by_at_least > 0
-
-
 @pytest.mark.parametrize(
-    ("rule", "allowed_by"), [({"tolerance": 0.4}, 0.8), ({"action": "warn"}, "warning")]
+    ("options", "allowed_by"),
+    [
+        ({}, "no_rule"),
+        ({"shown_harm": {"tolerance": 0.4}}, 0.8),
+        ({"shown_harm": {"action": "warn"}}, "warning"),
+    ],
 )
-def test_a_loss_that_is_shown_and_does_not_block_is_named(tmp_path, rule, allowed_by):
-    lenient = policy_of({"metric": "bpsn_auc", "scope": "each", "floor": 0.6}, shown_harm=rule)
-    verdict = judged(tmp_path, rows("harmless"), lenient)
-    assert verdict.outcome == "pass"
+def test_a_loss_that_is_shown_and_does_not_block_is_named(tmp_path, options, allowed_by):
+    lenient = policy_of({"metric": "bpsn_auc", "scope": "each", "floor": 0.6}, **options)
+    verdict = judge(tmp_path, rows("harmless"), lenient)
+    assert (verdict.outcome, bool(shown(verdict))) == ("pass", allowed_by == "warning")
+    assert get_verdict_words(verdict).text == "Passed for 2 of 3 identities"
     [entry] = [exception for exception in verdict.exceptions if exception.why == "shown_worse"]
     assert (entry.group, entry.allowed_by) == ("transgender", allowed_by)
-    assert f"Exception: {describe_exception(entry)}" in list_exception_lines([verdict])
-
-
-def test_of_a_blocked_candidate_nobody_who_failed_is_said_to_be_proven(tmp_path):
-    verdict = judged(tmp_path, rows("harmless"), read_policy("default", SHIPPED))
-    assert "transgender" not in verdict.holds_for.identities
-    assert list_exception_lines([verdict]) == []
+    assert entry.loss.worse_by_at_least > 0
+    proven, *lines = list_exception_lines([verdict])
+    assert proven == "Passed only for christian, female."
+    assert f"Exception: {describe_exception(entry)}" in lines
 
 
 def test_the_objective_leaves_out_who_is_not_measured(tmp_path):
@@ -154,28 +111,18 @@ def test_the_objective_leaves_out_who_is_not_measured(tmp_path):
     columns["identity/female"] = np.zeros(N, dtype=bool)
     entry = {"identity": "female", "reason": "none", "expires": "2099-12-31"}
     rule = {"metric": "bpsn_auc", "scope": "each", "margin": 0.3}
-    objective = judged(tmp_path, columns, policy_of(rule, not_measured=[entry])).objective
+    objective = judge(tmp_path, columns, policy_of(rule, not_measured=[entry])).objective
     assert objective.value is not None
     assert objective.change is not None
 
 
 def test_two_rivals_share_alpha(tmp_path):
     policy = read_policy("default", SHIPPED)
-    verdict = judged(tmp_path, rows("harmless"), policy, rivals=("champion", "reference"))
+    verdict = judge(tmp_path, rows("harmless"), policy, rivals=("champion", "reference"))
     harm = [one for one in verdict.results if one.rule == "shown_harm"]
     assert {one.kind for one in harm} == {"champion", "reference"}
     assert {one.confidence for one in harm} == {0.975}
     assert verdict.bounds.jointly == 2 * 3 * 5
-
-
-def test_without_a_champion_the_rule_is_skipped_and_a_pass_says_so(tmp_path):
-    verdict = judged(tmp_path, rows(), read_policy("default", SHIPPED), rivals=())
-    first = verdict.results[0]
-    assert (verdict.outcome, first.outcome) == ("pass", "skipped")
-    assert get_verdict_words(verdict).text == "Passed with exceptions"
-    [entry] = verdict.exceptions
-    assert (entry.why, entry.kind, entry.n_checks) == ("no_rival", "champion", 3)
-    assert list_exception_lines([verdict]) == [f"Exception: {describe_exception(entry)}"]
 
 
 def test_the_results_name_whose_comments_a_loss_comes_from(tmp_path):
@@ -183,7 +130,7 @@ def test_the_results_name_whose_comments_a_loss_comes_from(tmp_path):
     rng = np.random.default_rng(8)
     shared = columns["identity/transgender"] & (rng.random(N) < 0.5)
     columns["identity/christian"] = shared | (rng.random(N) < 0.05)
-    verdict = judged(tmp_path, columns, read_policy("default", SHIPPED))
+    verdict = judge(tmp_path, columns, read_policy("default", SHIPPED))
     harm = [one for one in verdict.results if one.rule == "shown_harm"]
     assert {one.without for one in harm if one.group == "christian"} == {("transgender",)}
     assert verdict.outcome == "fail"
@@ -192,7 +139,7 @@ def test_the_results_name_whose_comments_a_loss_comes_from(tmp_path):
 def test_a_name_that_the_set_lacks_changes_nothing(tmp_path):
     entry = {"identity": "martian", "reason": "none", "expires": "2099-12-31"}
     rule = {"metric": "bpsn_auc", "scope": "each", "floor": 0.6}
-    verdict = judged(tmp_path, rows(), policy_of(rule, not_measured=[entry]))
+    verdict = judge(tmp_path, rows(), policy_of(rule, not_measured=[entry]))
     assert (verdict.outcome, verdict.exceptions) == ("pass", [])
 
 
@@ -213,18 +160,8 @@ def test_an_entry_that_ended_or_is_misspelt_is_told_where_evidence_lacks(tmp_pat
     exemption = {"reason": "none", "expires": "2099-12-31"} | entry
     rule = {"metric": "bpsn_auc", "scope": "each", "margin": 0.3}
     policy = policy_of(rule, roll_up={"gender": list(NAMES)}, not_measured=[exemption])
-    verdict = judged(tmp_path, columns, policy)
+    verdict = judge(tmp_path, columns, policy)
     assert verdict.outcome == "insufficient"
     [lacking] = [result for result in verdict.results if result.outcome == "insufficient"]
     assert (lacking.group, lacking.reason) == ("female", "small_group")
     assert lacking.hint.endswith(hint)
-
-
-def test_the_outcome_is_the_worst_of_all_results_that_count(tmp_path):
-    verdict = judged(tmp_path, rows("harmless"), read_policy("strict", SHIPPED))
-    counted = [
-        result.outcome
-        for result in verdict.results
-        if result.action == "block" and result.outcome != "skipped"
-    ]
-    assert verdict.outcome == find_worst_outcome(counted)

@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 from support.judged import judge, rows
 
-from biasgate.tasks.gating.policy import Policy
-from biasgate.tasks.gating.policy_explained import explain_policy
 from biasgate.tasks.records import Verdict
 from biasgate.tasks.reporting.candidates import CandidateStory
 from biasgate.tasks.reporting.leaderboard import build_leaderboard
@@ -77,12 +75,3 @@ def test_a_model_of_use_passes_and_what_no_rule_judges_is_named(tmp_path):
     assert facts(report, verdict)["No limit in the policy"] == (
         "Subgroup AUC, BNSP AUC, Positive AEG, Negative AEG, AUC"
     )
-
-
-def test_a_check_of_the_policy_names_what_it_does_not_judge():
-    rules = [*GAPS, {"metric": "auc", "scope": "overall", "floor": 0.8}]
-    policy = Policy.model_validate({"version": 1, "name": "p", "rules": rules})
-    assert (
-        "No blocking rule limits: Subgroup AUC, BPSN AUC, BNSP AUC, Positive AEG, Negative AEG. A "
-        "model that is bad by these can pass if it is not significantly worse than the champion."
-    ) in explain_policy(policy)

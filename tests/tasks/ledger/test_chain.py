@@ -9,7 +9,6 @@ from support.promoted import entry_content, tag_of_entry
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
-from biasgate.tasks.common.plain import convert_to_plain
 from biasgate.tasks.common.processes import describe_this_process
 from biasgate.tasks.ledger import entry
 from biasgate.tasks.ledger.chain import Chain
@@ -38,25 +37,19 @@ def year(keys):
     with pytest.MonkeyPatch.context() as patch:
         for number in range(1, 366):
             patch.setenv("BIASGATE_PRIVATE_KEY", keys[number > ROTATED].pem)
-            content = {
-                "action": "promotion",
-                "replaces": str(number - 1) if number > 1 else "",
-                "version": str(number),
-                "rule": "better",
-                "reason": "better",
-                "passed_over": [],
-                "verdicts": [{"set": "s", "run_id": "r", "digest": f"d{number}"}],
-                "owner": "machine 1 2.0 abc",
-                "opened": format_day(number),
-                "expires": format_day(number),
-                "model": "m",
-                "number": number,
-                "predecessor": convert_to_plain(Chain(links[-1:]).head),
-                "time": format_day(number),
-                "state": "done",
-                "note": "done",
-            }
-            tags = tag_of_entry(content)
+            content = entry_content(
+                replaces=str(number - 1) if number > 1 else "",
+                version=str(number),
+                rule="better",
+                passed_over=[],
+                verdicts=[VerdictReference(set="s", run_id="r", digest=f"d{number}")],
+                model="m",
+                number=number,
+                predecessor=Chain(links[-1:]).head,
+                time=format_day(number),
+                state="done",
+            )
+            tags = tag_of_entry(content.to_dict())
             links.append(read_entry(ModelVersion("m-promotions", str(number), None, tags)))
     return links
 
@@ -80,35 +73,22 @@ def make_trusted_keys(keys, *, revoked=None):
     return TrustedKeys(known)
 
 
-def find_refused(links, trusted):
-    return [
-        link.number for link, _, accepted in Chain(links).check_signatures(trusted) if not accepted
-    ]
-
-
-def test_after_a_rotation_a_whole_year_verifies(year, keys):
-    assert list(Chain(year).find_breaks("m")) == []
-    assert find_refused(year, make_trusted_keys(keys)) == []
-
-
-def test_the_earlier_half_still_verifies_when_its_key_is_revoked_after_the_rotation(year, keys):
-    assert find_refused(year, make_trusted_keys(keys, revoked=format_day(ROTATED + 1))) == []
-
-
-def test_what_the_revoked_key_dated_later_does_not_verify(year, keys):
-    assert sorted(find_refused(year, make_trusted_keys(keys, revoked=format_day(100)))) == list(
-        range(100, ROTATED + 1)
-    )
-
-
-def test_without_a_later_trusted_entry_nothing_of_a_revoked_key_verifies(year, keys):
-    first = year[:ROTATED]
-    assert len(find_refused(first, make_trusted_keys(keys, revoked=format_day(365)))) == ROTATED
-
-
-def test_what_a_key_signed_that_is_not_known_is_not_vouched_for_by_later_entries(year, keys):
-    assert find_refused(year, make_trusted_keys(keys[1:])) == [*range(ROTATED, 0, -1)]
-    assert find_refused(year[:ROTATED], make_trusted_keys(keys[1:])) == [*range(ROTATED, 0, -1)]
+@pytest.mark.parametrize(
+    ("n_entries", "n_unknown", "revoked", "refused"),
+    [
+        (365, 0, None, []),  # after a rotation
+        (365, 0, format_day(ROTATED + 1), []),  # revoked after the rotation
+        (365, 0, format_day(100), range(100, ROTATED + 1)),  # dated later
+        (ROTATED, 0, format_day(365), range(1, ROTATED + 1)),  # no later trusted entry
+        (365, 1, None, range(1, ROTATED + 1)),  # later entries do not vouch for an unknown key
+        (ROTATED, 1, None, range(1, ROTATED + 1)),
+    ],
+)
+def test_which_entries_of_a_rotated_key_verify(year, keys, n_entries, n_unknown, revoked, refused):
+    chain, trusted = Chain(year[:n_entries]), make_trusted_keys(keys[n_unknown:], revoked=revoked)
+    checks = chain.check_signatures(trusted)
+    assert sorted(link.number for link, _, accepted in checks if not accepted) == [*refused]
+    assert list(chain.find_breaks("m")) == []
 
 
 @pytest.mark.parametrize("number", [2, ROTATED, 364])

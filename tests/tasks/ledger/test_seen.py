@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
-from support.promoted import MODEL, trust, wrong
+from support.promoted import MODEL, trust
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.ledger import entry, ledger
@@ -62,62 +62,58 @@ def test_a_link_to_a_registry_is_the_same_place(tmp_path):
 
 
 @pytest.fixture
-def shortened(gateway, promoted, key):
+def shortened(registry, key):
     """A ledger without its last entry and all references to it."""
     assert key
-    promoted()
-    promoted()
-    gateway.client.delete_model_version(f"{MODEL}-promotions", "2")
-    gateway.set_alias(MODEL, "champion", "1")
-    return gateway
+    registry.promote_next()
+    registry.promote_next()
+    registry.remove_entry(2)
+    registry.gateway.set_alias(MODEL, "champion", "1")
+    return registry.gateway
 
 
 @pytest.mark.mlflow
-def test_a_shortened_ledger_is_found_at_another_spelling_of_its_address(shortened):
-    other = Gateway(shortened.uri.replace("mlflow.db", "./mlflow.db"), shortened.artifacts)
+@pytest.mark.parametrize("place", ["another spelling", "a copy, known by its first entry"])
+def test_a_shortened_ledger_is_found_at_another_address_by_its_first_entry(
+    shortened, store, tmp_path, place
+):
+    if place == "another spelling":
+        uri = shortened.uri.replace("mlflow.db", "./mlflow.db")
+        other = Gateway(uri, shortened.artifacts)
+    else:
+        other = Gateway.from_store(shutil.copytree(store, tmp_path / "copied"))
     with pytest.raises(InputError, match="entry 2, which this machine saw before"):
         require_sound(Ledger(other, MODEL))
 
 
-@pytest.mark.usefixtures("shortened")
-@pytest.mark.mlflow
-def test_a_shortened_ledger_is_found_at_another_address_by_its_first_entry(store, tmp_path):
-    copied = shutil.copytree(store, tmp_path / "copied")
-    with pytest.raises(InputError, match="entry 2, which this machine saw before"):
-        require_sound(Ledger(Gateway.from_store(copied), MODEL))
+@pytest.mark.parametrize(
+    ("see", "number"),
+    [
+        (lambda registry: registry.failed, 2),
+        (lambda registry: require_sound(registry.ledger), 2),
+        (lambda registry: register_policy("default", MODEL, registry.gateway), 3),
+        (lambda registry: reset_ledger(MODEL, "1", "please", registry.gateway), 3),
+    ],
+    ids=["verification", "evaluation", "a policy", "a reset"],
+)
+def test_what_a_machine_has_seen_it_remembers(registry, key, see, number):
+    registry.promote_next()
+    registry.promote_next()
+    trust(registry.patch, registry.folder / "another machine", evaluations=key)
+    see(registry)
+    registry.remove_entry(number)
+    registry.gateway.set_alias(MODEL, "champion", "1")
+    with pytest.raises(InputError, match=f"entry {number}, which this machine saw before"):
+        require_sound(registry.ledger)
 
 
-@pytest.mark.parametrize("seen_by", ["verification", "evaluation", "a policy", "a reset"])
-def test_what_a_machine_has_seen_it_remembers(
-    gateway, store, promoted, key, monkeypatch, tmp_path, seen_by
-):
-    promoted()
-    trust(monkeypatch, tmp_path / "another machine", evaluations=key)
-    if seen_by == "verification":
-        promoted()
-        trust(monkeypatch, tmp_path / "one that only verifies", evaluations=key)
-        assert wrong(gateway, store) == set()
-    elif seen_by == "evaluation":
-        promoted()
-        trust(monkeypatch, tmp_path / "one that only evaluates", evaluations=key)
-        require_sound(Ledger(gateway, MODEL))
-    elif seen_by == "a reset":
-        reset_ledger(MODEL, "1", "please", gateway)
-    else:
-        register_policy("default", MODEL, gateway)
-    gateway.client.delete_model_version(f"{MODEL}-promotions", "2")
-    gateway.set_alias(MODEL, "champion", "1")
-    with pytest.raises(InputError, match="entry 2, which this machine saw before"):
-        require_sound(Ledger(gateway, MODEL))
-
-
-def test_a_ledger_is_known_by_its_place_and_by_its_first_entry(gateway, promoted, key):
+@pytest.mark.usefixtures("key")
+def test_a_ledger_is_known_by_its_place_and_by_its_first_entry(registry):
     """Other releases on this machine read and write the same file."""
-    assert key
-    promoted()
-    promoted()
-    model, file = Ledger(gateway, MODEL), get_trust_folder() / SEEN_FILE
-    place = hashlib.sha256(normalize_address(gateway.registry_uri).encode()).hexdigest()
+    registry.promote_next()
+    registry.promote_next()
+    model, file = registry.ledger, get_trust_folder() / SEEN_FILE
+    place = hashlib.sha256(normalize_address(registry.gateway.registry_uri).encode()).hexdigest()
     first, last = (link.digest for link in model.chain.links)
     names = [f"{model.name} at {place[:16]}", f"{model.name} from {first[:16]}"]
     head = {"number": 2, "digest": last}
@@ -130,10 +126,10 @@ def test_a_ledger_is_known_by_its_place_and_by_its_first_entry(gateway, promoted
 @pytest.mark.parametrize(
     "odd", ["7", "[7]", '{"number": 7}', '{"number": 7, "digest": "d", "a": 1}']
 )
-def test_what_names_no_last_entry_is_left_aside(gateway, promoted, key, odd):
+def test_what_names_no_last_entry_is_left_aside(registry, key, odd):
     assert key
-    promoted()
-    model, file = Ledger(gateway, MODEL), get_trust_folder() / SEEN_FILE
+    registry.promote_next()
+    model, file = registry.ledger, get_trust_folder() / SEEN_FILE
     content = json.loads(file.read_text("utf-8"))
     file.write_text(json.dumps(dict.fromkeys(content, json.loads(odd))), "utf-8")
     assert read_last_heads(model, model.chain) == []

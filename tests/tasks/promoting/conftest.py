@@ -3,7 +3,7 @@ from support.registry import (  # noqa: F401 - fixtures
     empty,
     gateway,
     key,
-    promoted,
     registries,
+    registry,
     store,
 )

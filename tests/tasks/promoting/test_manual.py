@@ -1,128 +1,104 @@
 """With `promote: manual`, a passed version waits until a person approves or rejects it."""
 
-import threading
 from dataclasses import replace
 
 import pytest
-from support.promoted import MODEL, POLICY, judge_against_now, judged_version, promote_one
+from support.promoted import MODEL, POLICY, judge_against_now, promote_one
+from support.registry import run_together
 
 from biasgate.output import print_history
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.promoting import by_hand
 from biasgate.tasks.promoting.decisions import promote_candidates
 from biasgate.tasks.promoting.succession import JudgedCandidate, SuccessionRule
-from biasgate.tasks.promoting.verify import verify_model
 
 MANUAL = POLICY.model_copy(update={"promote": "manual"})
 
 
-def find_alias(gateway, name):
-    version = gateway.get_alias(MODEL, name)
-    return None if version is None else version.version
-
-
 @pytest.fixture
-def proposed(gateway, store, tmp_path):
+def proposed(registry):
     """A passed version that is proposed."""
-    version, verdict, _ = judged_version(gateway, store, tmp_path / "v0", policy=MANUAL)
-    decision = promote_one([verdict], version, gateway, rule="manual")
-    return version, verdict, decision
+    version, verdict, scores = registry.judge_next(policy=MANUAL)
+    decision = promote_one([verdict], version, registry.gateway, rule="manual")
+    return version, verdict, scores, decision
 
 
-def test_a_pass_makes_a_version_challenger_and_not_champion(gateway, proposed):
-    version, _, decision = proposed
+def test_a_pass_makes_a_version_challenger_and_not_champion(registry, proposed):
+    version, *_, decision = proposed
     assert (decision.outcome, decision.promoted) == ("pass", False)
     assert decision.sentence == (
         f"{version.uri} passed and is challenger: approve it with `biasgate promote {MODEL} 1 "
         "--by NAME --reason TEXT`, or reject it with `--reject`."
     )
-    assert (find_alias(gateway, "challenger"), find_alias(gateway, "champion")) == ("1", None)
+    assert [registry.find_alias(name) for name in ("challenger", "champion")] == ["1", None]
 
 
-def test_an_approval_names_who_decided_and_why(gateway, store, proposed, capsys):
-    del proposed
+@pytest.mark.usefixtures("proposed")
+def test_an_approval_names_who_decided_and_why(registry, capsys):
     for by, reason in ((None, "good"), ("Ann", None)):
         with pytest.raises(InputError, match="`--by` and `--reason` must be given"):
-            by_hand.promote_version(MODEL, "1", reason, gateway, by)
-    done = by_hand.promote_version(MODEL, "1", "reads well", gateway, "Ann")
-    assert done.promoted
-    assert (find_alias(gateway, "challenger"), find_alias(gateway, "champion")) == (None, "1")
-    [entry] = by_hand.read_history(MODEL, gateway)
+            by_hand.promote_version(MODEL, "1", reason, registry.gateway, by)
+    assert by_hand.promote_version(MODEL, "1", "reads well", registry.gateway, "Ann").promoted
+    assert [registry.find_alias(name) for name in ("challenger", "champion")] == [None, "1"]
+    [entry] = by_hand.read_history(MODEL, registry.gateway)
     assert (entry.action, entry.by) == ("promotion", "Ann")
     assert entry.reason.startswith("reads well")
-    assert all(finding.holds for finding in verify_model(MODEL, None, gateway, store))
+    assert registry.failed == set()
     print_history(MODEL, [entry], everything=False)
     assert "by: Ann" in capsys.readouterr().out
+    with pytest.raises(InputError, match="is champion, so it cannot be rejected"):
+        by_hand.reject_version(MODEL, "1", "late", "Bo", registry.gateway)
 
 
-def test_a_rejected_version_is_not_proposed_again(gateway, store, proposed, tmp_path, capsys):
-    version, *_ = proposed
-    by_hand.reject_version(MODEL, "1", "flags slurs of one town", "Bo", gateway)
-    assert find_alias(gateway, "challenger") is None
+def test_a_rejected_version_is_not_proposed_again(registry, proposed, tmp_path, capsys):
+    version, _, scores, _ = proposed
+    by_hand.reject_version(MODEL, "1", "flags slurs of one town", "Bo", registry.gateway)
+    assert registry.find_alias("challenger") is None
     with pytest.raises(InputError, match="entry 1 of the ledger"):
-        by_hand.promote_version(MODEL, "1", "all the same", gateway, "Ann")
-    scores = EvidenceFile(tmp_path / "v0/judged" / FILE).column("score/candidate")
-    again = judge_against_now(gateway, store, tmp_path / "again", version, scores)
-    decision = promote_one([again], version, gateway, rule="manual")
+        by_hand.promote_version(MODEL, "1", "all the same", registry.gateway, "Ann")
+    place = registry.gateway, registry.store, tmp_path / "again"
+    again = judge_against_now(*place, version, scores)
+    decision = promote_one([again], version, registry.gateway, rule="manual")
     assert "version 1 was rejected by a person" in decision.sentence
-    assert find_alias(gateway, "challenger") is None
-    print_history(MODEL, by_hand.read_history(MODEL, gateway), everything=False)
+    assert registry.find_alias("challenger") is None
+    print_history(MODEL, by_hand.read_history(MODEL, registry.gateway), everything=False)
     output = capsys.readouterr().out
     assert "rejection: version 1" in output
     assert "by: Bo" in output
 
 
-def test_the_best_of_several_is_proposed_and_a_later_failure_withdraws_it(
-    gateway, store, proposed, tmp_path
-):
-    first, passed, _ = proposed
-    better = judged_version(gateway, store, tmp_path / "v1", noise=1.2, seed=1, policy=MANUAL)
-    both = [JudgedCandidate("a", [passed], first), JudgedCandidate("b", [better[1]], better[0])]
+def test_the_best_of_several_is_proposed_and_a_later_failure_withdraws_it(registry, proposed):
+    first, passed, *_ = proposed
+    version, verdict, _ = registry.judge_next(noise=1.2, seed=1, policy=MANUAL)
+    both = [JudgedCandidate("a", [passed], first), JudgedCandidate("b", [verdict], version)]
     manual = SuccessionRule("manual", allow_first=True)
-    sentences = [decision.sentence for decision in promote_candidates(both, MODEL, gateway, manual)]
-    assert find_alias(gateway, "challenger") == "2"
-    assert "passed, but" in sentences[0]
-    failed = [JudgedCandidate("b", [replace(better[1], outcome="fail")], better[0])]
-    promote_candidates(failed, MODEL, gateway, manual)
-    assert find_alias(gateway, "challenger") is None
+    decision, _ = promote_candidates(both, MODEL, registry.gateway, manual)
+    assert registry.find_alias("challenger") == "2"
+    assert "passed, but" in decision.sentence
+    failed = [JudgedCandidate("b", [replace(verdict, outcome="fail")], version)]
+    promote_candidates(failed, MODEL, registry.gateway, manual)
+    assert registry.find_alias("challenger") is None
 
 
-def test_a_yardstick_is_judged_and_never_promoted(gateway, store, tmp_path):
-    version, verdict, _ = judged_version(gateway, store, tmp_path / "v0")
+def test_a_yardstick_is_judged_and_never_promoted(registry):
+    version, verdict, _ = registry.judge_next()
     judged = [JudgedCandidate("c", [verdict], version, may_promote=False)]
-    [decision] = promote_candidates(
-        judged, MODEL, gateway, SuccessionRule("newer", allow_first=True)
-    )
+    newer = SuccessionRule("newer", allow_first=True)
+    [decision] = promote_candidates(judged, MODEL, registry.gateway, newer)
     assert decision.sentence.endswith("the evaluation file has `promote: false` for it.")
-    assert (decision.outcome, find_alias(gateway, "champion")) == ("pass", None)
+    assert (decision.outcome, registry.find_alias()) == ("pass", None)
 
 
-def test_the_champion_cannot_be_rejected(gateway, proposed):
-    del proposed
-    by_hand.promote_version(MODEL, "1", "good", gateway, "Ann")
-    with pytest.raises(InputError, match="is champion, so it cannot be rejected"):
-        by_hand.reject_version(MODEL, "1", "late", "Bo", gateway)
-
-
-def test_of_two_approvals_at_once_one_makes_the_champion(gateway, store, proposed, tmp_path):
-    del proposed
-    judged_version(gateway, store, tmp_path / "v1", noise=1.2, seed=1, policy=MANUAL)
-    found = []
-
-    def approve(version, by):
-        try:
-            found.append(by_hand.promote_version(MODEL, version, "good", gateway, by))
-        except InputError as error:
-            found.append(error)
-
-    threads = [threading.Thread(target=approve, args=pair) for pair in (("1", "Ann"), ("2", "Bo"))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    promoted = [one for one in found if getattr(one, "promoted", False)]
-    assert len(promoted) == 1
-    done = [item for item in by_hand.read_history(MODEL, gateway) if item.state == "done"]
+@pytest.mark.usefixtures("proposed")
+def test_of_two_approvals_at_once_one_makes_the_champion(registry):
+    registry.judge_next(noise=1.2, seed=1, policy=MANUAL)
+    decisions = run_together(
+        lambda pair: by_hand.promote_version(MODEL, pair[0], "good", registry.gateway, pair[1]),
+        ("1", "Ann"),
+        ("2", "Bo"),
+    )
+    assert sum(getattr(decision, "promoted", False) for decision in decisions) == 1
+    history = by_hand.read_history(MODEL, registry.gateway)
+    done = [item for item in history if item.state == "done"]
     assert [item.by for item in done if item.action == "promotion"] in (["Ann"], ["Bo"])
-    assert find_alias(gateway, "champion") == done[0].version
+    assert registry.find_alias() == done[0].version

@@ -14,17 +14,15 @@ from biasgate.tasks.promoting.decisions import promote_candidates
 from biasgate.tasks.promoting.succession import JudgedCandidate, SuccessionRule
 
 
-def make_verdict(outcome="pass", champion=None, *, report_only=False, value=0.9, change=0.01):
-    """Return a verdict, with or without a compared champion; margin of a change: 0.005."""
-    compared = None if champion is None else {"model": champion.uri}
-    objective = {"metric": "final_score", "confidence": 0.95, "value": value}
+def make_verdict(outcome="pass", champion=None, *, report_only=False):
+    """Return a verdict, with or without a compared champion, than which it is better by 0.01."""
+    objective = {"metric": "final_score", "confidence": 0.95, "value": 0.9}
     if champion is not None:
-        ends = {"change": change, "low": change - 0.005, "high": change + 0.005}
-        objective |= {"rival": value - change} | ends
+        objective |= {"change": 0.01, "low": 0.005, "high": 0.015, "rival": 0.89}
     return partial(
         {
             "outcome": outcome,
-            "champion": compared,
+            "champion": champion and {"model": champion.uri},
             "policy": {"name": "p", "digest": "d", "report_only": report_only},
             "evaluation_set": {"name": "comments"},
             "candidate": {"bound": NO_FILES, "digest": "own"},
@@ -68,53 +66,68 @@ def move(gateway, verdicts, version, *, model=None, **options):
     return promote_one(verdicts, version, gateway, model=model or version.name, **options)
 
 
-def champion(gateway, version):
-    found = gateway.get_alias(version.name, "champion")
-    return None if found is None else found.version
+def find_champion(gateway, version):
+    champion = gateway.get_alias(version.name, "champion")
+    return champion and champion.version
 
 
-@pytest.mark.parametrize("outcome", ["fail", "insufficient", "error"])
-def test_the_alias_stays_on_anything_but_a_pass(gateway, versions, outcome):
+STAYS, MOVED = "Not promoted: champion of NAME stays version 1.", "moved while"
+REPORTED = "The policy has `report_only: true`"
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "outcome", "sentence"),
+    [
+        # Outcome and compared version of each verdict.
+        ([("pass", 0), ("fail", 0)], "fail", STAYS),
+        ([("pass", 0), ("insufficient", 0)], "insufficient", STAYS),
+        ([("pass", 0), ("error", 0)], "error", STAYS),
+        ([("pass", None)], "insufficient", MOVED),
+        ([("pass", 1)], "insufficient", MOVED),
+        ([("pass", 0), ("pass", None)], "insufficient", MOVED),
+    ],
+)
+def test_the_alias_stays_on_anything_but_a_pass_against_the_champion(
+    gateway, versions, outcomes, outcome, sentence
+):
     first, second = versions
     move(gateway, [make_verdict()], first)
-    decision = move(gateway, [make_verdict(champion=first), make_verdict(outcome, first)], second)
+    verdicts = [make_verdict(one, at if at is None else versions[at]) for one, at in outcomes]
+    decision = move(gateway, verdicts, second)
     assert (decision.outcome, decision.promoted) == (outcome, False)
-    assert champion(gateway, versions[0]) == "1"
+    assert decision.champion_moved == (sentence == MOVED)
+    assert sentence.replace("NAME", first.name) in decision.sentence
+    assert find_champion(gateway, first) == "1"
 
 
-def test_where_there_is_no_champion_none_is_said_to_stay(gateway, versions):
-    first, second = versions
-    blocked = move(gateway, [make_verdict("fail")], first)
-    assert blocked.sentence == f"Not promoted: {first.name} has no champion yet."
-    move(gateway, [make_verdict()], first)
-    blocked = move(gateway, [make_verdict("fail", first)], second)
-    assert blocked.sentence == f"Not promoted: champion of {first.name} stays version 1."
+@pytest.mark.parametrize(
+    ("verdicts", "options", "outcome", "sentence"),
+    [
+        ([make_verdict("fail")], {}, "fail", "Not promoted: NAME has no champion yet."),
+        ([make_verdict()], {"allow_first": False}, "insufficient", ""),
+        ([], {}, "insufficient", ""),  # no verdict on a required set
+        ([make_verdict()], {"model": "some_other_model"}, "pass", ""),
+        ([make_verdict(report_only=True)], {}, "pass", f"The verdict is: passed. {REPORTED}"),
+        ([make_verdict("fail", report_only=True)], {}, "pass", f"is: blocked. {REPORTED}"),
+    ],
+)
+def test_a_verdict_alone_makes_no_first_champion(
+    gateway, versions, verdicts, options, outcome, sentence
+):
+    decision = move(gateway, verdicts, versions[0], **options)
+    assert (decision.outcome, decision.promoted) == (outcome, False)
+    assert sentence.replace("NAME", versions[0].name) in decision.sentence
+    assert find_champion(gateway, versions[0]) is None
 
 
 def test_what_did_not_pass_is_told_the_version_that_became_champion_beside_it(gateway, versions):
-    first, second = versions
     judged = [
-        JudgedCandidate("a", [make_verdict()], first),
-        JudgedCandidate("b", [make_verdict("fail")], second),
+        JudgedCandidate(outcome, [make_verdict(outcome)], version)
+        for outcome, version in zip(("pass", "fail"), versions, strict=True)
     ]
-    _, blocked = promote_candidates(
-        judged, first.name, gateway, SuccessionRule("newer", allow_first=True)
-    )
-    assert blocked.sentence == f"Not promoted: champion of {first.name} is version 1 now."
-
-
-def test_of_two_that_could_be_the_first_champion_the_other_is_left_aside(gateway, versions):
-    first, second = versions
-    judged = [
-        JudgedCandidate("a", [make_verdict()], first),
-        JudgedCandidate("b", [make_verdict()], second),
-    ]
-    told = promote_candidates(
-        judged, first.name, gateway, SuccessionRule("newer", allow_first=True)
-    )
-    assert [one.promoted for one in told] == [False, True]
-    [entry] = Ledger(gateway, first.name).read_entries()
-    assert (entry.content.version, entry.content.passed_over) == ("2", ["1"])
+    newer, name = SuccessionRule("newer", allow_first=True), versions[0].name
+    _, blocked = promote_candidates(judged, name, gateway, newer)
+    assert blocked.sentence == f"Not promoted: champion of {name} is version 1 now."
 
 
 def test_a_pass_moves_the_alias_and_keeps_the_previous_champion(gateway, versions):
@@ -126,61 +139,13 @@ def test_a_pass_moves_the_alias_and_keeps_the_previous_champion(gateway, version
     entries = Ledger(gateway, versions[0].name).read_entries()
     assert [item.content.rule for item in entries] == ["first", "newer"]
     assert "It replaced version 1" in decision.sentence
-    assert champion(gateway, versions[0]) == "2"
+    assert find_champion(gateway, versions[0]) == "2"
     assert gateway.get_alias(versions[0].name, "previous_champion").version == "1"
-
-
-def test_the_same_verdict_applied_twice_does_nothing_the_second_time(gateway, versions):
-    first, second = versions
-    move(gateway, [make_verdict()], first)
-    move(gateway, [make_verdict(champion=first)], second)
-    again = move(gateway, [make_verdict(champion=second)], second)
-    assert not again.promoted
-    assert gateway.get_alias(versions[0].name, "previous_champion").version == "1"
-
-
-def test_the_first_champion_needs_an_explicit_permission(gateway, versions):
-    decision = move(gateway, [make_verdict()], versions[0], allow_first=False)
-    assert (decision.outcome, decision.promoted) == ("insufficient", False)
-    assert champion(gateway, versions[0]) is None
-
-
-def test_no_verdict_on_a_required_set_is_not_a_pass(gateway, versions):
-    assert move(gateway, [], versions[0]).outcome == "insufficient"
-    assert champion(gateway, versions[0]) is None
-
-
-def test_a_version_of_another_model_is_not_promoted(gateway, versions):
-    decision = move(gateway, [make_verdict()], versions[0], model="some_other_model")
-    assert not decision.promoted
-    assert champion(gateway, versions[0]) is None
 
 
 def test_scores_without_a_version_are_judged_but_not_promoted(gateway):
     decision = promote_one([make_verdict()], None, gateway)
     assert (decision.outcome, decision.promoted) == ("pass", False)
-
-
-def test_a_verdict_against_another_champion_moves_nothing(gateway, versions):
-    first, second = versions
-    move(gateway, [make_verdict()], first)
-    for stale in (
-        [make_verdict()],
-        [make_verdict(champion=second)],
-        [make_verdict(champion=first), make_verdict()],
-    ):
-        decision = move(gateway, stale, second)
-        assert (decision.outcome, decision.champion_moved) == ("insufficient", True)
-        assert "moved while" in decision.sentence
-    assert champion(gateway, first) == "1"
-
-
-def test_a_policy_that_only_reports_neither_moves_nor_fails(gateway, versions):
-    for outcome, word in (("pass", "passed"), ("fail", "blocked")):
-        decision = move(gateway, [make_verdict(outcome, report_only=True)], versions[0])
-        assert (decision.outcome, decision.promoted) == ("pass", False)
-        assert f"The verdict is: {word}. The policy has `report_only: true`" in decision.sentence
-    assert champion(gateway, versions[0]) is None
 
 
 def test_an_alias_that_does_not_stick_is_a_crash(gateway, versions, monkeypatch):

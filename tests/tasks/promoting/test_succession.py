@@ -12,9 +12,7 @@ from support.promoted import (
     entry_content,
     judge_against_now,
     judge_version,
-    judged_version,
     local,
-    promote_one,
     registered_version,
     scores_of,
 )
@@ -36,6 +34,7 @@ NEWER, BETTER, NEVER = (
     SuccessionRule(rule, allow_first=True) for rule in ("newer", "better", "never")
 )
 WITHHELD = SuccessionRule("newer", allow_first=True, withheld="not tonight")
+FIRST_LOOK = SuccessionRule("newer", allow_first=True, is_first_look=True)
 NOTHING = PromotionHistory(frozenset({1}), {})
 NOBODY = PromotionHistory(frozenset(), {})
 
@@ -81,11 +80,7 @@ def make_references(*samples):
     [
         ({}, (None, None), None),
         ({}, (5000, 5000), None),
-        (
-            {0: 5000},
-            (None, None),
-            "5,000 comments of set 0, and the champion on the whole set",
-        ),
+        ({0: 5000}, (None, None), "5,000 comments of set 0, and the champion on the whole set"),
         ({1: 5000}, (5000, None), "comments of set 1, and the champion on the whole set"),
         ({0: 5000}, (5001, None), "set 0, and the champion on a sample of 5,001"),
         ({0: 5000}, (5000, None), None),
@@ -101,19 +96,10 @@ def test_a_verdict_on_a_sample_replaces_no_champion_that_was_judged_on_more(
     assert objection is None if words is None else words in objection
 
 
-def test_a_first_look_replaces_no_champion_and_makes_a_first_one():
-    look = SuccessionRule("newer", allow_first=True, is_first_look=True)
-    assert "for a first look" in look.find_objection(make_judged(2, 0.01), "1", NOTHING)
-    assert look.find_objection(make_judged(2, 0.01), None, NOBODY) is None
-
-
-def test_a_verdict_on_a_sample_makes_a_first_champion():
-    assert NEWER.find_objection(make_judged(1, samples={0: 5000}), None, NOBODY) is None
-
-
 @pytest.mark.parametrize(
     ("rule", "changes", "words"),
     [
+        (FIRST_LOOK, (0.01,), "for a first look"),
         (NEWER, (0.01,), None),
         (NEWER, (-0.004,), None),
         (NEWER, (None,), None),
@@ -136,10 +122,21 @@ def test_a_later_version_replaces_the_champion_if_the_rule_allows(rule, changes,
     assert objection is None if words is None else words in objection
 
 
-def test_what_is_withheld_does_not_become_the_first_champion_either():
-    passed = [make_judged(2, 0.3)]
-    assert WITHHELD.choose(passed, None, NOBODY) is None
-    assert NEWER.choose(passed, None, NOBODY) == passed[0]
+@pytest.mark.parametrize(
+    ("rule", "samples", "is_chosen"),
+    [
+        (NEWER, {}, True),
+        (NEWER, {0: 5000}, True),
+        (BETTER, {}, True),
+        (FIRST_LOOK, {}, True),
+        (WITHHELD, {}, False),
+        (NEVER, {}, False),
+        (SuccessionRule("newer", allow_first=False), {}, False),
+    ],
+)
+def test_the_first_champion_is_the_best_where_the_policy_allows_one(rule, samples, is_chosen):
+    passed = [make_judged(1, value=0.91, samples=samples), make_judged(2, value=0.90)]
+    assert rule.choose(passed, None, NOBODY) == (passed[0] if is_chosen else None)
 
 
 def test_better_needs_bounds():
@@ -226,14 +223,6 @@ def test_what_limits_an_outcome_is_told_also_where_the_decision_is_not_of_the_ve
     assert completed.exceptions == ["Measured on 9 of 10 rows."]
 
 
-def test_the_first_champion_is_the_best_where_the_policy_allows_one():
-    passed = [make_judged(1, value=0.91), make_judged(2, value=0.90)]
-    nobody = PromotionHistory(frozenset(), {})
-    assert BETTER.choose(passed, None, nobody).number == 1
-    assert SuccessionRule("newer", allow_first=False).choose(passed, None, nobody) is None
-    assert NEVER.choose(passed, None, nobody) is None
-
-
 def test_the_former_champion_is_not_said_to_be_champion_still():
     policy = {"report_only": False, "name": "p", "digest": "d"}
     passed = [make_judged(2), make_judged(3, value=0.95)]
@@ -248,38 +237,31 @@ def test_the_former_champion_is_not_said_to_be_champion_still():
 
 
 @pytest.mark.parametrize("rule", [NEWER, BETTER])
+@pytest.mark.parametrize("is_copy", [True, False])
 def test_a_copy_of_the_champion_promotes_nothing_and_its_first_line_says_so(
-    gateway, store, tmp_path, rule
+    registry, tmp_path, rule, is_copy
 ):
-    first, verdict, scores = judged_version(gateway, store, tmp_path / "first")
-    assert promote_one([verdict], first, gateway).promoted
-    copy = registered_version(gateway, tmp_path, "copy")
-    same = judge_version(
-        gateway, store, tmp_path / "again", copy, scores, (first, scores), copy_of=first
-    )
-    assert (same.outcome, get_verdict_words(verdict).text) == (
-        "pass",
-        "Passed for 0 of 1 identities",
-    )
-    [decision] = promote_candidates([JudgedCandidate("c", [same], copy)], MODEL, gateway, rule)
+    first, _, scores = registry.promote_next()
+    version = registered_version(registry.gateway, tmp_path, "copy") if is_copy else first
+    place = registry.gateway, registry.store, tmp_path / "again"
+    same = judge_version(*place, version, scores, (first, scores), copy_of=first)
+    copied = "Passed as a copy of the champion: not promoted"
+    words = copied if is_copy else "Passed for 0 of 1 identities"
+    assert (same.outcome, get_verdict_words(same).text) == ("pass", words)
+    judged = [JudgedCandidate("c", [same], version)]
+    [decision] = promote_candidates(judged, MODEL, registry.gateway, rule)
     assert (decision.outcome, decision.promoted) == ("pass", False)
+    assert registry.find_alias() == "1"
+    if not is_copy:
+        assert decision.sentence == f"{first.uri} is champion already."
+        return
     assert decision.sentence.endswith(
-        "stays version 1: it has the champion's own scores, since its "
-        "files and options are the same."
+        "stays version 1: it has the champion's own scores, since its files and options are the "
+        "same."
     )
-    assert get_outcome_words(decision).text == "Passed as a copy of the champion: not promoted"
+    assert get_outcome_words(decision).text == copied
     with pytest.raises(InputError, match="must be another model than the champion: it has the"):
-        promote_version(MODEL, copy.version, "please", gateway)
-    assert gateway.get_alias(MODEL, "champion").version == "1"
-
-
-def test_the_champion_itself_is_no_copy(gateway, store, tmp_path):
-    first, verdict, scores = judged_version(gateway, store, tmp_path / "first")
-    assert promote_one([verdict], first, gateway).promoted
-    again = judge_version(gateway, store, tmp_path / "again", first, scores, (first, scores))
-    assert get_verdict_words(again).text == "Passed for 0 of 1 identities"
-    [decision] = promote_candidates([JudgedCandidate("c", [again], first)], MODEL, gateway, NEWER)
-    assert decision.sentence == f"{first.uri} is champion already."
+        promote_version(MODEL, version.version, "please", registry.gateway)
 
 
 def test_a_reset_leaves_nobody_aside():
@@ -443,26 +425,6 @@ def test_after_a_rollback_unchanged_nights_move_nothing_and_a_new_version_does(n
     assert nights.moves[len(moves) :] == [("4", "1", rule.promote)]
 
 
-def test_a_replaced_version_is_not_said_to_leave_the_champion_where_another_moves_it(nights):
-    first, second = nights.register(), nights.register(noise=1.5)
-    nights.night(first)
-    nights.night(first, second)
-    decision, _, _ = nights.night(first, second, nights.register(noise=1.45))
-    assert decision.sentence == (
-        "models:/toxicity/1 passed, but champion of toxicity is version 3 now: "
-        "version 1 was champion before, and is not promoted automatically again."
-    )
-
-
-def test_never_leaves_the_alias_to_people(nights):
-    [decision] = nights.night(nights.register(), rule=NEVER)
-    assert (decision.outcome, nights.champion) == ("pass", None)
-    assert decision.sentence == (
-        "models:/toxicity/1 passed, but toxicity has no champion yet: "
-        "the policy has `promote: never`."
-    )
-
-
 def test_where_somebody_else_promotes_meanwhile_all_that_passed_are_judged_again(
     nights, monkeypatch
 ):
@@ -513,7 +475,7 @@ def run_last_step(nights, *found, model=MODEL, policy=POLICY):
     return decisions
 
 
-def tags_of(nights, version):
+def build_tags(nights, version):
     return nights.gateway.resolve(version.uri).tags
 
 
@@ -529,7 +491,7 @@ def test_the_last_step_tags_versions_blocks_what_did_not_pass_and_moves_the_alia
     assert not any(decision.champion_moved or decision.report_only for decision in decisions)
     assert decisions[0].sentence == "Not a registered version: nothing to promote."
     for version, verdict in ((good, passed), (bad, failed)):
-        assert tags_of(nights, version)["biasgate.comments.run_id"] == verdict.run_id
+        assert build_tags(nights, version)["biasgate.comments.run_id"] == verdict.run_id
     blocked, moved = [item.content for item in Ledger(nights.gateway, MODEL).read_entries()]
     assert (blocked.action, blocked.blocked) == ("blocked", [bad.version])
     assert [verdict.run_id for verdict in blocked.verdicts] == [failed.run_id]
@@ -558,7 +520,7 @@ def test_an_evaluation_that_decides_nothing_about_a_version_writes_nothing_to_th
     bad, failed = untagged(nights, noise=50)
     [told] = run_last_step(nights, (bad, failed), model=model, policy=policy)
     assert not told.promoted
-    assert ("biasgate.comments.run_id" in tags_of(nights, bad)) is tagged
+    assert ("biasgate.comments.run_id" in build_tags(nights, bad)) is tagged
     for name in (MODEL, "another"):
         assert Ledger(nights.gateway, name).read_entries() == []
 

@@ -5,7 +5,7 @@ import hashlib
 import json
 import re
 import shutil
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from model_signing import hashing, signing
 from support.evaluations import change, evaluate, write_inputs
+from support.promoted import edit_json, flip_byte
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.mlflow_server.model_folders import save_classifier
@@ -94,10 +95,8 @@ def test_files_of_git_need_no_signature_as_the_standards_tool_leaves_them_out(ve
     assert require_signature(vendor)
 
 
-def flip_byte(vendor):
-    content = bytearray((vendor / "model" / "weights").read_bytes())
-    content[50] ^= 1
-    (vendor / "model" / "weights").write_bytes(content)
+def flip_weights(vendor):
+    flip_byte(vendor / "model" / "weights")
 
 
 def rename_file(vendor):
@@ -108,36 +107,49 @@ def exchange_keys(vendor):
     sign_files(vendor / "model", new_key(vendor, "other"), vendor / "model" / "model.sig")
 
 
-def edit_statement(vendor, change):
-    """Edit the signed statement without changing the signature."""
-    file = vendor / "model" / "model.sig"
-    bundle = json.loads(file.read_text("utf-8"))
-    statement = json.loads(base64.b64decode(bundle["dsseEnvelope"]["payload"]))
-    change(statement["predicate"])
-    bundle["dsseEnvelope"]["payload"] = base64.b64encode(json.dumps(statement).encode()).decode()
-    file.write_text(json.dumps(bundle), "utf-8")
+def edit_bundle(vendor, change):
+    """Edit the bundle of the signature."""
+    edit_json(vendor / "model" / "model.sig", change)
 
 
 def change_digest(vendor):
-    """Change a byte, and the digest in the statement."""
-    flip_byte(vendor)
+    """Change a byte, and the digest in the statement, but not the signature."""
+    flip_weights(vendor)
     [weights] = [o for o in Manifest.from_path(vendor / "model").files if o.path == "weights"]
-    edit_statement(vendor, lambda content: content["resources"][1].update(digest=weights.sha256))
+
+    def change(bundle):
+        statement = json.loads(base64.b64decode(bundle["dsseEnvelope"]["payload"]))
+        statement["predicate"]["resources"][1].update(digest=weights.sha256)
+        payload = base64.b64encode(json.dumps(statement).encode()).decode()
+        bundle["dsseEnvelope"]["payload"] = payload
+
+    edit_bundle(vendor, change)
 
 
 def drop_signatures(vendor):
-    file = vendor / "model" / "model.sig"
-    bundle = json.loads(file.read_text("utf-8"))
-    bundle["dsseEnvelope"]["signatures"] = []
-    file.write_text(json.dumps(bundle), "utf-8")
+    edit_bundle(vendor, lambda bundle: bundle["dsseEnvelope"].update(signatures=[]))
 
 
-def use_certificate(vendor):
-    file = vendor / "model" / "model.sig"
-    bundle = json.loads(file.read_text("utf-8"))
+def use_certificate(bundle):
     bundle["verificationMaterial"] = {"certificate": {"rawBytes": "AAAA"}}
     bundle["dsseEnvelope"]["signatures"][0]["sig"] = "AAAA"
-    file.write_text(json.dumps(bundle), "utf-8")
+
+
+def write_signature(text):
+    return lambda vendor: (vendor / "model" / "model.sig").write_text(text, "utf-8")
+
+
+def add_file(name):
+    return lambda vendor: (vendor / "model" / name).write_text("x", "utf-8")
+
+
+def remove_file(name):
+    return lambda vendor: (vendor / "model" / name).unlink()
+
+
+def link_signature(vendor):
+    (vendor / "model" / "model.sig").rename(vendor / "a")
+    (vendor / "model" / "model.sig").symlink_to(vendor / "a")
 
 
 def ignore_file(vendor):
@@ -148,44 +160,32 @@ def ignore_file(vendor):
 
 REFUSED = "it must be signed with the key in .*; model-signing does not accept signature"
 ATTACKS = {
-    "a byte is changed": (flip_byte, r"differ from the signed files: weights: changed \(signature"),
-    "a file is added": (
-        lambda folder: (folder / "model" / "tokenizer").write_text("x", "utf-8"),
-        "tokenizer: added",
+    "a byte is changed": (
+        flip_weights,
+        r"differ from the signed files: weights: changed \(signature",
     ),
+    "a file is added": (add_file("tokenizer"), "tokenizer: added"),
     "a file is added that git would leave out below the top": (
-        lambda folder: (folder / "model" / "parts" / ".gitignore").write_text("x", "utf-8"),
+        add_file("parts/.gitignore"),
         r"parts/\.gitignore: added",
     ),
-    "a file is removed": (
-        lambda folder: (folder / "model" / "weights").unlink(),
-        "weights: missing",
-    ),
+    "a file is removed": (remove_file("weights"), "weights: missing"),
     "a file is renamed": (rename_file, "heights: added; weights: missing"),
     "the signature is missing": (
-        lambda folder: (folder / "model" / "model.sig").unlink(),
+        remove_file("model.sig"),
         r"signature .*model\.sig does not exist. Set `signature` to its file",
     ),
     "the signature is of another key": (exchange_keys, "Key mismatch"),
-    "the signature is of a certificate": (use_certificate, REFUSED),
+    "the signature is of a certificate": (
+        lambda vendor: edit_bundle(vendor, use_certificate),
+        REFUSED,
+    ),
     "the statement lists the changed byte": (change_digest, REFUSED),
     "the statement is unsigned": (drop_signatures, REFUSED),
     "the vendor left a file out": (ignore_file, "parts/words: added"),
-    "the signature is a link": (
-        lambda folder: (
-            (folder / "model" / "model.sig").rename(folder / "a")
-            and (folder / "model" / "model.sig").symlink_to(folder / "a")
-        ),
-        "must be a regular file",
-    ),
-    "the signature is no JSON": (
-        lambda folder: (folder / "model" / "model.sig").write_text("x", "utf-8"),
-        "must be JSON",
-    ),
-    "the signature is other JSON": (
-        lambda folder: (folder / "model" / "model.sig").write_text("{}", "utf-8"),
-        REFUSED,
-    ),
+    "the signature is a link": (link_signature, "must be a regular file"),
+    "the signature is no JSON": (write_signature("x"), "must be JSON"),
+    "the signature is other JSON": (write_signature("{}"), REFUSED),
 }
 
 
@@ -235,25 +235,26 @@ def version(saved, tmp_path):
     return tmp_path / "registry"
 
 
-def opened(folder, **options):
+def open_version(folder, released=None, **options):
+    """Open a registered version; a copy that is released is counted in a list."""
+
+    @contextmanager
+    def download(_):
+        yield folder / "model"
+        if released is not None:
+            released.append(True)
+
     settings = {"name": "bought", "kind": "mlflow", "model": "models:/bought/1"}
     settings |= {"signed_by": folder / "vendor.pub"} | options
-    gateway = SimpleNamespace(
-        resolve=lambda uri: uri, open_download=lambda _: nullcontext(folder / "model")
-    )
+    gateway = SimpleNamespace(resolve=lambda uri: uri, open_download=download)
     return CANDIDATES.validate_python(settings).open_verified(SimpleNamespace(gateway=gateway))
 
 
-def test_a_registered_version_that_its_vendor_signed_is_opened_and_its_verdict_says_by_whom(
-    version,
-):
-    with opened(version) as scorer:
+def test_a_verdict_says_by_whom_a_version_was_signed_where_a_signature_is_demanded(version):
+    with open_version(version) as scorer:
         assert scorer.bound.signed_by == require_signature(version)
         assert "model.sig" in {file.path for file in scorer.bound.files}
-
-
-def test_where_no_signature_is_demanded_a_verdict_says_nothing_of_one(version):
-    with opened(version, signed_by=None) as scorer:
+    with open_version(version, signed_by=None) as scorer:
         assert scorer.bound.signed_by is None
         assert "signed_by" not in scorer.bound.to_dict()
 
@@ -262,17 +263,8 @@ def test_a_registered_version_with_one_other_byte_is_not_opened_and_its_copy_is_
     with (version / "model" / "requirements.txt").open("a") as file:
         file.write("#")
     released = []
-
-    @contextmanager
-    def downloaded(_):
-        yield version / "model"
-        released.append(True)
-
-    settings = {"name": "bought", "kind": "mlflow", "model": "models:/bought/1"}
-    settings |= {"signed_by": version / "vendor.pub"}
-    gateway = SimpleNamespace(resolve=lambda uri: uri, open_download=downloaded)
     with pytest.raises(InputError, match=r"'bought' must be signed .* requirements\.txt: changed"):
-        CANDIDATES.validate_python(settings).open_verified(SimpleNamespace(gateway=gateway))
+        open_version(version, released)
     assert released == [True]
 
 
@@ -342,9 +334,7 @@ def test_a_model_that_is_trained_here_cannot_be_signed(tmp_path):
         CANDIDATES.validate_python(settings).check_signature()
 
 
-def test_versions_that_are_found_are_asked_for_the_signature_of_a_key_beside_the_file(
-    tmp_path,
-):
+def test_versions_that_are_found_are_asked_for_the_signature_of_a_key_beside_the_file(tmp_path):
     found = RegisteredCandidates.model_validate(
         {"tags": {"stage": "new"}, "open_as": {"kind": "mlflow", "signed_by": "vendor.pub"}},
         context={"folder": tmp_path},

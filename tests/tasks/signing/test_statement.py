@@ -77,34 +77,34 @@ def test_a_rule_that_only_warns_warns_and_a_passed_one_passes(statement):
 
 
 def test_it_says_for_whom_a_pass_is_proven_and_what_limits_it(signed):
-    exception = PassException(None, "no_rule", 0, groups=("gay",))
-    verdict = replace(
-        signed[2],
+    statement = rebuild_statement(
+        signed,
         holds_for=HoldsFor(identities=["muslim"], of=2),
-        exceptions=[exception],
+        exceptions=[PassException(None, "no_rule", 0, groups=("gay",))],
         reservations=["2 comments have no score."],
     )
-    annotations = read_annotations(
-        build_statement(verdict, dict.fromkeys(VERDICT_FILES, "0" * 64), "now")
-    )
+    annotations = read_annotations(statement)
     assert annotations.holds_for == HoldsFor(identities=["muslim"], of=2)
     assert annotations.exceptions == ["no blocking rule covers gay."]
     assert annotations.reservations == ["2 comments have no score."]
 
 
+def rebuild_statement(signed, **changes):
+    """Return the statement about a changed verdict."""
+    digests = dict.fromkeys(VERDICT_FILES, "0" * 64)
+    return build_statement(replace(signed[2], **changes), digests, "now")
+
+
 @pytest.mark.parametrize("outcome", ["fail", "insufficient", "error"])
 def test_everything_but_a_pass_is_failed(signed, outcome):
-    digests = dict.fromkeys(VERDICT_FILES, "0" * 64)
-    made = build_statement(replace(signed[2], outcome=outcome), digests, "now")
-    assert made.predicate.result == "FAILED"
+    assert rebuild_statement(signed, outcome=outcome).predicate.result == "FAILED"
 
 
 def test_its_subject_is_the_files_of_the_model(signed):
     files = [FileRecord(path="a/b", size=1, sha256="1" * 64)]
     known = signed[2].candidate
     candidate = replace(known, bound=replace(known.bound, what="files", files=files))
-    digests = dict.fromkeys(VERDICT_FILES, "0" * 64)
-    made = build_statement(replace(signed[2], candidate=candidate), digests, "now")
+    made = rebuild_statement(signed, candidate=candidate)
     assert made.to_dict()["subject"] == [{"name": "a/b", "digest": {"sha256": "1" * 64}}]
 
 
@@ -130,10 +130,7 @@ def test_another_statement_is_refused(payload):
 def their_key(key):
     signer = pytest.importorskip("securesystemslib.signer")
     return signer.SSlibKey(
-        key.public.key_id,
-        "ed25519",
-        "ed25519",
-        {"public": key.public.raw.hex()},
+        key.public.key_id, "ed25519", "ed25519", {"public": key.public.raw.hex()}
     )
 
 

@@ -8,14 +8,7 @@ from types import SimpleNamespace
 import pytest
 from support.made import candidate_of, verdict_of
 from support.packages import install
-from support.promoted import (
-    MODEL,
-    judge_version,
-    judged_version,
-    promote_one,
-    signing_key,
-    trust,
-)
+from support.promoted import MODEL, edit_json, judge_version
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.gating.policy import read_policy
@@ -28,104 +21,95 @@ from biasgate.tasks.signing.statement import FILE as ATTESTATION
 LONG = {"kind": "transformer", "toxic_label": "toxic", "max_tokens": 512}
 LONG |= {"activation": None, "precision": "float32"}
 SHORT = LONG | {"max_tokens": 8}
+FIRST = f"models:/{MODEL}/1"
 
 
-def find_champion(gateway):
-    return find_rivals({}, MODEL, read_policy("default", Path()), [], gateway)["champion"]
+def find_rival(gateway, role="champion", policy="default", candidates=(), **named):
+    """Return how a rival is opened; `named`: its settings in the evaluation file."""
+    settings = {"name": role, "kind": "mlflow", "model": FIRST} | named
+    rivals = {role: CANDIDATES.validate_python(settings)} if named or role != "champion" else {}
+    model = MODEL if role == "champion" else None
+    return find_rivals(rivals, model, read_policy(policy, Path()), list(candidates), gateway)[role]
 
 
-def find_reference(gateway, **said):
-    """Return the settings to open a version that was never promoted."""
-    settings = {"name": "reference", "kind": "mlflow", "model": f"models:/{MODEL}/1", **said}
-    named = {"reference": CANDIDATES.validate_python(settings)}
-    return find_rivals(named, None, read_policy("default", Path()), [], gateway)["reference"]
+def make_candidate(**options):
+    return CANDIDATES.validate_python({"name": "again", "model": FIRST, **options})
 
 
 @pytest.fixture
-def promoted(gateway, store, tmp_path):
+def champion(registry):
     """A champion that was judged with all its tokens."""
-    judged = judged_version(gateway, store, tmp_path / "first", opened_as=LONG)
-    assert promote_one([judged[1]], judged[0], gateway).promoted
-    return judged
+    return registry.promote_next(opened_as=LONG)
 
 
+@pytest.fixture
+def untagged(registry, gateway):
+    """A version under `champion` whose verdict no tag names."""
+    version, _, _ = registry.judge_next()
+    for name in version.tags:
+        gateway.client.delete_model_version_tag(MODEL, version.version, name)
+    gateway.set_alias(MODEL, "champion", version.version)
+    return version
+
+
+@pytest.mark.usefixtures("champion")
 @pytest.mark.parametrize(
     ("options", "is_itself"),
     [(LONG, True), (SHORT, False), (LONG | {"precision": "bfloat16"}, False)],
 )
 def test_a_candidate_is_its_own_champion_only_if_it_is_opened_in_the_same_way(
-    gateway, promoted, options, is_itself
+    gateway, options, is_itself
 ):
-    settings = {**options, "name": "again", "model": f"models:/{MODEL}/{promoted[0].version}"}
-    candidate = CANDIDATES.validate_python(settings)
-    policy = read_policy("default", Path())
-    rival = find_rivals({}, MODEL, policy, [candidate], gateway)["champion"]
+    candidate = make_candidate(**options)
+    rival = find_rival(gateway, candidates=[candidate])
     assert (rival is candidate) == is_itself
     assert rival.max_tokens == 512
 
 
+@pytest.mark.usefixtures("champion")
 @pytest.mark.parametrize(("own", "used"), [({"threshold": 0.6}, 0.6), ({}, 0.4)])
-def test_a_rival_that_is_a_candidate_too_has_the_threshold_that_it_names(
-    gateway, promoted, own, used
-):
-    settings = {**LONG, "name": "again", "model": f"models:/{MODEL}/{promoted[0].version}"}
-    candidate = CANDIDATES.validate_python(settings | {"threshold": 0.4})
-    rivals = {"reference": CANDIDATES.validate_python(settings | own)}
-    opened = find_rivals(rivals, None, read_policy("default", Path()), [candidate], gateway)
-    assert opened["reference"].threshold == used
+def test_a_rival_that_is_a_candidate_too_has_the_threshold_that_it_names(gateway, own, used):
+    candidate = make_candidate(**LONG, threshold=0.4)
+    settings = {**LONG, "name": "again", **own}
+    assert find_rival(gateway, "reference", candidates=[candidate], **settings).threshold == used
 
 
-def test_a_rival_is_read_as_it_was_judged_unless_the_file_says_otherwise(gateway, store, tmp_path):
-    judged = {"kind": "mlflow", "output": "toxicity", "label": "toxic"}
-    judged_version(gateway, store, tmp_path / "first", opened_as=judged)
-    rival = find_reference(gateway)
+def test_a_rival_is_read_as_it_was_judged_unless_the_file_says_otherwise(registry, gateway):
+    registry.judge_next(opened_as={"kind": "mlflow", "output": "toxicity", "label": "toxic"})
+    rival = find_rival(gateway, "reference")
     assert (rival.output, rival.label) == ("toxicity", "toxic")
-    rival = find_reference(gateway, label="hateful")
+    rival = find_rival(gateway, "reference", label="hateful")
     assert (rival.output, rival.label) == ("toxicity", "hateful")
 
 
 @pytest.mark.mlflow
-def test_a_tag_does_not_choose_how_the_champion_is_opened(gateway, promoted):
-    gateway.tag_version(promoted[0], {OPENED_AS: json.dumps(SHORT)})
-    assert find_champion(gateway).max_tokens == 512
+def test_a_tag_does_not_choose_how_the_champion_is_opened(gateway, champion):
+    gateway.tag_version(champion[0], {OPENED_AS: json.dumps(SHORT)})
+    assert find_rival(gateway).max_tokens == 512
 
 
-def test_tags_that_name_another_verdict_do_not_choose_either(gateway, store, promoted, tmp_path):
-    version, _, scores = promoted
+def test_tags_that_name_another_verdict_do_not_choose_either(gateway, store, champion, tmp_path):
+    version, _, scores = champion
     judge_version(gateway, store, tmp_path / "again", version, scores, opened_as=SHORT)
-    assert find_champion(gateway).max_tokens == 512
+    assert find_rival(gateway).max_tokens == 512
 
 
-def test_a_verdict_behind_the_promotion_that_was_edited_does_not_count(gateway, promoted):
-    with gateway.open_run_files(promoted[1].run_id) as folder:
-        verdict = json.loads((folder / "verdict.json").read_text())
-        verdict["candidate"]["opened_as"] = SHORT
-        (folder / "verdict.json").write_text(json.dumps(verdict))
-    gateway.tag_version(promoted[0], {OPENED_AS: json.dumps(SHORT)})
+def test_a_verdict_behind_the_promotion_that_was_edited_does_not_count(registry, gateway, champion):
+    edit_json(
+        registry.find_file("verdict.json"),
+        lambda verdict: verdict["candidate"].update(opened_as=SHORT),
+    )
+    gateway.tag_version(champion[0], {OPENED_AS: json.dumps(SHORT)})
     with pytest.raises(InputError, match="must have a verdict that records how it was opened"):
-        find_champion(gateway)
+        find_rival(gateway)
 
 
-def test_a_bare_tag_is_refused_and_the_error_says_what_to_write(gateway, store, tmp_path):
-    version, _, _ = judged_version(gateway, store, tmp_path / "first", opened_as=LONG)
-    for name in version.tags:
-        gateway.client.delete_model_version_tag(MODEL, version.version, name)
-    gateway.tag_version(version, {OPENED_AS: json.dumps(SHORT)})
-    gateway.set_alias(MODEL, "champion", version.version)
+def test_a_bare_tag_is_refused_and_the_error_says_what_to_write(gateway, untagged):
+    assert find_rival(gateway).kind == "mlflow"  # a plain model needs no verdict
+    gateway.tag_version(untagged, {OPENED_AS: json.dumps(SHORT)})
     with pytest.raises(InputError, match=r"Set it in the evaluation file, as in `champion: \{name"):
-        find_champion(gateway)
-    settings = {"name": "champion", "model": f"models:/{MODEL}@champion", **LONG}
-    rivals = {"champion": CANDIDATES.validate_python(settings)}
-    policy = read_policy("default", Path())
-    assert find_rivals(rivals, MODEL, policy, [], gateway)["champion"].max_tokens == 512
-
-
-def test_a_plain_model_needs_no_verdict(gateway, store, tmp_path):
-    version, _, _ = judged_version(gateway, store, tmp_path / "first")
-    for name in version.tags:
-        gateway.client.delete_model_version_tag(MODEL, version.version, name)
-    gateway.set_alias(MODEL, "champion", version.version)
-    assert find_champion(gateway).kind == "mlflow"
+        find_rival(gateway)
+    assert find_rival(gateway, **LONG | {"model": f"models:/{MODEL}@champion"}).max_tokens == 512
 
 
 @pytest.mark.parametrize(
@@ -156,18 +140,14 @@ def test_a_champion_whose_verdict_names_a_kind_that_is_not_here_is_refused_in_wo
         find_rivals({}, "m", read_policy("default", Path()), [], registry)
 
 
+@pytest.mark.usefixtures("key")
 def test_a_version_that_was_never_promoted_is_opened_as_its_signed_verdict_says(
-    gateway, store, tmp_path, monkeypatch
+    registry, gateway, store, attacker
 ):
-    key = signing_key(monkeypatch, tmp_path / "secret")
-    trust(monkeypatch, tmp_path / "trusted", evaluations=key)
-    version, first, scores = judged_version(gateway, store, tmp_path / "first", opened_as=LONG)
-    assert find_reference(gateway).max_tokens == 512
-    with monkeypatch.context() as patch:
-        patch.delenv("BIASGATE_PRIVATE_KEY")
-        trust(patch, tmp_path / "nobody")
-        options = {"opened_as": SHORT}
-        forged = judge_version(gateway, store, tmp_path / "forged", version, scores, **options)
+    version, first, scores = registry.judge_next(opened_as=LONG)
+    assert find_rival(gateway, "reference").max_tokens == 512
+    place = gateway, store, registry.folder / "forged"
+    forged = attacker(judge_version, *place, version, scores, opened_as=SHORT)
     with (
         gateway.open_run_files(first.run_id) as signed,
         gateway.open_run_files(forged.run_id) as beside,
@@ -175,34 +155,24 @@ def test_a_version_that_was_never_promoted_is_opened_as_its_signed_verdict_says(
         shutil.copy(signed / ATTESTATION, beside / ATTESTATION)
     gateway.tag_version(version, {OPENED_AS: json.dumps(SHORT)})
     with pytest.raises(InputError, match="must have a verdict that records how it was opened"):
-        find_reference(gateway)
+        find_rival(gateway, "reference")
 
 
 def test_a_candidate_is_its_own_reference_where_no_verdict_says_how_it_was_opened(
-    gateway, store, tmp_path
+    gateway, untagged
 ):
-    version, _, _ = judged_version(gateway, store, tmp_path / "first")
-    for name in version.tags:
-        gateway.client.delete_model_version_tag(MODEL, version.version, name)
-    gateway.tag_version(version, {OPENED_AS: json.dumps(LONG)})  # what anybody can write
-    candidate = CANDIDATES.validate_python(SHORT | {"model": version.uri, "name": "new"})
-    plain = {"name": "reference", "kind": "mlflow", "model": version.uri}
-    rivals = {"reference": CANDIDATES.validate_python(plain)}
-    opened = find_rivals(rivals, None, read_policy("default", Path()), [candidate], gateway)
-    assert opened["reference"] is candidate
+    gateway.tag_version(untagged, {OPENED_AS: json.dumps(LONG)})  # what anybody can write
+    candidate = make_candidate(**SHORT)
+    assert find_rival(gateway, "reference", candidates=[candidate]) is candidate
 
 
+@pytest.mark.usefixtures("untagged")
 @pytest.mark.parametrize(("precision", "is_itself"), [("bfloat16", False), ("float32", True)])
 def test_where_the_file_says_how_a_rival_is_opened_a_candidate_is_it_only_if_opened_alike(
-    gateway, store, tmp_path, precision, is_itself
+    gateway, precision, is_itself
 ):
-    version, _, _ = judged_version(gateway, store, tmp_path / "first")
-    for name in version.tags:  # then no verdict says how it is opened
-        gateway.client.delete_model_version_tag(MODEL, version.version, name)
-    of_file = {"model": version.uri, "name": "full precision"}
-    rivals = {"champion": CANDIDATES.validate_python(LONG | of_file)}
-    options = LONG | {"model": version.uri, "name": "served", "precision": precision}
-    candidate = CANDIDATES.validate_python(options)
+    rivals = {"champion": make_candidate(**LONG | {"name": "full precision"})}
+    candidate = make_candidate(**LONG | {"name": "served", "precision": precision})
     policy = read_policy("no-worse", Path())
     rival = find_rivals(rivals, None, policy, [candidate], gateway)["champion"]
     assert (rival is candidate) == is_itself

@@ -13,9 +13,8 @@ from biasgate.tasks.verifying.documents import read_run_policy
 from biasgate.tasks.verifying.own_verdicts import find_published
 
 
-def test_two_versions_are_compared_by_the_rows_of_their_verdicts(gateway, promoted):
-    versions = [promoted()[0], promoted()[0]]
-    names = tuple(version.uri for version in versions)
+def test_two_versions_are_compared_by_the_rows_of_their_verdicts(gateway, registry):
+    names = tuple(registry.promote_next()[0].uri for _ in range(2))
     with ExitStack() as kept:
         sides = [find_published(name, gateway, kept) for name in names]
         [found] = compare_published(*sides, names)
@@ -27,15 +26,11 @@ def test_two_versions_are_compared_by_the_rows_of_their_verdicts(gateway, promot
     assert same.comparison.overall.auc.value == 0
 
 
-def test_a_version_without_a_verdict_is_not_attested(gateway, tmp_path):
+def test_a_version_without_a_verdict_has_nothing_to_attest_or_compare(gateway, tmp_path):
     version = registered_version(gateway, tmp_path, "new")
     with pytest.raises(InputError, match=rf"{version.uri} must have a verdict; it has none: eval"):
         write_attestation(MODEL, version.version, tmp_path / "a.jsonl", gateway)
     assert not (tmp_path / "a.jsonl").exists()
-
-
-def test_a_version_without_a_verdict_has_nothing_to_compare(gateway, tmp_path):
-    version = registered_version(gateway, tmp_path, "new")
     with (
         ExitStack() as kept,
         pytest.raises(InputError, match=r"must have a verdict.* none of its verdicts co"),
@@ -53,11 +48,11 @@ def test_a_policy_that_cannot_be_read_or_is_none_is_told_with_its_run():
         read_run_policy("r", SimpleNamespace(read_json=lambda *_: {"rules": 3}))
 
 
-def test_an_unknown_version_is_refused(gateway, promoted):
+def test_an_unknown_version_is_refused(gateway, registry):
     none = r"must be in the registry .* \(known: none\)\. .* `registered_model: NAME` registers"
     with ExitStack() as kept, pytest.raises(InputError, match=none):
         find_published("models:/toxic/1", gateway, kept)
-    promoted()
+    registry.promote_next()
     other = rf"must be in the registry .* \(known: {MODEL}\)\. Did you mean '{MODEL}'\?$"
     with ExitStack() as kept, pytest.raises(InputError, match=other):
         find_published("models:/toxic/1", gateway, kept)

@@ -8,69 +8,57 @@ import shutil
 import pytest
 from support.evaluations import run
 from support.filed import comments, judge_site, verdict_of
+from support.promoted import edit_json, flip_byte, trust
 
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.records import Report, Verdict
-from biasgate.tasks.signing.keys import PrivateKey, TrustedKey, TrustedKeys
+from biasgate.tasks.signing.keys import PrivateKey
 from biasgate.tasks.signing.statement import attest_verdict
 
 FIRST = "sample/first"
+NAMES = ("first", "second")
 NOT_COMPARED = (
     "Not compared: warnings, analyses, terms, missing scores and truncated comments of its report, "
     "and pages, tables, model"
 )
+OTHER_CODE = {"version": "0.0.1", "bias_metrics": "0" * 64}
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory):
+def original(tmp_path_factory):
     """The results of two classifiers on one set."""
     return judge_site(tmp_path_factory.mktemp("site") / "out", comments())
 
 
 @pytest.fixture
+def results(original, tmp_path):
+    """A copy of the results."""
+    return shutil.copytree(original, tmp_path / "results")
+
+
+@pytest.fixture
 def key(monkeypatch, tmp_path):
     """A trusted key."""
-    found = PrivateKey.generate()
-    trusted = tmp_path / "keys"
-    trusted.mkdir()
-    monkeypatch.setenv("BIASGATE_TRUSTED_KEYS", str(trusted))
-    keys = TrustedKeys.from_file(trusted / "trusted_keys.json")
-    keys.add_key(TrustedKey(found.public, "auditor", "2026-01-01T00:00:00+00:00")).write(
-        trusted / "trusted_keys.json"
-    )
-    return found
+    (tmp_path / "keys").mkdir()
+    made = PrivateKey.generate()
+    trust(monkeypatch, tmp_path / "keys", auditor=made)
+    return made
 
 
-def edit_file(name, **values):
-    def change(folder):
-        content = json.loads((folder / name).read_text("utf-8"))
-        (folder / name).write_text(json.dumps(content | values), "utf-8")
-
-    return change
-
-
-def flip_byte(name):
-    def change(folder):
-        content = bytearray((folder / name).read_bytes())
-        content[len(content) // 2] ^= 1
-        (folder / name).write_bytes(content)
-
-    return change
+def check_folder(folder, expected, told, *options):
+    """Check the exit code of `verify` and a part of its output; return the output."""
+    code, text = run("verify", folder, *options)
+    assert (code, told in text) == (expected, True), text
+    return text
 
 
-def swap_candidates(folder):
-    """Exchange the files of the two candidates."""
-    folder.rename(folder.parent / "other")
-    (folder.parent / "second").rename(folder)
-    (folder.parent / "other").rename(folder.parent / "second")
+def check_holds(folder):
+    code, text = run("verify", folder)
+    assert (code, "DOES NOT HOLD" in text) == (0, False), text
+    return text
 
 
-MISSING = (
-    "the verdict on sample/first cannot be verified: attestation.json in sample/first must "
-    "exist, since it names the files and the signer of the verdict"
-)
-FORGED = {"value": 0.99}
-OTHER_CODE = {"version": "0.0.1", "bias_metrics": "0" * 64}
+# ------------------------------------------------------------------ how to tamper
 
 
 def write_verdict(folder, forged=None, key=None, **changed):
@@ -81,257 +69,67 @@ def write_verdict(folder, forged=None, key=None, **changed):
     attest_verdict(Verdict.from_dict(content), folder, key)
 
 
-@pytest.mark.parametrize("place", ["", FIRST])
-def test_the_folder_of_an_evaluation_is_verified(results, place):
-    code, text = run("verify", results / place)
-    assert (code, "DOES NOT HOLD" in text) == (0, False), text
-    assert f"reproduces it (pass). {NOT_COMPARED}" in text
-    unnoticed = rf"not checked signature: .* {FIRST} is not signed.*no check detects"
-    assert re.search(unnoticed, text)
-    assert ("summary.json matches the verdicts in the folders" in text) is (not place)
+def forge_verdict(forged=None, **changed):
+    return lambda results: write_verdict(results / FIRST, forged, **changed)
 
 
-@pytest.mark.parametrize(
-    ("change", "why"),
-    [
-        (edit_file("verdict.json", decided_on="2031-01-01"), "the verdicts in the folders, and"),
-        (
-            edit_file("report.json", warnings=["forged"]),
-            "the report on sample/first has the digest",
-        ),
-        (
-            lambda folder: write_verdict(folder, FORGED),
-            "summary.json matches the verdicts in the folders",
-        ),
-        (lambda folder: (folder / "evidence.parquet").unlink(), "its evidence.parquet is missing"),
-        (lambda folder: (folder / "attestation.json").unlink(), MISSING),
-        (lambda folder: (folder / "verdict.json").unlink(), "verdict.json of the verdict on"),
-        (lambda folder: (folder / "policy.json").unlink(), "policy.json of the verdict on"),
-        (flip_byte("evidence.parquet"), "the evidence on sample/first has the digest"),
-        (swap_candidates, "the verdict in sample/first is about this set and candidate"),
-    ],
-)
-def test_what_was_changed_in_a_folder_does_not_hold(results, tmp_path, change, why):
-    shutil.copytree(results, tmp_path / "results")
-    change(tmp_path / "results" / FIRST)
-    code, text = run("verify", tmp_path / "results")
-    assert (code, why in text) == (3, True), text
+def edit_file(name, **values):
+    return lambda results: edit_json(results / name, lambda content: content.update(values))
 
 
-def test_where_a_key_is_trusted_an_unsigned_folder_does_not_hold(key, results, tmp_path):
-    code, text = run("verify", results)
-    wrong = f"DOES NOT HOLD signature: the attestation in {FIRST} is not signed."
-    assert (code, wrong in text) == (3, True), text
-    shutil.copytree(results, tmp_path / "signed")
-    for name in ("first", "second"):
-        folder = tmp_path / "signed/sample" / name
-        attest_verdict(
-            Verdict.from_dict(json.loads((folder / "verdict.json").read_text())), folder, key
-        )
-    code, text = run("verify", tmp_path / "signed")
-    assert (code, "no check detects" in text) == (0, False), text
+def remove_file(name):
+    return lambda results: (results / FIRST / name).unlink()
 
 
-def test_a_blocked_candidate_is_verified_and_a_summary_that_lets_it_pass_is_not(tmp_path):
-    site = comments()
-    upside_down = site.assign(first=1 - site["first"])
-    folder = judge_site(tmp_path / "out", upside_down)
-    assert run("verify", folder)[0] == 0
-    summary = json.loads((folder / "summary.json").read_text("utf-8"))
-    assert summary["outcome"] == "fail"
-    for one in summary["decisions"]:
-        one["outcome"] = "pass"
-    (folder / "summary.json").write_text(json.dumps(summary), "utf-8")
-    code, text = run("verify", folder)
-    assert (code, "Different: first, its outcome." in text) == (3, True), text
+def edit_summary(change):
+    return lambda results: edit_json(results / "summary.json", change)
 
 
-def test_a_blocked_candidate_is_verified_where_the_policy_only_reports(tmp_path):
-    site = comments()
-    upside_down = site.assign(first=1 - site["first"])
-    folder = judge_site(tmp_path / "out", upside_down, report_only=True)
-    assert json.loads((folder / "summary.json").read_text("utf-8"))["outcome"] == "pass"
-    assert verdict_of(folder, "first")["outcome"] == "fail"
-    code, text = run("verify", folder)
-    assert (code, "DOES NOT HOLD" in text) == (0, False), text
-    rewrite_summary(folder, drop_report_only)
-    code, text = run("verify", folder)
-    assert (code, "Different: first." in text) == (3, True), text
+def flip_evidence(results):
+    flip_byte(results / FIRST / "evidence.parquet")
 
 
-def drop_report_only(summary):
-    """Remove `report_only` from a decision of a summary."""
-    summary["decisions"][0]["report_only"] = False
+def swap_candidates(results):
+    """Exchange the files of the two candidates."""
+    first, second = (results / "sample" / name for name in NAMES)
+    first.rename(results / "other")
+    second.rename(first)
+    (results / "other").rename(second)
 
 
-def read_set(folder):
-    return json.loads((folder / "verdict.json").read_text("utf-8"))["evaluation_set"]
+def drop_verdict(summary):
+    """Let a candidate pass without a verdict."""
+    verdicts = summary["verdicts"]
+    summary["verdicts"] = [one for one in verdicts if one["candidate"]["name"] != "first"]
 
 
-def rewrite_summary(folder, change):
-    """Rewrite the summary of a folder like a forger."""
-    summary = json.loads((folder / "summary.json").read_text("utf-8"))
-    change(summary)
-    (folder / "summary.json").write_text(json.dumps(summary), "utf-8")
+def add_counts(results):
+    """Leave out a verdict, and add counts that hold on their own."""
+    (results / "evidence.counts").write_bytes(b"counts")
+    edit_summary(drop_verdict)(results)
 
 
-def drop_verdicts(summary):
-    summary["verdicts"] = [
-        verdict for verdict in summary["verdicts"] if verdict["candidate"]["name"] != "first"
-    ]
+def require_sets(results, key, sets_by_name):
+    """Change the required sets of the verdicts, and of the summary."""
+
+    def change(summary):
+        for verdict in summary["verdicts"]:
+            verdict["required_sets"] = sets_by_name[verdict["candidate"]["name"]]
+
+    for name, sets in sets_by_name.items():
+        write_verdict(results / "sample" / name, required_sets=sets, key=key)
+    edit_summary(change)(results)
 
 
-def drop_decision(summary):
-    del summary["decisions"][0]
+def exempt_set(results):
+    """Name the set as required, and say that it is not."""
+    own = json.loads((results / FIRST / "verdict.json").read_text("utf-8"))["evaluation_set"]
+    forge_verdict(required_sets=["sample"], evaluation_set=own | {"required": False})(results)
 
 
-def change_word(summary):
-    summary["decisions"][0] |= {"word": "Passed for everybody", "exceptions": []}
-
-
-@pytest.mark.parametrize(
-    ("change", "why"),
-    [
-        (drop_verdicts, "Different: first."),
-        (change_word, "Different: first."),
-        (drop_decision, "Different: first."),
-    ],
-    ids=["a pass without a verdict", "another word", "no decision"],
-)
-def test_a_forged_summary_does_not_hold(results, tmp_path, change, why):
-    shutil.copytree(results, tmp_path / "results")
-    rewrite_summary(tmp_path / "results", change)
-    code, text = run("verify", tmp_path / "results")
-    assert (code, why in text) == (3, True), text
-
-
-def test_a_required_set_that_was_left_out_is_missed_though_all_is_signed(key, results, tmp_path):
-    folder = tmp_path / "results"
-    shutil.copytree(results, folder)
-    for name in ("first", "second"):
-        write_verdict(folder / "sample" / name, required_sets=["hard", "sample"], key=key)
-    rewrite_summary(
-        folder,
-        lambda summary: [
-            verdict.update(required_sets=["hard", "sample"]) for verdict in summary["verdicts"]
-        ],
-    )
-    code, text = run("verify", folder)
-    for name in ("first", "second"):
-        missing = f"{name} has a single verdict on each required set: hard, sample. Missing: hard."
-        assert (code, missing in text) == (3, True), text
-
-
-def test_the_folder_of_one_set_does_not_hold_without_the_others_that_its_verdict_names(
-    results, tmp_path
-):
-    folder = tmp_path / "results" / FIRST
-    shutil.copytree(results, tmp_path / "results")
-    write_verdict(folder, required_sets=["hard", "sample"])
-    code, text = run("verify", folder)
-    assert (code, "required set: hard, sample. Missing: hard." in text) == (3, True), text
-    code, text = run("show", folder)
-    assert text.endswith(f"biasgate verify {os.path.relpath(tmp_path / 'results')}"), text
-    write_verdict(
-        folder, required_sets=["sample"], evaluation_set=read_set(folder) | {"required": False}
-    )
-    code, text = run("verify", folder)
-    assert (code, "required set: sample. Missing: sample." in text) == (3, True), text
-
-
-@pytest.mark.parametrize(("second", "expected"), [(["sample"], 0), ([], 3)])
-def test_verdicts_that_require_different_sets_do_not_hold_together(
-    key, results, tmp_path, second, expected
-):
-    folder = tmp_path / "results"
-    shutil.copytree(results, folder)
-    required = {"first": ["sample"], "second": second}
-    for name, sets in required.items():
-        write_verdict(folder / "sample" / name, required_sets=sets, key=key)
-    rewrite_summary(
-        folder,
-        lambda summary: [
-            verdict.update(required_sets=required[verdict["candidate"]["name"]])
-            for verdict in summary["verdicts"]
-        ],
-    )
-    code, text = run("verify", folder)
-    wrong = r"DOES NOT HOLD verdict: the verdicts use the same policy, and require the same sets\."
-    assert (code, bool(re.search(wrong, text))) == (expected, expected == 3), text
-
-
-def empty_summary(summary):
-    summary.update(verdicts=[], decisions=[], outcome_of=[], outcome="insufficient", sets=[])
-
-
-def test_a_summary_of_nothing_does_not_hold(results, tmp_path):
-    folder = tmp_path / "results"
-    shutil.copytree(results, folder)
-    rewrite_summary(folder, empty_summary)
-    code, text = run("verify", folder)
-    assert (code, "must contain a verdict to verify; it does not." in text) == (3, True), text
-
-
-def test_counts_that_hold_beside_a_summary_do_not_vouch_for_it(results, tmp_path):
-    """The output of `show` is verified, regardless of other files in the folder."""
-    folder = tmp_path / "results"
-    shutil.copytree(results, folder)
-    (folder / "evidence.counts").write_bytes(b"counts")
-    rewrite_summary(folder, drop_verdicts)
-    code, text = run("verify", folder)
-    assert (code, "Different: first." in text) == (3, True), text
-
-
-def test_a_pinned_policy_and_set_must_be_those_of_the_folder(results):
-    digest = verdict_of(results, "first")["policy"]["digest"]
-    code, _ = run("verify", results, "--policy-digest", digest, "--evaluation-set", "sample")
-    assert code == 0
-    other = digest[::-1]
-    assert run("verify", results, "--policy-digest", other)[0] == 3
-    assert run("verify", results, "--evaluation-set", "another")[0] == 3
-    code, text = run("verify", results, "--evaluation-set", "sample=")
-    assert (code, "without a digest. Is a variable empty?" in text) == (2, True)
-    code, text = run("verify", results, "--attestation", "file")
-    assert (code, "must be given with --policy-digest" in text) == (2, True)
-
-
-def test_other_code_that_says_the_same_is_told(results, tmp_path):
-    shutil.copytree(results, tmp_path / "results")
-    write_verdict(tmp_path / "results" / FIRST, code=OTHER_CODE)
-    code, text = run("verify", tmp_path / "results" / FIRST)
-    assert code == 0, text
-    assert f"{FIRST} records other code, '0.0.1'. This code gives the same sentences." in text
-
-
-def test_reservations_by_other_code_are_told_as_this_code_has_them(results, tmp_path):
-    shutil.copytree(results, tmp_path / "results")
-    [true, *_] = verdict_of(results, "first")["reservations"]
-    forged = "The AUC is 0.99 for everybody."
-    write_verdict(tmp_path / "results" / FIRST, code=OTHER_CODE, reservations=[forged])
-    code, text = run("verify", tmp_path / "results" / FIRST, "--json")
-    assert code == 0, text
-    [told] = [one for one in json.loads(text) if one["what"] == "code"]
-    assert told["sentence"] == (
-        f"the verdict on {FIRST} records other code, '0.0.1'. These sentences are not verified; "
-        f"this code has: reservations.0: {true}"
-    )
-    assert forged not in text
-
-
-@pytest.mark.parametrize("forged", [FORGED, {"reason": "no_loss"}])
-def test_a_forged_result_in_a_folder_does_not_hold_whichever_code_it_names(
-    results, tmp_path, forged
-):
-    shutil.copytree(results, tmp_path / "results")
-    write_verdict(tmp_path / "results" / FIRST, forged, code=OTHER_CODE)
-    code, text = run("verify", tmp_path / "results" / FIRST)
-    assert (code, f"Different: results.0.{next(iter(forged))}." in text) == (3, True), text
-
-
-def test_what_decides_is_compared_whatever_code_a_verdict_names(results, tmp_path):
-    """This includes values whose keys are named code or sentence."""
-    shutil.copytree(results, tmp_path / "results")
-    folder = tmp_path / "results" / FIRST
+def change_options(results):
+    """Change how the model was opened, in keys that are named as the parts of other code."""
+    folder = results / FIRST
     report = json.loads((folder / "report.json").read_text("utf-8"))
     candidate = report["candidate"]
     report["candidate"] = candidate | {"opened_as": {"code": "a", "sentence": "a"}}
@@ -342,6 +140,126 @@ def test_what_decides_is_compared_whatever_code_a_verdict_names(results, tmp_pat
         candidate=candidate | {"opened_as": {"code": "b", "sentence": "b"}},
         report_digest=json_digest(Report.from_dict(report)),
     )
-    code, text = run("verify", folder)
-    differ = "Different: candidate.opened_as.code; candidate.opened_as.sentence."
-    assert (code, differ in text) == (3, True), text
+
+
+EMPTY = {"verdicts": [], "decisions": [], "outcome_of": [], "sets": [], "outcome": "insufficient"}
+SUMMARY = "summary.json matches the verdicts in the folders"
+MISSING = (
+    "the verdict on sample/first cannot be verified: attestation.json in sample/first must exist"
+)
+PRAISE = {"word": "Passed for everybody", "exceptions": []}
+FIRST_DIFFERS = "Different: first."
+# What is changed, and a part of the finding about the whole folder.
+ATTACKS = {
+    "a date": (edit_file(f"{FIRST}/verdict.json", decided_on="2031-01-01"), "the verdicts in the"),
+    "a report": (
+        edit_file(f"{FIRST}/report.json", warnings=[""]),
+        "the report on sample/first has",
+    ),
+    "a result": (forge_verdict({"value": 0.99}), SUMMARY),
+    "no evidence": (remove_file("evidence.parquet"), "its evidence.parquet is missing"),
+    "no attestation": (remove_file("attestation.json"), MISSING),
+    "no verdict": (remove_file("verdict.json"), "verdict.json of the verdict on"),
+    "no policy": (remove_file("policy.json"), "policy.json of the verdict on"),
+    "a byte of the evidence": (flip_evidence, "the evidence on sample/first has the digest"),
+    "swapped candidates": (swap_candidates, "the verdict in sample/first is about this set and"),
+    "a pass without a verdict": (edit_summary(drop_verdict), FIRST_DIFFERS),
+    "another word": (
+        edit_summary(lambda summary: summary["decisions"][0].update(PRAISE)),
+        FIRST_DIFFERS,
+    ),
+    "no decision": (edit_summary(lambda summary: summary["decisions"].pop(0)), FIRST_DIFFERS),
+    "a summary of nothing": (
+        edit_file("summary.json", **EMPTY),
+        "must contain a verdict to verify",
+    ),
+    "counts beside a summary": (add_counts, FIRST_DIFFERS),
+}
+# The same of the folder of a single verdict.
+ATTACKS_ON_ONE = {
+    "a missing required set": (
+        forge_verdict(required_sets=["hard", "sample"]),
+        "required set: hard, sample. Missing: hard.",
+    ),
+    "a required set that is not": (exempt_set, "required set: sample. Missing: sample."),
+    "a value of other code": (
+        forge_verdict({"value": 0.99}, code=OTHER_CODE),
+        "Different: results.0.value.",
+    ),
+    "a reason of other code": (
+        forge_verdict({"reason": "no_loss"}, code=OTHER_CODE),
+        "Different: results.0.reason.",
+    ),
+    "options of other code": (
+        change_options,
+        "Different: candidate.opened_as.code; candidate.opened_as.sentence.",
+    ),
+}
+
+
+@pytest.mark.parametrize("attack", [*ATTACKS, *ATTACKS_ON_ONE])
+def test_what_was_changed_in_a_folder_does_not_hold(results, attack):
+    change, told = (ATTACKS | ATTACKS_ON_ONE)[attack]
+    change(results)
+    check_folder(results if attack in ATTACKS else results / FIRST, 3, told)
+
+
+# ------------------------------------------------------------------ what holds
+
+
+@pytest.mark.parametrize("place", ["", FIRST])
+def test_the_folder_of_an_evaluation_is_verified(original, place):
+    text = check_holds(original / place)
+    assert f"reproduces it (pass). {NOT_COMPARED}" in text
+    assert re.search(rf"not checked signature: .* {FIRST} is not signed.*no check detects", text)
+    assert (SUMMARY in text) is (not place)
+
+
+def test_where_a_key_is_trusted_an_unsigned_folder_does_not_hold(key, results):
+    unsigned = f"DOES NOT HOLD signature: the attestation in {FIRST} is not signed."
+    check_folder(results, 3, unsigned)
+    for name in NAMES:
+        write_verdict(results / "sample" / name, key=key)
+    assert "no check detects" not in check_holds(results)
+
+
+@pytest.mark.parametrize(("report_only", "outcome"), [(False, "fail"), (True, "pass")])
+def test_a_blocked_candidate_is_verified_and_a_summary_that_lets_it_pass_is_not(
+    tmp_path, report_only, outcome
+):
+    site = comments()
+    upside_down = site.assign(first=1 - site["first"])
+    folder = judge_site(tmp_path / "out", upside_down, report_only=report_only)
+    assert json.loads((folder / "summary.json").read_text("utf-8"))["outcome"] == outcome
+    assert verdict_of(folder, "first")["outcome"] == "fail"
+    check_holds(folder)
+    forged = {"report_only": False} if report_only else {"outcome": "pass"}
+    edit_summary(lambda summary: summary["decisions"][0].update(forged))(folder)
+    check_folder(folder, 3, "Different: first" + ("." if report_only else ", its outcome."))
+
+
+def test_a_required_set_that_was_left_out_is_missed_though_all_is_signed(key, results):
+    require_sets(results, key, {name: ["hard", "sample"] for name in NAMES})
+    for name in NAMES:
+        missing = f"{name} has a single verdict on each required set: hard, sample. Missing: hard."
+        check_folder(results, 3, missing)
+    code, text = run("show", results / FIRST)
+    assert text.endswith(f"biasgate verify {os.path.relpath(results)}"), (code, text)
+
+
+@pytest.mark.parametrize(("second", "expected"), [(["sample"], 0), ([], 3)])
+def test_verdicts_that_require_different_sets_do_not_hold_together(key, results, second, expected):
+    require_sets(results, key, {"first": ["sample"], "second": second})
+    text = check_folder(results, expected, "")
+    wrong = "DOES NOT HOLD verdict: the verdicts use the same policy, and require the same sets."
+    assert (wrong in text) == (expected == 3), text
+
+
+def test_a_pinned_policy_and_set_must_be_those_of_the_folder(original):
+    digest = verdict_of(original, "first")["policy"]["digest"]
+    pins = "--policy-digest", "--evaluation-set"
+    check_folder(original, 0, "", pins[0], digest, pins[1], "sample")
+    check_folder(original, 3, "", pins[0], digest[::-1])
+    check_folder(original, 3, "", pins[1], "another")
+    check_folder(original, 2, "without a digest. Is a variable empty?", pins[1], "sample=")
+    check_folder(original, 2, "must be given with --policy-digest", "--attestation", "file")
