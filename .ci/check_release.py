@@ -1,8 +1,8 @@
-"""Refuse a release whose tag, metadata, changelog and citation do not agree.
+"""Refuse a release with disagreeing tag, metadata, changelog or citation.
 
     python .ci/check_release.py dist [TAG]
 
-The version stands in pyproject.toml, since the archives that GitHub hands out have no tags.
+The version is in pyproject.toml, since GitHub's archives have no tags.
 """
 
 from __future__ import annotations
@@ -16,29 +16,28 @@ from zipfile import ZipFile
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 
-def objections(version: str, tag: str | None, changelog: str, citation: str) -> list[str]:
-    """Return what does not agree with the version of the wheel."""
-    found = []
+def find_problems(version: str, tag: str | None, changelog: str, citation: str) -> list[str]:
+    """Return the disagreements with the version of the wheel."""
+    problems = []
     if tag is not None:
         if tag != f"v{version}":
-            found.append(f"the tag must be v{version}, the version in pyproject.toml; got {tag}")
-        if not re.search(
-            rf"^## {re.escape(version)} \(\d{{4}}-\d\d-\d\d\)$", changelog, re.MULTILINE
-        ):
-            found.append(f"CHANGELOG.md must have the heading `## {version} (YYYY-MM-DD)`")
+            problems.append(f"the tag must be v{version}, the version in pyproject.toml; got {tag}")
+        heading = rf"^## {re.escape(version)} \(\d{{4}}-\d\d-\d\d\)$"
+        if not re.search(heading, changelog, re.MULTILINE):
+            problems.append(f"CHANGELOG.md must have the heading `## {version} (YYYY-MM-DD)`")
     if f"\nversion: {version}\n" not in citation:
-        found.append(f"CITATION.cff must have `version: {version}`")
-    return found
+        problems.append(f"CITATION.cff must have `version: {version}`")
+    return problems
 
 
 def main(folder: Path, tag: str | None) -> None:
-    """Read the version of the wheel that was built."""
+    """Check the version of the built wheel."""
     [wheel] = folder.glob("*.whl")
     with ZipFile(wheel) as archive:
-        [name] = [one for one in archive.namelist() if one.endswith(".dist-info/METADATA")]
+        [name] = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
         version = Parser().parsestr(archive.read(name).decode())["Version"]
-    texts = [(REPOSITORY / one).read_text("utf-8") for one in ("CHANGELOG.md", "CITATION.cff")]
-    if problems := objections(version, tag, *texts):
+    texts = [(REPOSITORY / name).read_text("utf-8") for name in ("CHANGELOG.md", "CITATION.cff")]
+    if problems := find_problems(version, tag, *texts):
         sys.exit("\n".join(problems))
     print(f"release: {version} agrees with {tag or 'itself; no tag was given'}")
 

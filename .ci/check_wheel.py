@@ -1,12 +1,8 @@
-"""Try the built wheel in an environment that has nothing else of this repository.
+"""Try the built wheel in an environment without other parts of this repository.
 
-    python .ci/check_wheel.py numpy-only ENVIRONMENT
-    python .ci/check_wheel.py app ENVIRONMENT
-    python .ci/check_wheel.py lowest ENVIRONMENT
-    python .ci/check_wheel.py roads ENVIRONMENT
-    python .ci/check_wheel.py others ENVIRONMENT
+    python .ci/check_wheel.py (numpy-only|app|lowest|roads|others) ENVIRONMENT
 
-Runs from an empty folder, so that nothing is imported from the checkout by accident.
+Runs from an empty folder, so that the checkout is not imported by accident.
 """
 
 from __future__ import annotations
@@ -47,67 +43,57 @@ rules:
 
 
 def main(mode: str, environment: Path) -> None:
-    """Run the checks of one mode."""
+    """Run the checks of a mode."""
+    checks = {
+        "numpy-only": check_library,
+        "app": check_app,
+        "lowest": check_lowest,
+        "roads": check_roads,
+        "others": check_others,
+    }
     with tempfile.TemporaryDirectory() as folder:
-        checks = {"app": app, "lowest": lowest, "roads": roads, "others": others}
-        check = (checks | {"numpy-only": numpy_only})[mode]
-        check(environment / ("Scripts" if os.name == "nt" else "bin"), Path(folder))
+        checks[mode](environment / ("Scripts" if os.name == "nt" else "bin"), Path(folder))
     print(f"wheel: {mode} works in an empty environment")
 
 
-def numpy_only(programs: Path, folder: Path) -> None:
-    """Numpy alone: the library imports whole, its reports pass, the command says what it lacks."""
+def check_library(programs: Path, folder: Path) -> None:
+    """With numpy only: import the library, test its reports, and read the command's error."""
     run(
         folder,
         *(programs / "python", "-c"),
         "import importlib.util, pkgutil, bias_metrics; "
-        "assert 'site-packages' in bias_metrics.__file__, bias_metrics.__file__; "
         "assert importlib.util.find_spec('pandas') is None; "
         "assert importlib.util.find_spec('prefect') is None; "
         "modules = pkgutil.walk_packages(bias_metrics.__path__, 'bias_metrics.'); "
-        "assert len([importlib.import_module(one.name) for one in modules]) > 50",
+        "assert len([importlib.import_module(found.name) for found in modules]) > 50",
     )
-    run(
-        folder,
-        *(programs / "pytest", "-q", "--config-file", REPOSITORY / "pyproject.toml"),
-        *(
-            "-m",
-            "not slow and not evaluates",
-            "--noconftest",
-            "--hypothesis-profile=ci",
-            "-p",
-            "no:cacheprovider",
-            REPOSITORY / "tests" / "bias_metrics" / "report",
-        ),
-    )
-    said = run(folder, programs / "biasgate", "--version", expected=2)
-    assert 'pip install ".[app]"' in said, said
+    options = ("-m", "not slow and not evaluates", "--noconftest", "--hypothesis-profile=ci")
+    run_tests(programs, folder, ["bias_metrics/report"], *options, package="bias_metrics")
+    output = run(folder, programs / "biasgate", "--version", expected=2)
+    assert 'pip install ".[app]"' in output, output
 
 
-def app(programs: Path, folder: Path) -> None:
-    """With the extra: evaluations run from end to end; a name in the way is told."""
+def check_app(programs: Path, folder: Path) -> None:
+    """With the extra: run evaluations from end to end, also next to modules of the same names."""
     evaluate_table(programs, folder)
-    civil_comments(programs, folder)
-    passes(programs, folder, ["test_main_job.py"], "-m", "not slow", "-k", "verdicts or scikit")
+    evaluate_civil_comments(programs, folder)
+    run_tests(programs, folder, ["test_main_job.py"], "-m", "not slow", "-k", "verdicts or scikit")
     for name in ("tasks", "flows", "deployments"):  # names that a user's own folder may have
         (folder / f"{name}.py").write_text(f"raise SystemExit('the wrong {name}')\n")
     run(folder, programs / "biasgate", "evaluate", "wheel.yaml", "--output", "o", PYTHONPATH=".")
     (folder / "bias_metrics.py").write_text("raise SystemExit('the wrong library')\n")
-    said = run(folder, programs / "biasgate", "--version", expected=2, PYTHONPATH=".")
-    assert "'bias_metrics' must come from" in said, said
+    output = run(folder, programs / "biasgate", "--version", expected=2, PYTHONPATH=".")
+    assert "'bias_metrics' must come from" in output, output
 
 
-def lowest(programs: Path, folder: Path) -> None:
-    """With the oldest versions: two evaluations, and what the project relies on in others."""
-    said = run(folder, programs / "biasgate", "doctor", "--store", "store")
-    assert "ok       versions" in said, said
+def check_lowest(programs: Path, folder: Path) -> None:
+    """With the oldest versions: run two evaluations, and tests of Prefect and MLflow."""
+    output = run(folder, programs / "biasgate", "doctor", "--store", "store")
+    assert "ok       versions" in output, output
     evaluate_table(programs, folder)
     run(folder, programs / "biasgate", "demo")
-    passes(
-        programs,
-        folder,
-        ["flows/test_prefect_behaviour.py", "tasks/mlflow_server/test_memory.py"],
-    )
+    tests = ["flows/test_prefect_behaviour.py", "tasks/mlflow_server/test_memory.py"]
+    run_tests(programs, folder, tests)
 
 
 def evaluate_table(programs: Path, folder: Path) -> None:
@@ -119,12 +105,12 @@ def evaluate_table(programs: Path, folder: Path) -> None:
         "id,prediction\n" + "".join(f"{i},{score}\n" for i, _, _, score in rows)
     )
     (folder / "wheel.yaml").write_text(CONFIG)
-    said = run(folder, programs / "biasgate", "evaluate", "wheel.yaml", "--output", "out")
-    assert "PASSED" in said, said
+    output = run(folder, programs / "biasgate", "evaluate", "wheel.yaml", "--output", "out")
+    assert "PASSED" in output, output
     assert (folder / "out" / "table" / "scores" / "report.json").exists()
 
 
-def civil_comments(programs: Path, folder: Path) -> None:
+def evaluate_civil_comments(programs: Path, folder: Path) -> None:
     """Evaluate Civil Comments in Kaggle's single file, to a champion that can be verified."""
     names = "from biasgate.tasks.data.civil_comments import IDENTITIES; print(*IDENTITIES)"
     identities = run(folder, programs / "python", "-c", names).split()
@@ -143,21 +129,24 @@ def civil_comments(programs: Path, folder: Path) -> None:
     run(folder, programs / "biasgate", "verify", "toxicity")
 
 
-def roads(programs: Path, folder: Path) -> None:
-    """Run the roads that see every option, from every source to verified verdicts."""
-    passes(programs, folder, ["roads"], "-m", "every_option")
+def check_roads(programs: Path, folder: Path) -> None:
+    """Run the tests of all options, from every source to verified verdicts."""
+    run_tests(programs, folder, ["roads"], "-m", "every_option")
 
 
-def others(programs: Path, folder: Path) -> None:
-    """Test the metric of `evaluate` and the frames of others with their newest versions."""
-    said = passes(programs, folder, ["docs/test_identity_bias.py", "bias_metrics/test_frames.py"])
-    assert "skipped" not in said, said
+def check_others(programs: Path, folder: Path) -> None:
+    """Test the metric of `evaluate`, and frames of other packages, with their newest versions."""
+    tests = ["docs/test_identity_bias.py", "bias_metrics/test_frames.py"]
+    output = run_tests(programs, folder, tests)
+    assert "skipped" not in output, output
 
 
-def passes(programs: Path, folder: Path, tests: list[str], *options: str) -> str:
-    """Run some tests on the wheel; return what was printed."""
-    where = "import biasgate as it; assert 'site-packages' in it.__file__, it.__file__"
-    run(folder, programs / "python", "-c", where)
+def run_tests(
+    programs: Path, folder: Path, tests: list[str], *options: str, package: str = "biasgate"
+) -> str:
+    """Run some tests on the wheel; return their output."""
+    code = f"import {package} as wheel; assert 'site-packages' in wheel.__file__, wheel.__file__"
+    run(folder, programs / "python", "-c", code)
     return run(
         folder,
         *(programs / "pytest", "-q", *options, "-p", "no:cacheprovider"),
@@ -167,12 +156,12 @@ def passes(programs: Path, folder: Path, tests: list[str], *options: str) -> str
 
 
 def run(folder: Path, *command: str | Path, expected: int = 0, **variables: str) -> str:
-    """Run a command in a folder, return what it printed; stop if it ends otherwise."""
+    """Run a command in a folder, and return its output; stop if its exit code is unexpected."""
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    # Other tests run beside these: more threads of numpy's algebra would only wait.
+    # Other tests run at the same time: more threads of numpy's algebra would only wait.
     environment |= {"OMP_NUM_THREADS": "1", "PREFECT_HOME": str(folder / "prefect")}
     environment |= variables
-    done = subprocess.run(  # noqa: S603 - our own programs
+    result = subprocess.run(  # noqa: S603 - our own programs
         [str(part) for part in command],
         cwd=folder,
         env=environment,
@@ -180,10 +169,10 @@ def run(folder: Path, *command: str | Path, expected: int = 0, **variables: str)
         text=True,
         check=False,
     )
-    said = done.stdout + done.stderr
-    if done.returncode != expected:
-        sys.exit(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{said}")
-    return said
+    output = result.stdout + result.stderr
+    if result.returncode != expected:
+        sys.exit(f"{' '.join(map(str, command))} ended with {result.returncode}:\n{output}")
+    return output
 
 
 if __name__ == "__main__":

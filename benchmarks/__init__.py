@@ -1,4 +1,4 @@
-"""Benchmarks: a module each, with a function `measure(rows)` that returns a `Measurement`.
+"""Benchmarks: modules with a function `measure(rows)` that returns a `Measurement`.
 
 They import helpers from `tests/support`.
 """
@@ -6,6 +6,6 @@ They import helpers from `tests/support`.
 import sys
 from pathlib import Path
 
-HERE = Path(__file__).parents[1] / "tests"
-if str(HERE) not in sys.path:
-    sys.path.insert(0, str(HERE))
+TESTS = Path(__file__).parents[1] / "tests"
+if str(TESTS) not in sys.path:
+    sys.path.insert(0, str(TESTS))

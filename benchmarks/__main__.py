@@ -1,4 +1,4 @@
-"""Run every benchmark of this folder, or those named: `python -m benchmarks [NAME ...]`."""
+"""Run all benchmarks of this folder, or the given ones: `python -m benchmarks [NAME ...]`."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ INSTALLS = {
     "torch": '-c constraints.txt ".[text]"',
     "transformers": '-c constraints.txt ".[text]"',
 }
-# Simulations, and tools for refactoring, which have their own commands.
-UNTIMED = {"counts", "coverage", "gate_sizes", "mutations", "same_numbers"}
+# Simulations, campaigns and tools have their own commands.
 NAMES = sorted(
     module.name
     for module in pkgutil.iter_modules([str(FOLDER)])
-    if not module.name.startswith("_") and module.name not in UNTIMED
+    if not (module.ispkg or module.name.startswith("_"))
+    and module.name not in {"mutations", "same_numbers"}
 )
 
 

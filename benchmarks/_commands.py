@@ -1,82 +1,26 @@
 """Commands in their own processes, with measured time, memory, disk space and printed lines.
 
-Also the rows, scores, evaluation file and policy of the benchmarks at full size. Memory is the
-resident memory of all processes of a command; memory that they share is counted for each process.
+Memory is the resident memory of all processes of a command; memory that they share is counted for
+each process.
 """
 
 from __future__ import annotations
 
-import csv
 import math
 import os
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
 import psutil
-import pyarrow as pa
-import yaml
-from support.release import rows_of_release, write_csv
 
-from biasgate.tasks.data.civil_comments import IDENTITIES
-
-TRAINED_ON, GIB = 20_000, 2**30
-POLICY = {
-    "version": 1,
-    "name": "own",
-    "allow_first": True,
-    "rules": [
-        {"metric": "bpsn_auc", "scope": "each", "floor": 0.5, "mode": "estimate"},
-        {
-            "metric": "bnsp_auc",
-            "scope": "worst",
-            "floor": 0.5,
-            "slice": "short",
-            "mode": "estimate",
-        },
-    ],
-}
-
-
-def write_release(folder: Path, n_rows: int) -> None:
-    """Write `train.csv` with scores, and `test_public_expanded.csv` for training."""
-    # A share at which each identity has enough rows for the policy, even in a quick run.
-    mentions = dict.fromkeys(map(str, IDENTITIES), 0.05)
-    n_training = min(TRAINED_ON, n_rows)
-    tables = rows_of_release(n_training, 7, shares={"test_public": 1}, mentions=mentions)
-    write_csv(folder / "test_public_expanded.csv", tables)
-    tables = rows_of_release(n_rows, 8, shares={"train": 1}, mentions=mentions)
-    write_csv(folder / "train.csv", _write_scores(tables, folder / "scores.csv"))
-
-
-def _write_scores(tables: Iterator[pa.Table], path: Path) -> Iterator[pa.Table]:
-    """Yield tables in the format of `train.csv`, and write scores of their rows."""
-    rng = np.random.default_rng(7)
-    with path.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.writer(stream)
-        writer.writerow(["id", "prediction"])
-        for table in tables:
-            predicted = table["toxicity"].to_numpy() + rng.normal(0, 0.4, len(table))
-            writer.writerows(zip(table["id"].to_pylist(), predicted.tolist(), strict=True))
-            yield table.rename_columns({"toxicity": "target"})
-
-
-def write_config(
-    folder: Path, candidates: list[dict[str, Any]], model: str, **options: object
-) -> None:
-    """Write the evaluation file, with options of its set, and its policy."""
-    rows: dict[str, Any] = {"name": "comments", "source": "civil_comments", "folder": "."}
-    rows |= {"split": "train"} | options
-    content: dict[str, Any] = {"name": "official", "registered_model": model}
-    content |= {"evaluation_sets": [rows], "candidates": candidates, "policy": "own.yaml"}
-    (folder / "official.yaml").write_text(yaml.safe_dump(content), "utf-8")
-    (folder / "own.yaml").write_text(yaml.safe_dump(POLICY), "utf-8")
+MIB, GIB = 2**20, 2**30
+THIS_TREE = Path(__file__).resolve().parents[1]
 
 
 class Line(NamedTuple):
@@ -87,27 +31,18 @@ class Line(NamedTuple):
 
 
 class State(NamedTuple):
-    """Resources that a command uses at a time.
-
-    Attributes
-    ----------
-    time : float
-        Seconds since 1970.
-    resident : int
-        Resident bytes of all its processes together.
-    cpu : float
-        CPU seconds, user and system, of all its processes so far.
-    busy : float
-        Seconds in which the machine's cores were busy, since its start.
-    places : dict of str to int
-        Bytes per folder of the working folder and of the store, read about every second.
-    """
+    """Resources that all processes of a command use at a time."""
 
     time: float
+    """Seconds since 1970."""
     resident: int
+    """Resident bytes."""
     cpu: float
+    """CPU seconds so far, user and system."""
     busy: float
+    """Seconds in which the machine's cores were busy, since its start."""
     places: dict[str, int]
+    """Bytes per folder of the working folder and of the store, read about every second."""
 
     @property
     def stored(self) -> int:
@@ -116,23 +51,14 @@ class State(NamedTuple):
 
 
 class CommandRun(NamedTuple):
-    """Time and resources that a command took.
+    """Time and resources that a command took, and its lines on standard error."""
 
-    Attributes
-    ----------
-    seconds : float
-        From start to end.
-    peak : float
-        Largest resident memory of all its processes together, in GiB.
-    states : list of State
-        Its resources while it ran, four times a second.
-    lines : list of Line
-        Its lines on standard error.
-    """
-
+    exit_code: int
     seconds: float
     peak: float
+    """Largest resident memory of all its processes together, in GiB."""
     states: list[State]
+    """Its resources while it ran, four times a second."""
     lines: list[Line]
 
 
@@ -142,11 +68,13 @@ def run_command(
     environment: Mapping[str, str] | None = None,
     codes: Collection[int] = (0,),
     most: float = math.inf,
+    tree: Path | None = None,
 ) -> CommandRun:
     """Run biasgate in a folder, and record its memory, CPU and disk space.
 
-    The environment variable `BENCHMARK_TREE` is another checkout to run, for comparisons. Temporary
-    files are written to the folder `tmp`, so that they are counted.
+    The code is that of the checkout `tree`, by default in the environment variable
+    `BENCHMARK_TREE`, or else of this checkout. Temporary files are written to the folder `tmp`, so
+    that they are counted.
 
     Raises
     ------
@@ -156,9 +84,9 @@ def run_command(
     """
     variables = os.environ | {"PREFECT_HOME": str(folder / "prefect")}
     variables |= {"PREFECT_SERVER_ANALYTICS_ENABLED": "false", "DO_NOT_TRACK": "true"}
-    root = os.environ.get("BENCHMARK_TREE") or str(Path(__file__).resolve().parents[1])
+    root = tree or os.environ.get("BENCHMARK_TREE") or THIS_TREE
     (folder / "tmp").mkdir(exist_ok=True)
-    variables |= {"PYTHONPATH": root, "TMPDIR": str(folder / "tmp")} | dict(environment or {})
+    variables |= {"PYTHONPATH": str(root), "TMPDIR": str(folder / "tmp")} | dict(environment or {})
     command = [sys.executable, "-m", "biasgate", *arguments]
     lines: list[Line] = []
     states: list[State] = []
@@ -175,7 +103,10 @@ def run_command(
             errors="replace",
         ) as process,
     ):
-        reader = threading.Thread(target=_read_lines, args=(process.stderr, lines))
+        stream = process.stderr or ()
+        reader = threading.Thread(
+            target=lambda: lines.extend(Line(time.time(), text.rstrip()) for text in stream)
+        )
         reader.start()
         watched = psutil.Process(process.pid)
         while process.poll() is None:
@@ -196,20 +127,22 @@ def run_command(
     # The disk space at the end, with files that were written after the last state.
     last = states[-1]._replace(time=time.time(), resident=0, places=_measure_places(folder))
     states.append(last)
-    return CommandRun(seconds, peak, states, lines)
+    return CommandRun(process.returncode, seconds, peak, states, lines)
 
 
-def _read_lines(stream: Any, lines: list[Line]) -> None:
-    lines += (Line(time.time(), text.rstrip()) for text in stream)
-
-
-def _observe_state(parent: psutil.Process, folder: Path, states: Sequence[State]) -> State:
-    now, resident, cpu = time.time(), 0, 0.0
+def read_usage(parent: psutil.Process) -> tuple[int, float]:
+    """Return the resident bytes and the CPU seconds of a process and its children."""
+    resident, cpu = 0, 0.0
     with suppress(psutil.NoSuchProcess):
         for process in [parent, *parent.children(recursive=True)]:
             with suppress(psutil.NoSuchProcess), process.oneshot():  # it ended just now
                 resident += process.memory_info().rss
                 cpu += sum(process.cpu_times()[:4])  # with those of children that ended
+    return resident, cpu
+
+
+def _observe_state(parent: psutil.Process, folder: Path, states: Sequence[State]) -> State:
+    now, (resident, cpu) = time.time(), read_usage(parent)
     times = psutil.cpu_times()
     busy = times.user + times.system + getattr(times, "irq", 0) + getattr(times, "softirq", 0)
     places = states[-1].places if len(states) % 4 else _measure_places(folder)
@@ -217,7 +150,7 @@ def _observe_state(parent: psutil.Process, folder: Path, states: Sequence[State]
 
 
 def _measure_places(folder: Path) -> dict[str, int]:
-    """Return the bytes of each folder in a working folder and in its store."""
+    """Return the bytes per folder in a working folder and in its store."""
     sizes: dict[str, int] = {}
     for parent in (folder, folder / ".biasgate"):
         for place in parent.iterdir() if parent.is_dir() else []:

@@ -1,8 +1,8 @@
-"""False passes of a margin for models whose true loss equals it, by concentration of the loss.
+"""False passes of a margin for models with a true loss equal to it, by its concentration.
 
 `python -m benchmarks._few_rows` prints the table. Candidate and champion agree closely, except in
-the comments in which the candidate loses. These are all comments of a class of the identity, a few
-comments, or the comments of a few articles.
+the comments in which the candidate loses: all comments of a class of the identity, a few comments,
+or the comments of a few articles.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NORMAL = NormalDist()
 
 @dataclass(frozen=True)
 class Loss:
-    """A loss in the toxic or the harmless comments of one identity."""
+    """A loss in the toxic or the harmless comments of an identity."""
 
     where: Literal["all", "few", "articles", "none"]
     metric: Literal["subgroup_auc", "bpsn_auc", "bnsp_auc", "fpr_gap", "fnr_gap"]
@@ -36,7 +36,7 @@ class Loss:
     auc: float
     """AUC of the champion."""
     margin: float
-    asked: float
+    allowed: float
     """The largest allowed share of passes."""
 
     @property
@@ -93,7 +93,7 @@ def _is_passed(loss: Loss, rng: np.random.Generator) -> bool:
         else rng.random(labels.size)
     )
     opposite = spread * rng.standard_normal(labels.size) + (0 if loss.in_toxic else separation)
-    confidence = 1 - 2 * loss.asked
+    confidence = 1 - 2 * loss.allowed
     if loss.metric in {"fpr_gap", "fnr_gap"}:
         threshold = separation / 2
         error_rate = _NORMAL.cdf(-threshold / spread)
@@ -125,18 +125,18 @@ def _is_passed(loss: Loss, rng: np.random.Generator) -> bool:
 
 def is_allowed(loss: Loss, share: float, draws: int) -> bool:
     """Return whether a share is within the allowed share plus two Monte Carlo errors."""
-    return share <= loss.asked + get_error_allowance(loss.asked, draws)
+    return share <= loss.allowed + get_error_allowance(loss.allowed, draws)
 
 
 def iter_table(draws: int = DRAWS) -> Iterator[str]:
     """Yield the lines of the table as they are computed."""
-    yield "| where | number and margin | passes | +- | asked | an equal model passes |"
+    yield "| where | number and margin | passes | +- | allowed | an equal model passes |"
     yield "|---|---|--:|--:|--:|--:|"
     for loss in LOSSES:
         share = simulate_passes(loss, draws)
         equal = simulate_passes(replace(loss, where="none"), max(draws // 10, 20))
         error = 2 * math.sqrt(max(share, 1 / draws) * (1 - share) / draws)
-        shares = f"{share:.1%} | {error:.1%} | {loss.asked:.1%} | {equal:.0%}"
+        shares = f"{share:.1%} | {error:.1%} | {loss.allowed:.1%} | {equal:.0%}"
         yield f"| {loss.where} | {loss} | {shares} |"
 
 

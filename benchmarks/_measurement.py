@@ -17,7 +17,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Measurement:
-    """Inputs and figures of a benchmark, and the packages whose versions affect them."""
+    """Inputs and figures of a benchmark, and packages with an effect on them."""
 
     inputs: dict[str, Any]
     figures: dict[str, float]
@@ -55,27 +55,32 @@ def describe_machine() -> dict[str, Any]:
 
 
 def time_contenders(
-    contenders: Mapping[str, Callable[[], object]],
+    contenders: Mapping[Any, Callable[[], object]],
     rounds: int,
-    repeats: Mapping[str, int],
+    repeats: Mapping[Any, int] | None = None,
     clock: Callable[[], float] = time.perf_counter,
-) -> dict[str, list[float]]:
-    """Return each contender's seconds in each round: the shortest of its `repeats`, by default 1.
+) -> tuple[dict[Any, list[float]], dict[Any, Any]]:
+    """Return each contender's seconds in each round, and its last result.
 
-    Each round begins with a different contender, because the previous contender changes the time by
-    a few percent.
+    The seconds are the shortest of its `repeats`, by default 1. Each round begins with a different
+    contender, because the previous contender changes the time by a few percent.
 
     `clock`: `time.process_time` for contenders that use one core each, so that other work on the
     machine is not counted.
     """
-    seconds: dict[str, list[float]] = {name: [] for name in contenders}
+    seconds: dict[Any, list[float]] = {name: [] for name in contenders}
+    results: dict[Any, Any] = {}
     names = list(contenders)
     for turn in range(rounds):
         first = turn % len(names)
         for name in names[first:] + names[:first]:
-            tries = [_time_call(contenders[name], clock) for _ in range(repeats.get(name, 1))]
-            seconds[name].append(min(tries))
-    return seconds
+            times = []
+            for _ in range((repeats or {}).get(name, 1)):
+                start = clock()
+                results[name] = contenders[name]()
+                times.append(clock() - start)
+            seconds[name].append(min(times))
+    return seconds, results
 
 
 def compute_median_ratio(times: list[float], rivals: list[float]) -> float:
@@ -83,7 +88,8 @@ def compute_median_ratio(times: list[float], rivals: list[float]) -> float:
     return median(own / rival for own, rival in zip(times, rivals, strict=True))
 
 
-def _time_call(call: Callable[[], object], clock: Callable[[], float]) -> float:
-    start = clock()
-    call()
-    return clock() - start
+def measure_own_peak() -> float:
+    """Return the largest resident memory of this process so far, in GiB."""
+    import resource  # noqa: PLC0415 - not on Windows
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20

@@ -1,4 +1,4 @@
-"""Operating characteristics of the gate: simulated rates of each outcome.
+"""Operating characteristics of the gate: simulated rates of its outcomes.
 
 Scores are normal within each class and group, so that every population value is known. Rules are
 judged by `bias_metrics.gate.judge_rules`, as in an evaluation.
@@ -13,12 +13,12 @@ import sys
 import zlib
 from collections import Counter
 from collections.abc import Iterator
-from datetime import date
+from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks._situations import Situation, iter_situations
 from bias_metrics import (
     Rows,
     compare_bias,
@@ -27,15 +27,233 @@ from bias_metrics import (
     evaluate_bias,
 )
 from bias_metrics.gate import judge_rules
+from bias_metrics.gate.rules import Rule
 from bias_metrics.gate.verdict import Evidence
 from bias_metrics.thresholds import MeasuredRates
 
-TODAY = date(2026, 1, 1)
+ALPHA = 0.05
+_NORMAL = NormalDist()
 Floats = npt.NDArray[np.float64]
 
 
+@dataclass(frozen=True)
+class Situation:
+    """A rule, and a population with known values of its metric."""
+
+    name: str
+    rule: Rule
+    candidate: tuple[float, ...]
+    """Upward shift of harmless comments per group, in standard deviations."""
+    champion: tuple[float, ...] | None = None
+    n_positive: int = 200
+    """Rows per group; the background has five times as many."""
+    n_negative: int = 200
+    passes: tuple[float, float] = (0.0, ALPHA)
+    """Smallest and largest allowed share of passes."""
+    separation: float = 2.0
+    """Distance between the classes, in standard deviations."""
+    correlation: float = 0.8
+    """Correlation of the two models' scores."""
+    given_threshold: float = 1.0
+    outcomes_allowed: frozenset[str] = frozenset({"pass", "fail", "insufficient"})
+
+
+def find_bpsn_shift(bpsn: float) -> float:
+    """Return the shift that results in a BPSN AUC."""
+    return Situation.separation - math.sqrt(2) * _NORMAL.inv_cdf(bpsn)
+
+
+def find_gap_shift(gap: float) -> float:
+    """Return the shift that results in a Negative AEG."""
+    return math.sqrt(2) * _NORMAL.inv_cdf(gap + 0.5)
+
+
+def find_rate_shift(gap: float, threshold: float = Situation.given_threshold) -> float:
+    """Return the shift that results in an FPR gap at a threshold."""
+    return threshold + _NORMAL.inv_cdf(gap + _NORMAL.cdf(-threshold))
+
+
+def find_equal_error_shift(gap: float, share: float = 1 / 6) -> float:
+    """Return the shift that results in an FPR gap at the threshold of equal errors.
+
+    The threshold depends on the shift, and the more so the larger the group's share of the rows.
+    """
+    low, high = -10.0, 10.0
+    while high - low > 1e-12:
+        middle = (low + high) / 2
+        missed = _NORMAL.cdf(middle - Situation.separation)
+        excess = _NORMAL.cdf(-middle) + share * gap - missed
+        low, high = (middle, high) if excess > 0 else (low, middle)
+    return find_rate_shift(gap, low)
+
+
+FLOOR = Rule("bpsn_auc", "each", floor=0.85)
+MARGIN = Rule("bpsn_auc", "each", margin=0.03)
+GAP_CEILING = Rule("negative_aeg", "each", ceiling=0.2)
+GAP_MARGIN = Rule("negative_aeg", "each", margin=0.05)
+RATE = {"metric": "fpr_gap", "scope": "each", "threshold": "given"}
+RATE_MARGIN = Rule(**RATE, margin=0.05)
+EQUAL = RATE | {"threshold": "equal_errors"}
+AT_FLOOR = (find_bpsn_shift(0.85),)
+BELOW_MARGIN = (find_bpsn_shift(0.82),)
+RARE = -_NORMAL.inv_cdf(0.01)
+"""The threshold at which 1 % of the harmless comments of the background are flagged."""
+MUST_PASS = {"passes": (0.99, 1.0), "outcomes_allowed": frozenset({"pass"})}
+# Situations have a single group unless their name gives a number.
+SITUATIONS = (
+    Situation("floor, value at it", FLOOR, AT_FLOOR),
+    Situation("floor, value .05 below", FLOOR, (find_bpsn_shift(0.8),), passes=(0, 0.001)),
+    Situation("floor, value .07 above", FLOOR, (find_bpsn_shift(0.92),), passes=(0.95, 1)),
+    Situation(
+        "floor on the worst of 8 tied groups at it",
+        Rule("bpsn_auc", "worst", floor=0.85),
+        AT_FLOOR * 8,
+    ),
+    Situation("ceiling, gap at it", GAP_CEILING, (find_gap_shift(0.2),)),
+    Situation("ceiling, gap of the other sign at it", GAP_CEILING, (find_gap_shift(-0.2),)),
+    Situation("ceiling, no gap", GAP_CEILING, (0.0,), passes=(0.95, 1)),
+    Situation("margin, worse by exactly it", MARGIN, BELOW_MARGIN, AT_FLOOR),
+    Situation("margin, 4 groups all worse by exactly it", MARGIN, BELOW_MARGIN * 4, AT_FLOOR * 4),
+    Situation(
+        "margin, equally good, correlation .95",
+        MARGIN,
+        AT_FLOOR,
+        AT_FLOOR,
+        passes=(0.9, 1),
+        correlation=0.95,
+    ),
+    Situation(
+        "margin, better by .03", MARGIN, (find_bpsn_shift(0.88),), AT_FLOOR, passes=(0.95, 1)
+    ),
+    Situation(
+        "margin on a gap, wider by exactly it",
+        GAP_MARGIN,
+        (find_gap_shift(0.2),),
+        (find_gap_shift(0.15),),
+    ),
+    Situation(
+        "margin on a gap, wider by exactly it with the other sign",
+        GAP_MARGIN,
+        (find_gap_shift(-0.2),),
+        (find_gap_shift(0.15),),
+    ),
+    *(
+        Situation(
+            f"margin on a gap, from 0 to {gap:+.2f} by exactly it",
+            GAP_MARGIN,
+            (find_gap_shift(gap),),
+            (0.0,),
+        )
+        for gap in (0.05, -0.05)
+    ),
+    Situation(
+        "margin on a gap that shrinks from .30 to .10",
+        GAP_MARGIN,
+        (find_gap_shift(0.1),),
+        (find_gap_shift(0.3),),
+        **MUST_PASS,
+    ),
+    Situation(
+        "margin on a gap that turns from +.30 to -.10",
+        GAP_MARGIN,
+        (find_gap_shift(-0.1),),
+        (find_gap_shift(0.3),),
+        **MUST_PASS,
+    ),
+    Situation(
+        "too few positives for the rule, however good",
+        Rule(metric="subgroup_auc", scope="each", floor=0.5, min_positives=25),
+        (0.0,),
+        n_positive=10,
+        passes=(0, 0),
+        separation=4.0,
+        outcomes_allowed=frozenset({"insufficient"}),
+    ),
+    *(
+        Situation(
+            f"ceiling at a given threshold, FPR gap {sign}at it",
+            Rule(**RATE, ceiling=0.1),
+            (find_rate_shift(gap),),
+        )
+        for gap, sign in ((0.1, ""), (-0.1, "of the other sign "))
+    ),
+    Situation(
+        "ceiling at a given threshold, FPR gap at it, 25 rows of each class",
+        Rule(**RATE, ceiling=0.3),
+        (find_rate_shift(0.3),),
+        n_positive=25,
+        n_negative=25,
+    ),
+    Situation(
+        "ceiling at a given threshold, FPR gap at it, rates of 1 and 6 %",
+        Rule(**RATE, ceiling=0.05),
+        (find_rate_shift(0.05, RARE),),
+        given_threshold=RARE,
+    ),
+    Situation(
+        "ceiling at a given threshold, no gap",
+        Rule(**RATE, ceiling=0.15),
+        (0.0,),
+        passes=(0.95, 1),
+    ),
+    *(
+        Situation(
+            f"ceiling at equal errors, FPR gap {sign}at it",
+            Rule(**EQUAL, ceiling=0.1),
+            (find_equal_error_shift(gap),),
+        )
+        for gap, sign in ((0.1, ""), (-0.1, "of the other sign "))
+    ),
+    Situation(
+        "ceiling at equal errors, FPR gap at it, 60 toxic rows in all",
+        Rule(**EQUAL, ceiling=0.3),
+        (find_equal_error_shift(0.3),),
+        n_positive=10,
+        n_negative=1000,
+    ),
+    Situation(
+        "margin on an FPR gap, wider by exactly it",
+        RATE_MARGIN,
+        (find_rate_shift(0.15),),
+        (find_rate_shift(0.1),),
+    ),
+    Situation(
+        "margin on an FPR gap, wider by exactly it with the other sign",
+        RATE_MARGIN,
+        (find_rate_shift(-0.1),),
+        (find_rate_shift(0.05),),
+    ),
+    Situation(
+        "margin on an FPR gap, wider by exactly it, rates of 1 and 6 %",
+        RATE_MARGIN,
+        (find_rate_shift(0.05, RARE),),
+        (0.0,),
+        given_threshold=RARE,
+    ),
+    Situation(
+        "margin on an FPR gap, from 0 to +0.05 by exactly it",
+        RATE_MARGIN,
+        (find_rate_shift(0.05),),
+        (0.0,),
+    ),
+    Situation(
+        "margin on an FPR gap at equal errors, wider by exactly it",
+        Rule(**EQUAL, margin=0.05),
+        (find_equal_error_shift(0.15),),
+        (find_equal_error_shift(0.1),),
+    ),
+    Situation(
+        "margin on an FPR gap that shrinks from .30 to .05",
+        RATE_MARGIN,
+        (find_rate_shift(0.05),),
+        (find_rate_shift(0.3),),
+        **MUST_PASS,
+    ),
+)
+
+
 def simulate_outcomes(situation: Situation, draws: int) -> Counter[str]:
-    """Count the outcomes in samples, whose generator is seeded by the situation's name."""
+    """Count the outcomes in samples from a generator seeded by the situation's name."""
     rng = np.random.default_rng(zlib.crc32(situation.name.encode()))
     return Counter(_judge_sample(situation, rng) for _ in range(draws))
 
@@ -58,7 +276,7 @@ def _judge_sample(situation: Situation, rng: np.random.Generator) -> str:
     first = draw_scores(situation.candidate)
     second = None if situation.champion is None else draw_scores(situation.champion)
     if rule.threshold is not None:
-        evidence = _measure_errors(situation, labels, members, first, second)
+        evidence = _measure_errors(situation, Rows(labels, members), first, second)
     elif second is None:
         evidence = Evidence(evaluate_bias(labels, first, members, confidence=level))
     else:
@@ -69,23 +287,18 @@ def _judge_sample(situation: Situation, rng: np.random.Generator) -> str:
 
 
 def _measure_errors(
-    situation: Situation,
-    labels: npt.NDArray[np.bool_],
-    members: dict[str, npt.NDArray[np.bool_]],
-    first: Floats,
-    second: Floats | None,
+    situation: Situation, rows: Rows, first: Floats, second: Floats | None
 ) -> Evidence:
     """Measure error rates as in an evaluation, each model at its threshold."""
     name, level = str(situation.rule.threshold), situation.rule.level
 
     def find_threshold(scores: Floats) -> tuple[float, tuple[float, float] | None]:
         if name == "given":
-            return situation.at, None
-        span = equal_error_range(labels, scores, confidence=level)
-        return equal_error_rate(labels, scores).threshold or 0.0, span
+            return situation.given_threshold, None
+        span = equal_error_range(rows.y_true, scores, confidence=level)
+        return equal_error_rate(rows.y_true, scores).threshold or 0.0, span
 
     threshold, span = find_threshold(first)
-    rows = Rows(labels, members)
     gaps = MeasuredRates(rows, {"y_score": first}, [threshold]).measure_gaps(
         level, span, threshold_name=name
     )
@@ -106,14 +319,11 @@ def get_error_allowance(share: float, draws: int) -> float:
 def iter_table(draws: int) -> Iterator[tuple[str, ...]]:
     """Yield the lines of the table of outcomes."""
     yield "situation", "passes", "fails", "insufficient", "required"
-    for situation in iter_situations():
+    for situation in SITUATIONS:
         outcomes = simulate_outcomes(situation, draws)
         shares = [f"{outcomes[kind] / draws:.1%}" for kind in ("pass", "fail", "insufficient")]
-        requirement = (
-            f"at most {situation.most_passes:.1%} passes"
-            if situation.most_passes < 1
-            else f"at least {situation.least_passes:.0%} passes"
-        )
+        least, most = situation.passes
+        requirement = f"at most {most:.1%} passes" if most < 1 else f"at least {least:.0%} passes"
         yield situation.name, *shares, requirement
 
 

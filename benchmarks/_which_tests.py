@@ -1,4 +1,4 @@
-"""A pytest plugin that records the tests of each line, and their times, in the folder TRACED."""
+"""A pytest plugin that records the tests per line, and their times, in the folder TRACED."""
 
 import json
 import os

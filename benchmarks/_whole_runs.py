@@ -1,8 +1,8 @@
 """Runs of several checkouts with the same inputs, in turn, for `same_numbers`.
 
 Inputs are small, and generated from fixed seeds. They are the demo, two nights of a set with 24
-identities, clusters, weights and a slice, and counts of their scores. If `BIASGATE_REAL_DATA` has
-them, the scores of toxic-bert and of Perspective are added.
+identities, clusters, weights and a slice, and counts of their scores. The scores of toxic-bert and
+of Perspective are added if `BIASGATE_REAL_DATA` has them.
 """
 
 from __future__ import annotations
@@ -10,9 +10,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
-import time
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +18,8 @@ import numpy as np
 import pandas as pd
 import yaml
 
-THIS_TREE = Path(__file__).resolve().parents[1]
+from benchmarks._commands import THIS_TREE, run_command
+
 IDENTITIES = [f"identity_{number:02d}" for number in range(24)]
 SHARES = (0.15, 0.1, 0.06, 0.04, 0.02, 0.01)
 ROWS, NIGHTS = 1_500, 2
@@ -58,23 +56,32 @@ class Command(NamedTuple):
 
 
 def run_trees(trees: dict[str, Path], folder: Path, only: Collection[str] = ()) -> list[Path]:
-    """Run all commands with the code of each tree; return the folders of results."""
+    """Run all commands with every tree; return the folders of results."""
     for name, tree in trees.items():
-        place = folder / name
-        place.mkdir(parents=True)
-        for command in _iter_commands(folder / f"work of {name}"):
+        work = folder / f"work of {name}"
+        for command in _iter_commands(work):
             if only and command.name not in only:
                 continue
-            start = time.perf_counter()
-            code = _run_command(tree, folder / f"work of {name}", command, place / command.name)
-            seconds = time.perf_counter() - start
-            print(f"{name} ({tree}): {command.name}: exit code {code}, {seconds:.0f} s", flush=True)
+            results = work / "results" / command.name
+            arguments = (*command.arguments, "--output", str(results))
+            variables = {
+                "XDG_CONFIG_HOME": str(work / "config"),
+                "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
+            }
+            ran = run_command(work, *arguments, environment=variables, codes=(0, 3, 4), tree=tree)
+            kept = folder / name / command.name
+            shutil.copytree(results, kept, ignore=shutil.ignore_patterns("store"))
+            (kept / "exit_code.json").write_text(json.dumps({"exit_code": ran.exit_code}), "utf-8")
+            print(
+                f"{name} ({tree}): {command.name}: exit code {ran.exit_code}, {ran.seconds:.0f} s",
+                flush=True,
+            )
     return [folder / name for name in trees]
 
 
 def _iter_commands(work: Path) -> Iterator[Command]:
-    """Yield the commands in turn; writes the inputs of each command just before."""
-    work.mkdir()
+    """Write the inputs of a command and yield it, one command after the other."""
+    work.mkdir(parents=True)
     yield Command("demo", ["demo"])
     for night in range(NIGHTS):
         write_night(work, night)
@@ -98,17 +105,12 @@ def write_night(work: Path, night: int) -> None:
         pd.DataFrame({"id": rows["id"], "score": model_scores}).to_csv(
             work / f"{name}.csv", index=False
         )
-    evaluation_set = {
-        "name": "many",
-        "source": "table",
-        "path": "rows.csv",
-        "identities": IDENTITIES,
-    }
-    evaluation_set |= {"cluster": "thread", "weight": "weight", "slices": ["short"]}
+    source = {"source": "table", "path": "rows.csv", "identities": IDENTITIES}
+    source |= {"name": "many", "cluster": "thread", "weight": "weight", "slices": ["short"]}
     new, old = (
         {"name": name, "kind": "scores", "path": f"{name}.csv", "score": "score"} for name in scores
     )
-    content = {"name": "many", "evaluation_sets": [evaluation_set], "policy": "own.yaml"}
+    content = {"name": "many", "evaluation_sets": [source], "policy": "own.yaml"}
     content |= {"candidates": [new], "champion": old}
     (work / "own.yaml").write_text(yaml.safe_dump(POLICY), "utf-8")
     (work / "many.yaml").write_text(yaml.safe_dump(content), "utf-8")
@@ -154,31 +156,3 @@ def generate_night(night: int) -> tuple[pd.DataFrame, dict[str, Any]]:
         name: 1 / (1 + np.exp(-logit - rng.normal(0, scale, ROWS))) for name, scale in noise.items()
     }
     return pd.DataFrame(columns), scores
-
-
-def _run_command(tree: Path, work: Path, command: Command, output: Path) -> int:
-    """Run a command, copy its results and its exit code to `output`, and return the code."""
-    environment = os.environ | {
-        "PYTHONPATH": str(tree),
-        "PREFECT_HOME": str(work / "prefect"),
-        "XDG_CONFIG_HOME": str(work / "config"),
-        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-        "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
-        "DO_NOT_TRACK": "true",
-    }
-    results = work / "results" / command.name
-    result = subprocess.run(  # noqa: S603 - our own command
-        [sys.executable, "-m", "biasgate", *command.arguments, "--output", str(results)],
-        cwd=work,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if result.returncode in {1, 2}:
-        line = " ".join(command.arguments)
-        msg = f"biasgate {line} of {tree} ended with an error:\n{result.stderr}"
-        raise SystemExit(msg)
-    shutil.copytree(results, output, ignore=shutil.ignore_patterns("store"))
-    (output / "exit_code.json").write_text(json.dumps({"exit_code": result.returncode}), "utf-8")
-    return result.returncode

@@ -20,7 +20,7 @@ from statistics import mean
 
 import numpy as np
 
-from benchmarks.gate_sizes.populations import GAY, real_rows
+from benchmarks.gate_sizes.populations import GAY, load_rows
 from bias_metrics.gate.losses import ALPHA, Losses
 from bias_metrics.metrics import AUCS
 from bias_metrics.parts import PackedMasks
@@ -53,7 +53,7 @@ PLANTS = {
 
 def simulate_losses(plant: str, background: str, rng: np.random.Generator) -> Losses:
     """Return the significant losses in a sample of two models."""
-    labels, members, scores = real_rows()
+    labels, members, scores = load_rows()
     champion, candidate = (scores + _NOISE * rng.standard_normal(labels.size) for _ in range(2))
     for shift in PLANTS[plant]:
         candidate += members[shift.group] * np.where(labels, shift.toxic, shift.harmless)
@@ -76,22 +76,16 @@ def simulate_losses(plant: str, background: str, rng: np.random.Generator) -> Lo
 
 @dataclass(frozen=True)
 class LossCounts:
-    """Numbers of cells with a significant loss in a sample.
-
-    Attributes
-    ----------
-    planted, others : int
-        Cells of the planted identities, and of other identities.
-    own : int
-        Cells of other identities whose loss is attributed to them.
-    largest : float
-        The largest loss of an AUC.
-    """
+    """Numbers of cells with a significant loss in a sample."""
 
     planted: int
+    """Cells of the planted identities."""
     others: int
+    """Cells of other identities."""
     own: int
+    """Cells of other identities with a loss that is attributed to them."""
     largest: float
+    """The largest loss of an AUC."""
 
     @classmethod
     def from_losses(cls, plant: str, losses: Losses) -> LossCounts:

@@ -1,57 +1,42 @@
 """Simulated rates of correct and false significant losses in verdicts.
 
 Scores are normal within each class and group, so that the losses in the population are known.
-`python -m benchmarks._worsening` prints the table.
+`tests/bias_metrics/gate/test_losses.py` draws them.
 """
 
 from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks._operating import get_error_allowance
-from benchmarks._situations import find_gap_shift
+from benchmarks._operating import find_gap_shift, get_error_allowance
 from bias_metrics import Rows, compare_bias
 from bias_metrics.gate.losses import ALPHA, Loss, Losses
 from bias_metrics.metrics import SUBGROUP_METRICS
 from bias_metrics.report import compute_joint_level
 from bias_metrics.table import BiasTable
 
-DRAWS = 2000
 Shift = tuple[float, float]
 
 
 @dataclass(frozen=True)
 class Change:
-    """Two models, with the metric in which the first is worse.
-
-    Attributes
-    ----------
-    name : str
-        Description in words.
-    candidate, champion : tuple of float
-        Upward shifts of the toxic and of the harmless comments of each group.
-    grew : str or None
-        The metric that got worse; None without a loss.
-    n_groups : int
-        Number of groups, all with the same shift.
-    n_of_class : int
-        Rows of each class in each group; the background has five times as many.
-    separation : float
-        Distance between the classes, in standard deviations.
-    """
+    """Two models, with the metric in which the first is worse."""
 
     name: str
     candidate: Shift
+    """Upward shifts of the groups' toxic and harmless comments."""
     champion: Shift
     grew: str | None = None
+    """The metric that got worse; None without a loss."""
     n_groups: int = 1
     n_of_class: int = 200
+    """Rows per class in each group; the background has five times as many."""
     separation: float = 2.0
+    """Distance between the classes, in standard deviations."""
 
 
 _UP, _DOWN = find_gap_shift(0.1), find_gap_shift(-0.1)
@@ -121,21 +106,8 @@ def _is_listed(change: Change, rng: np.random.Generator) -> bool:
     return any(change.grew in {None, loss.metric} for loss in list_losses(level))
 
 
-def iter_table(draws: int = DRAWS) -> Iterator[str]:
-    """Yield the lines of the table as they are computed."""
-    yield "| population | listed | required |\n|---|--:|---|"
-    for change in CHANGES:
-        requirement = "at least 90 %" if change.grew else f"at most {100 * ALPHA:.0f} %"
-        yield f"| {change.name} | {100 * simulate_listings(change, draws):.1f} % | {requirement} |"
-
-
 def is_as_required(change: Change, share: float, draws: int) -> bool:
     """Return whether a share is as required, within two Monte Carlo errors."""
     if change.grew:
         return share >= 0.9 - get_error_allowance(0.9, draws)
     return share <= ALPHA + get_error_allowance(ALPHA, draws)
-
-
-if __name__ == "__main__":
-    for line in iter_table():
-        print(line, flush=True)

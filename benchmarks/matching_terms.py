@@ -1,10 +1,10 @@
-"""Identity terms found in comments: beside one regular expression, and beside `pyahocorasick`.
+"""Identity terms found in comments, against a regular expression and `pyahocorasick`.
 
-English: 24 identities in Civil Comments, repeated, against one regular expression of all terms
-with a group each, which is what biasgate used before it knew scripts. Mandarin and Arabic: the
-cases of Multilingual HateCheck with its terms, repeated, against an Aho-Corasick automaton in C
-that finds the terms as parts of texts: without borders, on the texts as they are and in the normal
-form. Times are of the processor; ratios below 1 are shorter than the rival's.
+English: 24 identities in Civil Comments, repeated, against a single regular expression of all terms
+with a group each. Mandarin and Arabic: the cases of Multilingual HateCheck with its terms,
+repeated, against an Aho-Corasick automaton in C that finds the terms as parts of texts: without
+borders, on the original texts and in the normal form. Times are of the processor; ratios below 1
+are shorter than the rival's.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain, cycle, islice
+from functools import partial
+from itertools import cycle, islice
 
 import ahocorasick
 import numpy as np
@@ -56,9 +57,24 @@ TERMS = {
 def measure(rows: int | None = None) -> Measurement:
     """Time each language: 1.8 million English comments, a million of the others."""
     n_rows = rows or ROWS
-    figures = _english(n_rows)
+    english, _ = load_training_comments()
+    figures = _compare_matchers(
+        "English", english, n_rows, TERMS, {"one regular expression": _make_pattern}
+    )
+    folder = locate_real_data()
+    all_terms = json.loads((folder / "multilingual_hatecheck_terms.json").read_text("utf-8"))
+    cases = pd.read_parquet(folder / "multilingual_hatecheck.parquet")
     for language in ("mandarin", "arabic"):
-        figures |= _in_parts(language, n_rows * 5 // 9)
+        figures |= _compare_matchers(
+            language.title(),
+            cases.loc[cases["language"] == language, "text"].tolist(),
+            n_rows * 5 // 9,
+            all_terms[language],
+            {
+                "pyahocorasick, as they are": lambda terms: _make_automaton(terms, str),
+                "pyahocorasick, normal form": lambda terms: _make_automaton(terms, fold_text),
+            },
+        )
     return Measurement(
         inputs={"comments, English": n_rows, "comments, others": n_rows * 5 // 9, "identities": 24},
         figures=figures,
@@ -66,53 +82,33 @@ def measure(rows: int | None = None) -> Measurement:
     )
 
 
-def _english(n_rows: int) -> dict[str, float]:
-    texts = _repeated(load_training_comments()[0], n_rows)
-    return _compared(
-        "English",
-        texts,
-        lambda: TermMatcher(TERMS).mentions,
-        {"one regular expression": lambda: _one_pattern(TERMS)},
-    )
-
-
-def _in_parts(language: str, n_rows: int) -> dict[str, float]:
-    known = json.loads(
-        (locate_real_data() / "multilingual_hatecheck_terms.json").read_text("utf-8")
-    )
-    cases = pd.read_parquet(locate_real_data() / "multilingual_hatecheck.parquet")
-    texts = _repeated(cases.loc[cases["language"] == language, "text"].tolist(), n_rows)
-    terms = known[language]
-    return _compared(
-        language.title(),
-        texts,
-        lambda: TermMatcher(terms).mentions,
-        {
-            "pyahocorasick, as they are": lambda: _automaton(terms, lambda text: text),
-            "pyahocorasick, normal form": lambda: _automaton(terms, fold_text),
-        },
-    )
-
-
+Terms = Mapping[str, Sequence[str]]
 Find = Callable[[Sequence[str]], np.ndarray]
 
 
-def _compared(
+def _compare_matchers(
     language: str,
     texts: Sequence[str],
-    ours: Callable[[], Find],
-    rivals: Mapping[str, Callable[[], Find]],
+    n_rows: int,
+    terms: Terms,
+    rivals: Mapping[str, Callable[[Terms], Find]],
 ) -> dict[str, float]:
-    """Return comments a second, and the ratio of the time to that of each rival."""
-    contenders = {"biasgate": ours, **rivals}
-    times = time_contenders(
-        {name: lambda make=make: _found(make(), texts) for name, make in contenders.items()},
+    """Return comments a second, and the ratios of the time to the rivals' times."""
+    repeated = list(islice(cycle(texts), n_rows))
+
+    def count_mentions(make: Callable[[Terms], Find]) -> int:
+        find = make(terms)
+        starts = range(0, n_rows, ROWS_A_CHUNK)
+        return sum(int(find(repeated[row : row + ROWS_A_CHUNK]).sum()) for row in starts)
+
+    makers = {"biasgate": lambda terms: TermMatcher(terms).mentions, **rivals}
+    times, _ = time_contenders(
+        {name: partial(count_mentions, make) for name, make in makers.items()},
         ROUNDS,
-        {},
-        time.process_time,
+        clock=time.process_time,
     )
     figures = {
-        f"{language}, comments/s, {name}": len(texts) / min(of) for name, of in times.items()
+        f"{language}, comments/s, {name}": n_rows / min(seconds) for name, seconds in times.items()
     }
     return figures | {
         f"{language}, time, ratio to {name}": compute_median_ratio(times["biasgate"], times[name])
@@ -120,46 +116,35 @@ def _compared(
     }
 
 
-def _found(find: Find, texts: Sequence[str]) -> int:
-    return sum(
-        int(find(texts[start : start + ROWS_A_CHUNK]).sum())
-        for start in range(0, len(texts), ROWS_A_CHUNK)
-    )
-
-
-def _repeated(texts: Sequence[str], n_rows: int) -> list[str]:
-    return list(islice(cycle(texts), n_rows))
-
-
-def _one_pattern(terms: Mapping[str, Sequence[str]]) -> Find:
-    owner = {word: at for at, words in enumerate(terms.values()) for word in words}
-    longest_first = sorted(owner, key=len, reverse=True)
+def _make_pattern(terms: Terms) -> Find:
+    columns = {word: column for column, words in enumerate(terms.values()) for word in words}
+    longest_first = sorted(columns, key=len, reverse=True)
     groups = "|".join("(" + r"\s+".join(map(re.escape, w.split())) + ")" for w in longest_first)
     pattern = re.compile(rf"(?<!\w)(?:{groups})(?!\w)", re.IGNORECASE)
-    owners = [owner[word] for word in longest_first]
+    column_by_group = [columns[word] for word in longest_first]
 
     def find(texts: Sequence[str]) -> np.ndarray:
-        found = np.zeros((len(texts), len(terms)), dtype=np.bool_)
+        mentions = np.zeros((len(texts), len(terms)), dtype=np.bool_)
         for row, text in enumerate(texts):
             for match in pattern.finditer(text):
-                found[row, owners[(match.lastindex or 0) - 1]] = True
-        return found
+                mentions[row, column_by_group[(match.lastindex or 0) - 1]] = True
+        return mentions
 
     return find
 
 
-def _automaton(terms: Mapping[str, Sequence[str]], form: Callable[[str], str]) -> Find:
+def _make_automaton(terms: Terms, normalize: Callable[[str], str]) -> Find:
     automaton = ahocorasick.Automaton()
-    pairs = chain.from_iterable(((form(w), at) for w in ws) for at, ws in enumerate(terms.values()))
-    for word, at in pairs:
-        automaton.add_word(word, at)
+    for column, words in enumerate(terms.values()):
+        for word in words:
+            automaton.add_word(normalize(word), column)
     automaton.make_automaton()
 
     def find(texts: Sequence[str]) -> np.ndarray:
-        found = np.zeros((len(texts), len(terms)), dtype=np.bool_)
+        mentions = np.zeros((len(texts), len(terms)), dtype=np.bool_)
         for row, text in enumerate(texts):
-            for _, at in automaton.iter(form(text)):
-                found[row, at] = True
-        return found
+            for _, column in automaton.iter(normalize(text)):
+                mentions[row, column] = True
+        return mentions
 
     return find

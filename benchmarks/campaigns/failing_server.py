@@ -2,11 +2,11 @@
 
     python -m benchmarks.campaigns.failing_server --evaluations 50
 
-prints how many end well, and how many times as long they take as an undisturbed one, of which one
-runs before each five. A proxy stands before MLflow's own server. Of all calls it answers 5 % with
-500 before MLflow does the work and 5 % with 503 after it, closes the connection of 5 % after the
-work, and delays 5 % by two seconds. Each evaluation has a new database and a new store. It must end
-as one that nobody disturbed.
+prints how many end well, and their times relative to an undisturbed evaluation, which runs before
+each block of five. A proxy is in front of MLflow's own server. Of all calls it answers 5 % with 500
+before MLflow does the work and 5 % with 503 after it, closes the connection of 5 % after the work,
+and delays 5 % by two seconds. Each evaluation has a new database and a new store. It must end like
+an undisturbed evaluation.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import http.client
 import random
 import shutil
 import statistics
-import sys
 import tempfile
 import threading
 import time
@@ -27,36 +26,27 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from benchmarks.campaigns.disturbing import Trial, list_faults, list_runs, report_trials
 from benchmarks.campaigns.faults import Server
-from benchmarks.campaigns.kills import MODEL, make_inputs
+from benchmarks.campaigns.kills import make_inputs
 from benchmarks.campaigns.random_kills import Ending, prepare, start
 from biasgate.tasks.mlflow_server.runs import Gateway
-from biasgate.tasks.promoting.verify import verify_model
 
 ENDING = Ending(0, "1", [("promotion", "1", "")], 1)
 FAULTS = ("500 before", "503 after", "reset after", "delay")
 HOP_BY_HOP = {"connection", "transfer-encoding", "content-length", "keep-alive", "server", "date"}
 DELAY_S = 2
-BLOCK = 5  # evaluations in a row that are compared with the undisturbed one before them
+CALM = "nothing"
+BLOCK = 5  # evaluations that are compared with the undisturbed evaluation before them
 
 
-@dataclass(frozen=True)
-class Trial:
-    """One evaluation.
-
-    Attributes
-    ----------
-    seconds : float
-        How long it took.
-    faults : Counter
-        How often the proxy failed in each way, and, by the name `calls`, how many calls it had.
-    problems : list of str
-        What is wrong.
-    """
+@dataclass(frozen=True, kw_only=True)
+class TimedEvaluation(Trial):
+    """An evaluation behind the proxy."""
 
     seconds: float
-    faults: Counter[str]
-    problems: list[str]
+    n_calls: Counter[str]
+    """Number of calls by fault, and of all calls by the name `calls`."""
 
 
 class _Proxy(ThreadingHTTPServer):
@@ -64,7 +54,7 @@ class _Proxy(ThreadingHTTPServer):
 
     def __init__(self, port: int, draw: Callable[[], str]) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.port, self.draw, self.seen = port, draw, Counter[str]()
+        self.port, self.draw, self.n_calls = port, draw, Counter[str]()
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -77,7 +67,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         fault = self.server.draw()
-        self.server.seen.update(["calls", fault])
+        self.server.n_calls.update(["calls", fault])
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         if fault == "500 before":
             self._answer(500, [], b"")
@@ -111,95 +101,84 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def proxy(port: int, draw: Callable[[], str]) -> Iterator[tuple[str, Counter[str]]]:
-    """Yield the address of a proxy before a local port, and what it did."""
+    """Yield the address of a proxy before a local port, and its numbers of calls."""
     server = _Proxy(port, draw)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}", server.seen
+        yield f"http://127.0.0.1:{server.server_port}", server.n_calls
     finally:
         server.shutdown()
         server.server_close()
 
 
-def run_trial(folder: Path, draw: Callable[[], str]) -> Trial:
+def run_trial(folder: Path, kind: str, draw: Callable[[], str]) -> TimedEvaluation:
     """Evaluate once."""
     folder.mkdir()
     make_inputs(folder)
-    behind = Server(folder / "mlflow.db")
-    behind.start()
+    server = Server(folder / "mlflow.db")
+    server.start()
     try:
-        with proxy(behind.port, draw) as (uri, seen):
+        with proxy(server.port, draw) as (uri, n_calls):
             started = time.monotonic()
             process = start(folder, "evaluate", MLFLOW_TRACKING_URI=uri)
             process.join(900)
             seconds = time.monotonic() - started
-        found, problems = _look(behind.uri, process.exitcode, folder)
-        if found != ENDING:
-            problems.append(f"{found} where {ENDING} is right")
+        gateway = Gateway(server.uri)
+        ending = Ending.read(process.exitcode, gateway)
+        states = [run.info.status for run in list_runs(gateway)]
+        problems = list_faults(gateway, folder) if ending == ENDING else []
+        # The evaluation, each candidate and the registration have a run.
+        if states != ["FINISHED"] * 4:
+            problems.append(f"runs are {states}")
+        if ending != ENDING:
+            problems.append(f"{ending} instead of {ENDING}")
         if problems:
             problems.append((folder / "log").read_text("utf-8")[-2000:])
-        return Trial(seconds, seen, problems)
+        n_fired = sum(n_calls[fault] for fault in FAULTS)
+        return TimedEvaluation(
+            kind=kind, n_fired=n_fired, problems=problems, seconds=seconds, n_calls=n_calls
+        )
     finally:
         if process.is_alive():
             process.kill()
-        behind.stop()
+        server.stop()
+        shutil.rmtree(folder)
 
 
-def _look(uri: str, exit_code: int | None, folder: Path) -> tuple[Ending, list[str]]:
-    gateway = Gateway(uri)
-    ending = Ending.of(exit_code, gateway)
-    experiments = [one.experiment_id for one in gateway.client.search_experiments()]
-    states = [one.info.status for one in gateway.client.search_runs(experiments)]
-    problems = list[str]()
-    if ending == ENDING:
-        problems += (
-            one.sentence for one in verify_model(MODEL, None, gateway, folder) if not one.holds
-        )
-    # One run for the evaluation, one for each candidate, one for the registration.
-    if states != ["FINISHED"] * 4:
-        problems.append(f"runs are {states}")
-    return ending, problems
+def campaign(folder: Path, n_evaluations: int, seed: int) -> Iterator[TimedEvaluation]:
+    """Yield blocks of disturbed evaluations, each after an undisturbed evaluation."""
+    draws = random.Random(seed)  # noqa: S311 - not for secrets
+
+    def draw_fault() -> str:
+        number = draws.random() * 20
+        return FAULTS[int(number)] if number < len(FAULTS) else ""
+
+    for turn in range(n_evaluations):
+        if turn % BLOCK == 0:
+            yield run_trial(folder / f"calm {turn}", CALM, lambda: "")
+        yield run_trial(folder / str(turn), "a failing server", draw_fault)
 
 
 def main() -> None:
-    """Run the campaign and print what was seen."""
+    """Run the campaign and print its tables."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--evaluations", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    draws = random.Random(options.seed)  # noqa: S311 - not for secrets
-    calm, trials, multiples = list[Trial](), list[Trial](), list[float]()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         prepare(folder / "home")
-        for turn in range(options.evaluations):
-            if turn % BLOCK == 0:
-                calm.append(_tried(folder / f"calm {turn}", lambda: ""))
-            trials.append(_tried(folder / str(turn), lambda: _draw(draws)))
-            multiples.append(trials[-1].seconds / calm[-1].seconds)
-    times = sorted(one.seconds for one in trials)
-    total = sum((one.faults for one in trials), Counter[str]())
-    sys.stdout.write(
-        f"undisturbed: {len(calm)} evaluations, "
-        f"{statistics.median(one.seconds for one in calm):.1f} s (median)\n"
-        f"disturbed: {len(times)} evaluations, {statistics.median(times):.1f} s (median), "
-        f"{times[-1]:.1f} s (longest); {dict(total)}\n"
-        f"times as long as the undisturbed one before: {statistics.median(multiples):.2f} "
-        f"(median), {max(multiples):.2f} (longest)\n"
-        f"wrong: {sum(bool(one.problems) for one in [*calm, *trials])}\n"
-    )
-
-
-def _tried(folder: Path, draw: Callable[[], str]) -> Trial:
-    trial = run_trial(folder, draw)
-    shutil.rmtree(folder)
-    sys.stderr.write(f"{trial}\n")
-    return trial
-
-
-def _draw(draws: random.Random) -> str:
-    number = draws.random() * 20
-    return FAULTS[int(number)] if number < len(FAULTS) else ""
+        trials = report_trials(campaign(folder, options.evaluations, options.seed))
+    calm = [trial for trial in trials if trial.kind == CALM]
+    disturbed = [trial for trial in trials if trial.kind != CALM]
+    ratios = [trial.seconds / calm[turn // BLOCK].seconds for turn, trial in enumerate(disturbed)]
+    for title, numbers in (
+        ("seconds undisturbed", [trial.seconds for trial in calm]),
+        ("seconds disturbed", [trial.seconds for trial in disturbed]),
+        ("ratio to the preceding undisturbed evaluation", ratios),
+    ):
+        print(f"{title}: median {statistics.median(numbers):.2f}, longest {max(numbers):.2f}")
+    print(dict(sum((trial.n_calls for trial in disturbed), Counter[str]())))
 
 
 if __name__ == "__main__":

@@ -2,9 +2,9 @@
 
     python -m benchmarks.campaigns.faults --repeat 5
 
-prints the table of docs/evidence/operation.md. Each trial starts from a registry in which version 1
-is champion and version 2 has passed against it. A process of its own promotes version 2 and is
-disturbed; then the disturbance ends, and the next run promotes again.
+Each trial starts from a registry in which version 1 is champion and version 2 has passed against
+it. A process promotes version 2 and is disturbed; then the disturbance ends, and the next run
+promotes again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import signal
 import socket
 import sqlite3
 import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -32,19 +31,28 @@ from mlflow.server import app
 from mlflow.server.handlers import initialize_backend_stores
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
-from support.promoted import MODEL, frozen_set, judged_version, local, promote_one
+from support.promoted import frozen_set, judged_version, local, promote_one
 from werkzeug.serving import make_server
 
-from benchmarks.campaigns.disturbing import be_quiet, kill
+from benchmarks.campaigns.disturbing import (
+    KILLED,
+    MODEL,
+    UNDISTURBED,
+    Trial,
+    WatchedClient,
+    be_quiet,
+    kill,
+    list_faults,
+    report_trials,
+)
 from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.promoting.champion import settle_stale_entries
-from biasgate.tasks.promoting.verify import verify_model
 from biasgate.tasks.records import Decision, LoggedVerdict
 from biasgate.tasks.reporting.version_tags import build_tags
 
 FORK = multiprocessing.get_context("fork")
-# A stopped server is asked once more, not for minutes.
+# A call to a stopped server is repeated once, not for minutes.
 IMPATIENT = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
     "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "0",
@@ -52,7 +60,7 @@ IMPATIENT = {
     "BIASGATE_MLFLOW_WAIT_S": "0",
 }
 KINDS = ("exception", "kill -9", "server stopped", "disk full", "database locked")
-FIRED, KILLED, UNDISTURBED = 11, -signal.SIGKILL, 0
+FIRED = 11
 DISK = "256M"
 
 
@@ -62,15 +70,7 @@ class FaultError(Exception):
 
 @dataclass(frozen=True)
 class World:
-    """The registry that every trial starts from.
-
-    Attributes
-    ----------
-    folder : Path
-        Its store.
-    verdict : dict
-        The verdict of version 2 against version 1.
-    """
+    """The store that every trial starts from, and the verdict of version 2 against version 1."""
 
     folder: Path
     verdict: dict[str, Any]
@@ -114,34 +114,33 @@ def promote_second(gateway: Gateway, verdict: LoggedVerdict) -> Decision:
     """Do what a run does: settle interrupted promotions, tag the version, promote."""
     settle_stale_entries(Ledger(gateway, MODEL))
     version = gateway.resolve(f"models:/{MODEL}/2")
-    _At.armed = True
+    _Watch.is_armed = True
     gateway.tag_version(version, build_tags([verdict]))
     return promote_one([verdict], version, gateway)
 
 
-class _At:
-    """Counts the calls of an armed client and does something before a given step."""
+class _Watch:
+    """Counts the calls of an armed client, and disturbs it before a given step."""
 
-    armed = False
+    is_armed = False
 
     def __init__(self, step: str, disturb: Callable[[], None]) -> None:
         self.step, self.disturb = step, disturb
-        self.seen: Counter[str] = Counter()
+        self.n_calls: Counter[str] = Counter()
 
     def __call__(self, method: str, args: tuple[Any, ...]) -> None:
-        if type(self).armed and self.label(method, args) == self.step:
-            type(self).armed = False
+        if type(self).is_armed and self.find_step(method, args) == self.step:
+            type(self).is_armed = False
             self.disturb()
 
-    def label(self, method: str, args: tuple[Any, ...]) -> str | None:
-        """Name the step that a call of the client begins."""
+    def find_step(self, method: str, args: tuple[Any, ...]) -> str | None:
+        """Return the step that a call of the client begins."""
         key = args[2] if method == "set_model_version_tag" else method
         if method == "set_registered_model_alias":
             key = f"set {args[1]}"
-        self.seen[key] += 1
+        self.n_calls[key] += 1
         if method == "set_model_version_tag" and args[0] == MODEL:
-            return STEPS[0] if sum(self.seen.values()) == 1 else None
-        number = self.seen[key]
+            return STEPS[0] if self.n_calls.total() == 1 else None
         return {
             ("search_model_versions", 1): STEPS[1],
             ("get_model_version", 1): STEPS[2],
@@ -154,36 +153,20 @@ class _At:
             ("get_model_version_by_alias", 1): STEPS[9],
             ("set previous_champion", 1): STEPS[10],
             ("biasgate.entry", 2): STEPS[11],
-        }.get((key, number))
-
-
-class _Client:
-    """A client that announces each call before it makes it."""
-
-    def __init__(self, client: Any, at: _At) -> None:
-        self._client, self._at = client, at
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._client, name)
-
-        def call(*args: Any, **options: Any) -> Any:
-            self._at(name, args)
-            return found(*args, **options)
-
-        return call
+        }.get((key, self.n_calls[key]))
 
 
 def attempt(uri: str, verdict: dict[str, Any], step: str, disturb: Callable[[], None]) -> None:
     """Promote in this process with a fault before a step; exits, never returns."""
     be_quiet()
     os.environ |= IMPATIENT
-    _At.armed = False
+    _Watch.is_armed = False
     event.listen(Engine, "before_cursor_execute", _wait_less_for_locks, retval=True)
     gateway = Gateway(uri)
-    gateway.__dict__["client"] = _Client(gateway.client, _At(step, disturb))
+    gateway.__dict__["client"] = WatchedClient(gateway.client, _Watch(step, disturb))
     try:
         promote_second(gateway, verdict)
-    except Exception:  # noqa: BLE001 - whatever the disturbance led to
+    except Exception:  # noqa: BLE001 - any effect of the disturbance
         os._exit(FIRED)
     os._exit(UNDISTURBED)
 
@@ -193,16 +176,6 @@ def _wait_less_for_locks(
 ) -> tuple[str, Any]:
     """Wait a fifth of a second for locks, instead of MLflow's 20 seconds."""
     return statement.replace("busy_timeout = 20000", "busy_timeout = 200"), parameters
-
-
-def run_disturbed(
-    uri: str, verdict: dict[str, Any], step: str, disturb: Callable[[], None]
-) -> int | None:
-    """Return how the disturbed process ended."""
-    process = FORK.Process(target=attempt, args=(uri, verdict, step, disturb))
-    process.start()
-    process.join(60)
-    return process.exitcode
 
 
 # ------------------------------------------------------------------ kinds
@@ -227,7 +200,7 @@ def small_disk(folder: Path) -> Iterator[Path]:
 
 
 def can_mount() -> bool:
-    """Whether a small disk can be made here."""
+    """Return True if this process can mount a small disk."""
     try:
         with tempfile.TemporaryDirectory() as folder, small_disk(Path(folder)):
             return True
@@ -290,31 +263,8 @@ def _serve(database: Path, port: int) -> None:
 # ------------------------------------------------------------------ trials
 
 
-@dataclass(frozen=True)
-class Trial:
-    """The state after one fault.
-
-    Attributes
-    ----------
-    kind, step : str
-        The fault, and the step before which it happened.
-    fired : bool
-        Whether the fault really happened.
-    moved : bool
-        Whether `champion` had moved when the disturbed process ended.
-    problems : list of str
-        What is wrong.
-    """
-
-    kind: str
-    step: str
-    fired: bool
-    moved: bool
-    problems: list[str]
-
-
 def run_trial(world: World, kind: str, step: str) -> Trial:
-    """Disturb one promotion, check, let the next run repair it, check again."""
+    """Disturb a promotion, check, let the next run repair it, check again."""
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         if kind == "disk full":
@@ -333,67 +283,49 @@ def run_trial(world: World, kind: str, step: str) -> Trial:
             "disk full": lambda: fill(folder),
             "database locked": lambda: _lock(database),
         }
-        ended = run_disturbed(uri, world.verdict, step, disturb[kind])
+        process = FORK.Process(target=attempt, args=(uri, world.verdict, step, disturb[kind]))
+        process.start()
+        process.join(60)
         if kind == "disk full":
             (folder / "filler").unlink()
         if server is not None:
             server.start()
-        return _look(world, kind, step, uri, fired=ended in {FIRED, KILLED})
+        return Trial(
+            kind=f"{kind}, before: {step}",
+            n_fired=process.exitcode in {FIRED, KILLED},
+            problems=_find_problems(world, step, Gateway(uri)),
+        )
 
 
-_held: list[sqlite3.Connection] = []
+_locks: list[sqlite3.Connection] = []
 
 
 def _lock(database: Path) -> None:
     """Lock the database until this process ends, as a backup would."""
     connection = sqlite3.connect(database, isolation_level=None)
     connection.execute("BEGIN EXCLUSIVE")
-    _held.append(connection)
+    _locks.append(connection)
 
 
-def _look(world: World, kind: str, step: str, uri: str, *, fired: bool) -> Trial:
-    gateway, problems = Gateway(uri), []
+def _find_problems(world: World, step: str, gateway: Gateway) -> list[str]:
+    """Return faults after the disturbed promotion, and after the next run, which completes it."""
+    problems = []
     champion = gateway.get_alias(MODEL, "champion")
-    moved = champion is not None and champion.version == "2"
-    if champion is None or champion.version not in {"1", "2"}:
-        problems.append("champion is neither the old nor the new version")
+    expected = "2" if STEPS.index(step) > STEPS.index("move champion") else "1"
+    if champion is None or champion.version != expected:
+        problems.append(f"champion is not version {expected} after the fault")
     elif champion.tags.get("biasgate.comments.verdict") != "pass":
         problems.append("champion points at a version without a passing verdict")
     decision = promote_second(gateway, world.verdict)
     if decision.outcome != "pass" and not decision.champion_moved:
-        problems.append(f"the next run says {decision.sentence}")
-    states = [one.state for one in Ledger(gateway, MODEL).read_entries()]
+        problems.append(f"the next run ended with: {decision.sentence}")
+    states = [entry.state for entry in Ledger(gateway, MODEL).read_entries()]
     if "open" in states:
         problems.append("an entry is open after the next run")
     aliases = [gateway.get_alias(MODEL, name) for name in ("champion", "previous_champion")]
-    if [one.version if one else None for one in aliases] != ["2", "1"]:
+    if [alias.version if alias else None for alias in aliases] != ["2", "1"]:
         problems.append("the next run did not complete the promotion")
-    findings = verify_model(MODEL, None, gateway, world.folder)
-    problems += [one.sentence for one in findings if not one.holds]
-    return Trial(kind, step, fired, moved, problems)
-
-
-def campaign(world: World, repeat: int, kinds: tuple[str, ...] = KINDS) -> Iterator[Trial]:
-    """Yield every kind at every step, `repeat` times."""
-    for kind in kinds:
-        for step in STEPS:
-            for _ in range(repeat):
-                yield run_trial(world, kind, step)
-
-
-def markdown(trials: list[Trial]) -> str:
-    """Return the table of kinds and steps: disturbed, of which champion had moved, problems."""
-    kinds = list(dict.fromkeys(one.kind for one in trials))
-    lines = ["| before the step | " + " | ".join(kinds) + " |", "|---|" + "--:|" * len(kinds)]
-    for step in STEPS:
-        cells = []
-        for kind in kinds:
-            of_cell = [one for one in trials if (one.kind, one.step) == (kind, step) and one.fired]
-            moved = sum(one.moved for one in of_cell)
-            wrong = sum(bool(one.problems) for one in of_cell)
-            cells.append(f"{len(of_cell)} ({moved}){f', {wrong} WRONG' if wrong else ''}")
-        lines.append(f"| {step} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+    return problems + list_faults(gateway, world.folder)
 
 
 def main() -> None:
@@ -405,13 +337,12 @@ def main() -> None:
     logging.disable()
     with tempfile.TemporaryDirectory() as folder:
         world = World.make(Path(folder))
-        trials = []
-        for trial in campaign(world, options.repeat, tuple(options.kinds)):
-            trials.append(trial)
-            if trial.problems or not trial.fired:
-                sys.stderr.write(f"{trial}\n")
-        n_fired = sum(one.fired for one in trials)
-        sys.stdout.write(f"{markdown(trials)}\n\n{n_fired} disturbed promotions.\n")
+        report_trials(
+            run_trial(world, kind, step)
+            for kind in options.kinds
+            for step in STEPS
+            for _ in range(options.repeat)
+        )
 
 
 if __name__ == "__main__":

@@ -2,9 +2,9 @@
 
     python -m benchmarks.campaigns.new_stores --kills 100 --pairs 50 --full-disks 20
 
-prints a table. Each trial uses a new store. A process that makes it is killed with SIGKILL at a
-random time, or two make it at once, or its disk (a tmpfs, mounted for that, which needs root) is
-full at a random point. Then another process opens the store, for a full disk with space again.
+Each trial uses a new store. A process that makes it is killed with SIGKILL at a random time, or two
+processes make it at once, or its disk (a tmpfs, which needs root) is full at a random point. Then
+another process opens the store, for a full disk with space again.
 """
 
 from __future__ import annotations
@@ -19,13 +19,11 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import mlflow.store.tracking.sqlalchemy_store  # noqa: F401 - so that no process waits for it
 
-from benchmarks.campaigns import HERE
-from benchmarks.campaigns.disturbing import be_quiet
+from benchmarks.campaigns.disturbing import Trial, be_quiet, join_python_path, report_trials
 from biasgate.tasks.mlflow_server.local_store import DATABASE
 from biasgate.tasks.mlflow_server.runs import Gateway
 
@@ -35,25 +33,6 @@ SERVER.set_forkserver_preload(["benchmarks.campaigns.new_stores"])
 DISK_KIB = 4096
 
 
-@dataclass(frozen=True)
-class Trial:
-    """One disturbed store.
-
-    Attributes
-    ----------
-    kind : str
-        How it was disturbed.
-    disturbed : bool
-        Whether the making was stopped, or failed; always for a pair.
-    problem : str
-        Why the store cannot be used afterwards; empty if it can.
-    """
-
-    kind: str
-    disturbed: bool
-    problem: str
-
-
 def open_store(store: Path, log: Path) -> None:
     """Open a store, make a run in it and find it."""
     be_quiet(log)
@@ -61,7 +40,7 @@ def open_store(store: Path, log: Path) -> None:
         gateway = Gateway.from_store(store)
         run = gateway.ensure_run(gateway.ensure_experiment("any"), f"key {os.getpid()}", "name")
         gateway.client.get_run(run)
-    except BaseException:  # noqa: BLE001 - whatever it is, it is the result
+    except BaseException:  # noqa: BLE001 - any end is a result
         traceback.print_exc()
         sys.stderr.flush()
         os._exit(1)
@@ -70,34 +49,38 @@ def open_store(store: Path, log: Path) -> None:
 
 def start(store: Path, log: Path) -> multiprocessing.process.BaseProcess:
     """Open a store in another process."""
-    paths = [str(HERE), str(HERE.parent), os.environ.get("PYTHONPATH", "")]
-    os.environ["PYTHONPATH"] = os.pathsep.join(paths)
+    os.environ["PYTHONPATH"] = join_python_path()
     process = SERVER.Process(target=open_store, args=(store, log))
     process.start()
     return process
 
 
-def ends(store: Path, log: Path) -> bool:
-    """Whether a store can be opened."""
+def find_problem(store: Path, log: Path) -> str:
+    """Open a store; return the log if that fails."""
     process = start(store, log)
     process.join(300)
-    return process.exitcode == 0
+    return "" if process.exitcode == 0 else log.read_text("utf-8")
+
+
+def wait_for_folder(store: Path, process: multiprocessing.process.BaseProcess) -> None:
+    """Wait until a process has made the store's folder."""
+    while not store.exists() and process.is_alive():
+        time.sleep(0.001)
 
 
 def kill(folder: Path, draws: random.Random, seconds: float) -> tuple[bool, str]:
     """Kill the making of a store at a random time after its folder has appeared."""
     store, log = folder / "store", folder / "log"
     process = start(store, log)
-    while not store.exists() and process.is_alive():
-        time.sleep(0.001)
+    wait_for_folder(store, process)
     time.sleep(draws.uniform(0, seconds))
-    disturbed = not (store / DATABASE).exists()
+    is_unfinished = not (store / DATABASE).exists()
     process.kill()
     process.join()
-    return disturbed, "" if ends(store, log) else log.read_text("utf-8")
+    return is_unfinished, find_problem(store, log)
 
 
-def pair(folder: Path, draws: random.Random, seconds: float) -> tuple[bool, str]:
+def make_twice(folder: Path, draws: random.Random, seconds: float) -> tuple[bool, str]:
     """Make a store twice at once."""
     store, logs = folder / "store", [folder / "first", folder / "second"]
     first = start(store, logs[0])
@@ -107,7 +90,7 @@ def pair(folder: Path, draws: random.Random, seconds: float) -> tuple[bool, str]
     for process, log in zip((first, second), logs, strict=True):
         process.join(300)
         problem += "" if process.exitcode == 0 else log.read_text("utf-8")
-    return True, problem or ("" if ends(store, folder / "log") else "the next one fails")
+    return True, problem or find_problem(store, folder / "log")
 
 
 def fill_disk(folder: Path, draws: random.Random, seconds: float) -> tuple[bool, str]:
@@ -120,42 +103,35 @@ def fill_disk(folder: Path, draws: random.Random, seconds: float) -> tuple[bool,
     try:
         filler, left = disk / "filler", draws.randrange(0, 1000) * 1024
         filler.write_bytes(b"x" * (DISK_KIB * 1024 - left))
-        disturbed = not ends(disk / "store", folder / "first")
+        is_unfinished = bool(find_problem(disk / "store", folder / "first"))
         filler.unlink()
-        return disturbed, "" if ends(disk / "store", folder / "log") else _text(folder / "log")
+        return is_unfinished, find_problem(disk / "store", folder / "log")
     finally:
         subprocess.run(["umount", str(disk)], check=True)
 
 
-def _text(log: Path) -> str:
-    return log.read_text("utf-8")
-
-
 KINDS: dict[str, Callable[[Path, random.Random, float], tuple[bool, str]]] = {
     "kill": kill,
-    "pair": pair,
+    "pair": make_twice,
     "full disk": fill_disk,
 }
 
 
 def campaign(folder: Path, kind: str, times: int, seed: int = 0) -> Iterator[Trial]:
-    """Yield trials of one kind, over the time that an undisturbed making takes."""
-    draws, seconds = random.Random(seed), _seconds(folder / f"undisturbed {kind}")  # noqa: S311
+    """Yield trials of a kind, over the time that an undisturbed making takes."""
+    draws = random.Random(seed)  # noqa: S311 - not for secrets
+    undisturbed = folder / f"undisturbed {kind}"
+    undisturbed.mkdir()
+    process = start(undisturbed / "store", undisturbed / "log")
+    wait_for_folder(undisturbed / "store", process)
+    started = time.monotonic()
+    process.join()
+    seconds = time.monotonic() - started
     for number in range(times):
         place = folder / f"{kind} {number}"
         place.mkdir()
-        yield Trial(kind, *KINDS[kind](place, draws, seconds))
-
-
-def _seconds(folder: Path) -> float:
-    """Return how long an undisturbed process takes from the store's folder to its end."""
-    folder.mkdir()
-    process = start(folder / "store", folder / "log")
-    while process.is_alive() and not (folder / "store").exists():
-        time.sleep(0.001)
-    started = time.monotonic()
-    process.join()
-    return time.monotonic() - started
+        is_disturbed, problem = KINDS[kind](place, draws, seconds)
+        yield Trial(kind=kind, n_fired=is_disturbed, problems=[problem] if problem else [])
 
 
 def main() -> None:
@@ -164,18 +140,11 @@ def main() -> None:
     for name, times in (("kills", 100), ("pairs", 50), ("full-disks", 20)):
         parser.add_argument(f"--{name}", type=int, default=times)
     options = parser.parse_args()
-    counts = {"kill": options.kills, "pair": options.pairs, "full disk": options.full_disks}
-    lines = ["| disturbed by | stores | while it was made | dead afterwards |", "|---|--:|--:|--:|"]
-    for kind, times in counts.items():
-        trials = []
-        with tempfile.TemporaryDirectory() as folder:
-            for trial in campaign(Path(folder), kind, times):
-                trials.append(trial)
-                sys.stderr.write(f"{len(trials)} {trial}\n")
-        disturbed = sum(one.disturbed for one in trials)
-        dead = sum(bool(one.problem) for one in trials)
-        lines.append(f"| {kind} | {len(trials)} | {disturbed} | {dead} |")
-    sys.stdout.write("\n".join(lines) + "\n")
+    times_by_kind = zip(KINDS, (options.kills, options.pairs, options.full_disks), strict=True)
+    with tempfile.TemporaryDirectory() as folder:
+        report_trials(
+            trial for kind, times in times_by_kind for trial in campaign(Path(folder), kind, times)
+        )
 
 
 if __name__ == "__main__":

@@ -2,16 +2,16 @@
 
     python -m benchmarks.campaigns.random_kills --kills 100
 
-prints the second table of docs/evidence/operation.md. Commands run in their own process group,
-those
-with a flow with Prefect's temporary server, and SIGKILL goes to the process or to the group. After
-each series of kills on one store the same command runs to its end. Then the exit code, the champion
-and the moves in the ledger must be those of a command that nobody disturbed.
+Each command runs in its own process group; commands with a flow start Prefect's temporary server.
+SIGKILL goes to the process or to the group. After each series of kills on a store the same command
+runs to its end. Then the exit code, the champion and the moves in the ledger must be those of an
+undisturbed command.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import multiprocessing
 import os
 import random
@@ -30,14 +30,20 @@ import pandas as pd
 import psutil
 import yaml
 
-from benchmarks.campaigns import HERE
-from benchmarks.campaigns.disturbing import be_quiet
-from benchmarks.campaigns.kills import MODEL, make_inputs
+from benchmarks.campaigns.disturbing import (
+    MODEL,
+    Trial,
+    be_quiet,
+    join_python_path,
+    list_faults,
+    list_runs,
+    report_trials,
+)
+from benchmarks.campaigns.kills import make_inputs
 from biasgate.cli import app
 from biasgate.flows import nightly  # noqa: F401 - so that no process waits for its import
 from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.mlflow_server.runs import Gateway
-from biasgate.tasks.promoting.verify import verify_model
 
 SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload(["benchmarks.campaigns.random_kills"])
@@ -52,8 +58,8 @@ COMMANDS = {
 }
 """The commands with their arguments."""
 NEW_STORE = ("evaluate", "nightly", "mitigate")
-"""Those that begin without a store. The others begin with two versions, the second of them
-champion; `promote` after a rollback to the first."""
+"""Commands that begin without a store. The others begin with two versions, the second is champion;
+`promote` begins after a rollback to the first."""
 _TRIES = 4
 PHRASES = {"source": "templates", "terms": ["gay", "muslim", "tall", "white"]}
 TRAINED = {
@@ -67,38 +73,15 @@ MITIGATION = {
     "mitigation": {"methods": ["reweight"]},
 }
 MARK = "BIASGATE_KILLED_TRIAL"
-# A process that notices within this time that its parent was killed is no orphan.
+# A process that ends within this time after its parent was killed is not an orphan.
 PATIENCE_S = 20
 
 
-@dataclass(frozen=True)
-class Series:
-    """Some kills on one store, and the run that follows.
-
-    Attributes
-    ----------
-    command : str
-        What ran.
-    sent_to : str
-        `process` or `group`.
-    n_killed : int
-        How many were killed before they ended.
-    problems : list of str
-        What is wrong.
-    """
-
-    command: str
-    sent_to: str
-    n_killed: int
-    problems: list[str]
-
-
 def prepare(home: Path) -> None:
-    """Set the environment of all processes, before the first one starts."""
-    paths = [str(HERE), str(HERE.parent), os.environ.get("PYTHONPATH", "")]
+    """Set the environment of all processes, before the first start."""
     os.environ.pop("PREFECT_API_URL", None)
     os.environ |= {
-        "PYTHONPATH": os.pathsep.join(paths),
+        "PYTHONPATH": join_python_path(),
         "PREFECT_HOME": str(home),
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
@@ -109,13 +92,13 @@ def prepare(home: Path) -> None:
 
 
 def start(folder: Path, command: str, **environment: str) -> multiprocessing.process.BaseProcess:
-    """Start a command in a process group of its own."""
-    process = SERVER.Process(target=_run, args=(folder, command, environment))
+    """Start a command in its own process group."""
+    process = SERVER.Process(target=_run_command, args=(folder, command, environment))
     process.start()
     return process
 
 
-def _run(folder: Path, command: str, environment: dict[str, str]) -> None:
+def _run_command(folder: Path, command: str, environment: dict[str, str]) -> None:
     os.setsid()
     os.environ |= environment
     be_quiet(folder / "log")
@@ -126,21 +109,21 @@ def _run(folder: Path, command: str, environment: dict[str, str]) -> None:
     app([command, *COMMANDS[command], "--store", "store"])
 
 
-def orphans(folder: Path) -> list[str]:
-    """Return what the processes of a killed command that run on are; they are ended then."""
-    deadline, found = time.monotonic() + PATIENCE_S, list[psutil.Process]()
+def end_orphans(folder: Path) -> list[str]:
+    """End the processes of a killed command that are still running, and return what they are."""
+    deadline, orphans = time.monotonic() + PATIENCE_S, list[psutil.Process]()
     while time.monotonic() < deadline:
-        found = [one for one in psutil.process_iter() if _is_of(one, folder)]
-        if not found:
+        orphans = [process for process in psutil.process_iter() if _is_marked(process, folder)]
+        if not orphans:
             break
         time.sleep(0.1)
-    told = [f"{' '.join(one.cmdline())} runs on" for one in found]
-    for one in found:
-        one.kill()
-    return told
+    commands = [f"{' '.join(process.cmdline())} runs on" for process in orphans]
+    for process in orphans:
+        process.kill()
+    return commands
 
 
-def _is_of(process: psutil.Process, folder: Path) -> bool:
+def _is_marked(process: psutil.Process, folder: Path) -> bool:
     try:
         return process.environ().get(MARK) == str(folder)
     except psutil.Error:
@@ -156,7 +139,7 @@ def run(folder: Path, command: str) -> None:
 
 
 def begin(folder: Path, command: str, two_versions: Path) -> None:
-    """Make the inputs of a command, and its store if it needs one."""
+    """Make the inputs of a command, and its store if necessary."""
     folder.mkdir()
     config = make_inputs(folder)
     if command not in NEW_STORE:
@@ -169,7 +152,7 @@ def begin(folder: Path, command: str, two_versions: Path) -> None:
 
 
 def make_two_versions(folder: Path) -> None:
-    """Evaluate twice, the second time with other scores, whose version becomes champion."""
+    """Evaluate twice; the second version has other scores, and becomes champion."""
     folder.mkdir()
     make_inputs(folder)
     for _ in range(2):
@@ -182,18 +165,9 @@ def make_two_versions(folder: Path) -> None:
 
 @dataclass(frozen=True)
 class Ending:
-    """How a command ends.
+    """The end of a command: exit code, champion, moves in the ledger, number of versions.
 
-    Attributes
-    ----------
-    exit_code : int
-        Its exit code.
-    champion : str or None
-        The champion's version afterwards.
-    moves : list of tuple
-        What was done by the ledger: action, version, and the one that it replaced.
-    n_versions : int
-        How many versions there are.
+    A move is its action, the version, and the version that it replaced.
     """
 
     exit_code: int | None
@@ -202,21 +176,21 @@ class Ending:
     n_versions: int
 
     @classmethod
-    def of(cls, exit_code: int | None, gateway: Gateway) -> Ending:
-        """Read what is in the registry after a command."""
+    def read(cls, exit_code: int | None, gateway: Gateway) -> Ending:
+        """Read the registry after a command."""
         champion = gateway.get_alias(MODEL, "champion")
         moves = [
-            (one.content.action, one.content.version, one.content.replaces)
-            for one in Ledger(gateway, MODEL).read_entries()
-            if one.content.state == "done"
+            (entry.content.action, entry.content.version, entry.content.replaces)
+            for entry in Ledger(gateway, MODEL).read_entries()
+            if entry.content.state == "done"
         ]
         versions = gateway.list_versions(MODEL)
         return cls(exit_code, champion and champion.version, moves, len(versions))
 
 
 def run_series(
-    folder: Path, command: str, sent_to: str, delays: list[float], expected: Ending
-) -> Series:
+    folder: Path, command: str, target: str, delays: list[float], expected: Ending
+) -> Trial:
     """Kill a command after each delay, then let it run to its end; check after each."""
     n_killed, problems = 0, list[str]()
     for delay in delays:
@@ -224,49 +198,38 @@ def run_series(
         process.join(delay)
         if process.is_alive():
             n_killed += 1
-            if sent_to == "group":
+            if target == "group":
                 with suppress(ProcessLookupError):  # it has not made its group yet
                     os.killpg(process.pid or 0, signal.SIGKILL)
             process.kill()
         process.join()
-        problems += orphans(folder)
+        problems += end_orphans(folder)
     process = start(folder, command)
     process.join(600)
-    found = Ending.of(process.exitcode, Gateway.from_store(folder / "store"))
-    if found != expected:
-        said = (folder / "log").read_text("utf-8")[-2000:]
-        problems.append(f"{found} where {expected} is right: {said}")
-    problems += orphans(folder)
-    problems += left_folders(folder)
-    problems += wrong_registry(folder / "store")
-    return Series(command, sent_to, n_killed, problems)
-
-
-def left_folders(folder: Path) -> Iterator[str]:
-    """Yield the temporary folders that are left."""
-    for one in (*folder.rglob(".lock"), *(folder / "temporary").iterdir()):
-        yield f"{one} is left"
-
-
-def wrong_registry(store: Path) -> Iterator[str]:
-    """Yield what is wrong with runs and verdicts."""
-    gateway = Gateway.from_store(store)
-    experiments = [one.experiment_id for one in gateway.client.search_experiments()]
-    states = Counter(one.info.status for one in gateway.client.search_runs(experiments))
+    gateway = Gateway.from_store(folder / "store")
+    ending = Ending.read(process.exitcode, gateway)
+    if ending != expected:
+        log = (folder / "log").read_text("utf-8")[-2000:]
+        problems.append(f"{ending} instead of {expected}: {log}")
+    problems += end_orphans(folder)
+    left = (*folder.rglob(".lock"), *(folder / "temporary").iterdir())
+    problems += (f"{path} is left" for path in left)
+    states = Counter(run.info.status for run in list_runs(gateway))
     if set(states) - {"FINISHED", "KILLED"}:
-        yield f"runs are {dict(states)}"
-    yield from (one.sentence for one in verify_model(MODEL, None, gateway, store) if not one.holds)
+        problems.append(f"runs are {dict(states)}")
+    problems += list_faults(gateway, folder / "store")
+    return Trial(kind=f"`{command}`, SIGKILL to {target}", n_fired=n_killed, problems=problems)
 
 
 def campaign(
     folder: Path, n_kills: int, in_a_row: int, seed: int, commands: Sequence[str]
-) -> Iterator[Series]:
+) -> Iterator[Trial]:
     """Yield series until there are enough kills, the commands in turn.
 
     A command may end before it would be killed, and no more often than `_TRIES` times a kill.
     """
     draws = random.Random(seed)  # noqa: S311 - not for secrets
-    kinds = [(command, to) for command in commands for to in ("process", "group")]
+    kinds = itertools.cycle(itertools.product(commands, ("process", "group")))
     two_versions = folder / "two versions"
     if set(commands) - set(NEW_STORE):
         make_two_versions(two_versions)
@@ -275,36 +238,23 @@ def campaign(
         place = folder / f"undisturbed {command}"
         begin(place, command, two_versions)
         started = time.monotonic()
-        process = start(place, command)
-        process.join()
+        run(place, command)
         seconds = time.monotonic() - started
-        ending = Ending.of(process.exitcode, Gateway.from_store(place / "store"))
-        if process.exitcode != 0:
-            raise RuntimeError((place / "log").read_text("utf-8"))
+        ending = Ending.read(0, Gateway.from_store(place / "store"))
         sys.stderr.write(f"undisturbed {command}: {seconds:.1f} s, {ending}\n")
         undisturbed[command] = (seconds, ending)
-    number = n_done = 0
-    while n_done < n_kills and number < _TRIES * n_kills:
-        command, to = kinds[number % len(kinds)]
+    n_done = 0
+    for number, (command, target) in zip(range(_TRIES * n_kills), kinds, strict=False):
+        if n_done >= n_kills:
+            break
         seconds, ending = undisturbed[command]
         place = folder / f"series {number}"
         begin(place, command, two_versions)
         delays = [draws.uniform(0, seconds) for _ in range(min(in_a_row, n_kills - n_done))]
-        found = run_series(place, command, to, delays, ending)
-        yield found
+        series = run_series(place, command, target, delays, ending)
+        yield series
         shutil.rmtree(place)
-        number, n_done = number + 1, n_done + found.n_killed
-
-
-def markdown(series: list[Series]) -> str:
-    """Return the table of commands: killed, runs that followed, problems."""
-    lines = ["| command | SIGKILL to | kills | runs that followed | wrong |"]
-    lines.append("|---|---|--:|--:|--:|")
-    for command, to in dict.fromkeys((one.command, one.sent_to) for one in series):
-        ones = [one for one in series if (one.command, one.sent_to) == (command, to)]
-        n_killed, wrong = sum(one.n_killed for one in ones), sum(bool(one.problems) for one in ones)
-        lines.append(f"| `{command}` | {to} | {n_killed} | {len(ones)} | {wrong} |")
-    return "\n".join(lines)
+        n_done += series.n_fired
 
 
 def main() -> None:
@@ -315,14 +265,11 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--commands", nargs="+", choices=COMMANDS, default=list(NEW_STORE[:2]))
     options = parser.parse_args()
-    series = []
     with tempfile.TemporaryDirectory() as name:
         prepare(Path(name) / "home")
-        wanted = options.kills, options.in_a_row, options.seed, options.commands
-        for one in campaign(Path(name), *wanted):
-            series.append(one)
-            sys.stderr.write(f"{one}\n")
-    sys.stdout.write(f"{markdown(series)}\n\n{sum(one.n_killed for one in series)} kills.\n")
+        report_trials(
+            campaign(Path(name), options.kills, options.in_a_row, options.seed, options.commands)
+        )
 
 
 if __name__ == "__main__":

@@ -1,15 +1,13 @@
 """Many nights in a row on the stack: data change, versions appear, and servers fail meanwhile.
 
-    python -m benchmarks.campaigns.soak /tmp/soak --nights 50
-
-Each night is a process of its own, forked from one that has imported everything. While it runs, the
-next fault of a seeded plan happens; one that came too late is tried again, earlier, on the next
-night. After each night all files become a day older, so that `biasgate clean` sees fifty days.
+Each night is a process, forked from a process that has imported everything. While it runs, the next
+fault of a seeded plan happens; a fault that came too late is tried again, earlier, on the next
+night. After each night all files become a day older, so that `biasgate clean` sees all nights.
+`tests/campaigns/test_soak.py` runs it.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import multiprocessing
 import os
@@ -22,7 +20,7 @@ import sys
 import time
 from collections import Counter
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -37,18 +35,17 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from support.stack.servers import Stack
 
-from benchmarks.campaigns import HERE
-from benchmarks.campaigns.disturbing import be_quiet
+from benchmarks.campaigns.disturbing import MODEL, be_quiet, join_python_path
 from biasgate.flows.nightly import nightly
 from biasgate.output import describe_disk_error
 from biasgate.tasks.cleaning import VerdictReferences, iter_store_items
 from biasgate.tasks.mlflow_server.model_folders import save_classifier
 from biasgate.tasks.mlflow_server.runs import Gateway
 
-NAME, MODEL = "soak", "toxicity"
+NAME = "soak"
 VERDICTS = ("Passed", "Blocked", "Undecided", "Error", "Reported")
 DAY_S = 86_400
-NIGHT_S = 900  # a night that takes longer hangs
+NIGHT_S = 900  # the longest night
 DATA_EVERY, VERSION_EVERY, CLEAN_EVERY = 3, 3, 2
 FAULTS = (
     "night killed",
@@ -79,54 +76,40 @@ EVALUATION = {
     ],
     "policy": "own.yaml",
 }
-# Processes forked from one that has imported everything and started nothing.
+# Processes are forked from a process that has imported everything and started nothing.
 SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload(["benchmarks.campaigns.soak"])
 
 
 @dataclass
 class Night:
-    """One night.
-
-    Attributes
-    ----------
-    number : int
-        From 1.
-    ended : str
-        The name of its state, `killed`, or `failed`.
-    said : str
-        Its sentences, or the error.
-    seconds : float
-        How long it took.
-    fault : str or None
-        What happened while it ran.
-    size : int
-        Bytes of the store afterwards, without what is pinned.
-    pinned : dict of str to int
-        Number of sets and scores that are always kept, since `champion` moved on them.
-    """
+    """One night; `number` begins at 1."""
 
     number: int
-    ended: str
-    said: str
+    ending: str
+    """The name of its state, `killed`, `hangs` or `failed`."""
+    message: str
+    """Its sentences, or the error."""
     seconds: float
     fault: str | None = None
     size: int = 0
+    """Bytes of the store afterwards, without pinned files."""
     pinned: dict[str, int] = field(default_factory=dict)
+    """Number of sets and scores that are always kept, since `champion` moved on them."""
 
 
 @dataclass
 class Soak:
-    """The nights, and what was found after them."""
+    """A folder and a stack, with the nights so far."""
 
     folder: Path
     stack: Stack
     nights: list[Night] = field(default_factory=list)
-    versions: int = 0
+    n_versions: int = 0
 
     @property
     def store(self) -> Path:
-        """The store, on a small disk where one can be mounted."""
+        """The store, on a small disk if possible."""
         return self.folder / "disk" / "store"
 
     def prepare(self) -> None:
@@ -140,12 +123,12 @@ class Soak:
         if number % DATA_EVERY == 1:
             write_comments(self.folder / "comments.csv", number)
         if number % VERSION_EVERY == 1:
-            self.versions += 1
-            # Every third one knows nothing.
-            register(self.folder, self.versions, noise=0.5 if self.versions % 3 == 0 else 0.1)
+            self.n_versions += 1
+            # Every third version learned nothing.
+            register(self.folder, self.n_versions, noise=0.5 if self.n_versions % 3 == 0 else 0.1)
 
     def night(self, number: int, fault: str | None, wait_s: float) -> Night:
-        """Run one night, with a fault after some seconds."""
+        """Run a night, with a fault after some seconds."""
         result = self.folder / f"night-{number}.json"
         start = time.monotonic()
         process = SERVER.Process(target=_run_night, args=(self.folder, result))
@@ -163,11 +146,11 @@ class Soak:
         seconds = time.monotonic() - start
         if process.exitcode == -signal.SIGKILL:
             return Night(number, "killed", "", seconds, fired)
-        ended, said = json.loads(result.read_text("utf-8"))
-        return Night(number, ended, said, seconds, fired)
+        ending, message = json.loads(result.read_text("utf-8"))
+        return Night(number, ending, message, seconds, fired)
 
     def disturb(self, fault: str, process: Any) -> None:
-        """Let one fault happen."""
+        """Let a fault happen."""
         if fault == "night killed":
             process.kill()
         elif fault == "S3 away":
@@ -183,24 +166,24 @@ class Soak:
     def grow_older(self) -> None:
         """Let everything in the store, and of the nights, be a day older."""
         for place in (self.store, self.folder / "nights"):
-            for one in [place, *place.rglob("*")]:
-                if not one.is_symlink() and one.exists():
-                    found = one.stat()
-                    os.utime(one, (found.st_atime - DAY_S, found.st_mtime - DAY_S))
+            for path in [place, *place.rglob("*")]:
+                if not path.is_symlink() and path.exists():
+                    times = path.stat()
+                    os.utime(path, (times.st_atime - DAY_S, times.st_mtime - DAY_S))
 
     def measure(self, night: Night) -> None:
-        """Note what is on the disk, and what of it may never be removed."""
+        """Record the size of the store, and the items that may never be removed."""
         files = self.store.rglob("*")
-        rests = VerdictReferences.from_ledgers(Gateway.from_store(self.store))
-        kept = [item for item in iter_store_items(self.store) if rests.includes(item)]
-        night.size = sum(one.stat().st_size for one in files if one.is_file())
+        references = VerdictReferences.from_ledgers(Gateway.from_store(self.store))
+        kept = [item for item in iter_store_items(self.store) if references.includes(item)]
+        night.size = sum(file.stat().st_size for file in files if file.is_file())
         night.size -= sum(item.size for item in kept)
         night.pinned = dict(Counter(item.kind for item in kept))
 
     def command(self, *arguments: str) -> str:
-        """Run `biasgate`, and return what it prints."""
+        """Run `biasgate`, and return its output."""
         environment = os.environ | {"BIASGATE_STORE": str(self.store)}
-        done = subprocess.run(
+        result = subprocess.run(
             [sys.executable, "-m", "biasgate", *arguments],
             env=environment,
             check=True,
@@ -208,11 +191,7 @@ class Soak:
             text=True,
             cwd=self.folder,
         )
-        return done.stdout
-
-    def clean(self) -> None:
-        """Remove what is older than two days."""
-        self.command("clean", "--keep", "2d", "--store", str(self.store), "--yes")
+        return result.stdout
 
 
 def plan(seed: int, n_nights: int) -> dict[int, str]:
@@ -221,21 +200,21 @@ def plan(seed: int, n_nights: int) -> dict[int, str]:
     The last nights are left for faults that came too late.
     """
     draws = random.Random(seed)  # noqa: S311 - not for secrets
-    found = [*FAULTS * max(1, n_nights // 25), DISK]
-    draws.shuffle(found)
-    nights = sorted(draws.sample(range(2, max(n_nights - 3, len(found) + 2)), len(found)))
-    return dict(zip(nights, found, strict=True))
+    faults = [*FAULTS * max(1, n_nights // 25), DISK]
+    draws.shuffle(faults)
+    nights = sorted(draws.sample(range(2, max(n_nights - 3, len(faults) + 2)), len(faults)))
+    return dict(zip(nights, faults, strict=True))
 
 
-def run(soak: Soak, n_nights: int, seed: int = 7, first: int = 1) -> None:
-    """Run all nights, from the first one that is missing."""
+def run(soak: Soak, n_nights: int, seed: int = 7) -> None:
+    """Run all nights."""
     soak.prepare()
     due, waiting, usual, missed = plan(seed, n_nights), [], 15.0, 0
     draws = random.Random(seed)  # noqa: S311 - not for secrets
-    for number in range(first, n_nights + 1):
+    for number in range(1, n_nights + 1):
         soak.change(number)
         waiting += [due[number]] if number in due else []
-        # The last night must be an undisturbed one.
+        # The last night must be undisturbed.
         fault = waiting[0] if waiting and number < n_nights else None
         if fault == DISK:
             night = full_disk_night(soak, number)
@@ -249,15 +228,13 @@ def run(soak: Soak, n_nights: int, seed: int = 7, first: int = 1) -> None:
             missed += fault is not None
         soak.grow_older()
         if number % CLEAN_EVERY == 0:
-            soak.clean()
+            soak.command("clean", "--keep", "2d", "--store", str(soak.store), "--yes")
         soak.measure(night)
         soak.nights.append(night)
-        with (soak.folder / "nights.jsonl").open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps(asdict(night)) + "\n")
 
 
 def full_disk_night(soak: Soak, number: int) -> Night:
-    """Run a night whose store is on a disk with no space for anything new."""
+    """Run a night with its store on a disk without space for new files."""
     disk = soak.folder / "disk"
     write_comments(soak.folder / "comments.csv", 1000 + number)  # a new set must be written
     with (disk / "ballast").open("wb", buffering=0) as ballast, suppress(OSError):
@@ -265,29 +242,29 @@ def full_disk_night(soak: Soak, number: int) -> Night:
             pass
     night = soak.night(number, None, 0)
     (disk / "ballast").unlink()
-    if "disk is full" in night.said or "No space left" in night.said:
+    if "disk is full" in night.message or "No space left" in night.message:
         night.fault = DISK
     return night
 
 
 def _run_night(folder: Path, result: Path) -> None:
     be_quiet(result.with_suffix(".log"))
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(HERE), str(HERE.parent)])
-    places = [str(folder / one) for one in ("soak.yaml", "nights", "disk/store")]
+    os.environ["PYTHONPATH"] = join_python_path()
+    places = [str(folder / place) for place in ("soak.yaml", "nights", "disk/store")]
     settings = {PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}
     try:
         with temporary_settings(settings):
             state: Any = nightly(*places, return_state=True)
         if state.is_completed():
-            found = [state.name, state.message]
+            ending = [state.name, state.message]
         else:
             error = state.result(raise_on_failure=False)
-            said = describe_disk_error(error, {"store": Path(places[2])}) if error else None
-            found = ["failed", f"{state.name}: {state.message} {said or ''}".strip()]
-    except BaseException as error:  # noqa: BLE001 - each end of a night is looked at
-        said = describe_disk_error(error, {"store": Path(places[2])})
-        found = ["failed", said or f"{type(error).__name__}: {error}"]
-    result.write_text(json.dumps(found), "utf-8")
+            problem = describe_disk_error(error, {"store": Path(places[2])}) if error else None
+            ending = ["failed", f"{state.name}: {state.message} {problem or ''}".strip()]
+    except BaseException as error:  # noqa: BLE001 - any end of a night is a result
+        problem = describe_disk_error(error, {"store": Path(places[2])})
+        ending = ["failed", problem or f"{type(error).__name__}: {error}"]
+    result.write_text(json.dumps(ending), "utf-8")
     os._exit(0)
 
 
@@ -309,24 +286,23 @@ def comments(seed: int, n_rows: int) -> list[tuple[str, int, int, int]]:
 
 def write_comments(file: Path, seed: int) -> None:
     """Write the comments of some nights."""
-    rows = [f"{seed}-{at},{','.join(map(str, one))}" for at, one in enumerate(comments(seed, 300))]
+    rows = [f"{seed}-{at},{','.join(map(str, row))}" for at, row in enumerate(comments(seed, 300))]
     file.write_text("\n".join(["id,text,label,gay,muslim", *rows]), "utf-8")
 
 
 def register(folder: Path, number: int, noise: float) -> None:
-    """Register a new version, whose training labels are wrong in a share of rows."""
+    """Register a new version with wrong training labels in a share of rows."""
     rows = comments(10_000 + number, 400)
-    wrong = np.random.default_rng(number).random(len(rows)) < noise
-    labels = np.array([one[1] for one in rows]) ^ wrong
-    model = make_pipeline(TfidfVectorizer(), LogisticRegression())
-    model.fit([one[0] for one in rows], labels)
+    is_wrong = np.random.default_rng(number).random(len(rows)) < noise
+    texts, labels = [row[0] for row in rows], np.array([row[1] for row in rows]) ^ is_wrong
+    model = make_pipeline(TfidfVectorizer(), LogisticRegression()).fit(texts, labels)
     place = folder / "models" / str(number)
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
-    save_classifier(model, place, [one[0] for one in rows])
+    save_classifier(model, place, texts)
     client = MlflowClient()
-    found = client.get_experiment_by_name("training")
-    experiment = found.experiment_id if found else client.create_experiment("training")
+    training = client.get_experiment_by_name("training")
+    experiment = training.experiment_id if training else client.create_experiment("training")
     run_id = client.create_run(experiment).info.run_id
     client.log_artifacts(run_id, str(place), "model")
     client.set_terminated(run_id)
@@ -337,87 +313,44 @@ def register(folder: Path, number: int, noise: float) -> None:
     client.create_model_version(MODEL, source, run_id=run_id, tags=tags)
 
 
-# ------------------------------------------------------------------ what is left
+# ------------------------------------------------------------------ results
 
 
-def left_running(soak: Soak) -> list[str]:
+def list_open_runs(soak: Soak) -> list[str]:
     """Return runs that are not ended, in MLflow and in Prefect."""
     client = MlflowClient()
-    experiments = [one.experiment_id for one in client.search_experiments()]
-    found = client.search_runs(experiments, "attributes.status = 'RUNNING'", max_results=1000)
-    names = [f"MLflow: {one.info.run_name}" for one in found]
+    experiments = [found.experiment_id for found in client.search_experiments()]
+    runs = client.search_runs(experiments, "attributes.status = 'RUNNING'", max_results=1000)
+    names = [f"MLflow: {run.info.run_name}" for run in runs]
     not_ended = ["RUNNING", "PENDING", "CANCELLING"]
     api = {PREFECT_API_URL: soak.stack.environment()["PREFECT_API_URL"]}
     with temporary_settings(api), get_client(sync_client=True) as prefect:
         wanted = FlowRunFilter.model_validate({"state": {"type": {"any_": not_ended}}})
-        names += [f"Prefect: {one.name}" for one in prefect.read_flow_runs(flow_run_filter=wanted)]
+        names += [f"Prefect: {run.name}" for run in prefect.read_flow_runs(flow_run_filter=wanted)]
     return names
 
 
-def downloads(soak: Soak) -> Counter[str]:
-    """Return how often MLflow's server was asked for the weights of each run's model."""
+def count_downloads(soak: Soak) -> Counter[str]:
+    """Count the downloads of models from MLflow's server, by run."""
     log = (soak.folder / "stack" / "logs" / "mlflow.log").read_text("utf-8", "replace")
-    asked = re.findall(r'"GET \S*/([0-9a-f]{32})/artifacts/model/model\.skops\S* HTTP\S+ 200', log)
-    return Counter(asked)
+    model_file = r'"GET \S*/([0-9a-f]{32})/artifacts/model/model\.skops\S* HTTP\S+ 200'
+    return Counter(re.findall(model_file, log))
 
 
-def promotions(soak: Soak) -> Counter[str]:
-    """Return how often each version was promoted."""
-    said = json.loads(soak.command("history", MODEL, "--json", "--store", str(soak.store)))
-    return Counter(str(one.get("version")) for one in said if one["action"] == "promotion")
+def count_promotions(soak: Soak) -> Counter[str]:
+    """Count the promotions by version."""
+    moves = json.loads(soak.command("history", MODEL, "--json", "--store", str(soak.store)))
+    return Counter(str(move.get("version")) for move in moves if move["action"] == "promotion")
 
 
-def versions(soak: Soak) -> dict[str, tuple[str, int]]:
-    """Return each version's run with its number and how often it was promoted."""
-    promoted = promotions(soak)
-    found = MlflowClient().search_model_versions(f"name = '{MODEL}'")
-    return {one.run_id: (one.version, promoted[str(one.version)]) for one in found}
+def count_promotions_by_run(soak: Soak) -> dict[str, int]:
+    """Return the promotions of versions by their run."""
+    n_promotions = count_promotions(soak)
+    versions = MlflowClient().search_model_versions(f"name = '{MODEL}'")
+    return {version.run_id: n_promotions[str(version.version)] for version in versions}
 
 
-def remembered(soak: Soak) -> list[dict[str, Any]]:
+def read_trend(soak: Soak) -> list[dict[str, Any]]:
     """Return the nights of `biasgate trend`."""
     store = ["--store", str(soak.store)]
     return list(json.loads(soak.command("trend", NAME, "--nights", "365", "--json", *store)))
-
-
-def report(soak: Soak) -> dict[str, Any]:
-    """Return the figures of a soak."""
-    nights = soak.nights
-    known = versions(soak)
-    return {
-        "nights": len(nights),
-        "ended": dict(Counter(one.ended for one in nights)),
-        "faults": dict(Counter(one.fault for one in nights if one.fault)),
-        "disturbed": {f"{one.number} {one.fault}": one.ended for one in nights if one.fault},
-        "minutes": round(sum(one.seconds for one in nights) / 60, 1),
-        "size": [one.size for one in nights],
-        "pinned": [one.pinned for one in nights],
-        "trend": len(remembered(soak)),
-        "running": left_running(soak),
-        "downloads": [(*known.get(key, ("?", 0)), n) for key, n in downloads(soak).items()],
-    }
-
-
-def main() -> None:
-    """Run a soak and print its figures."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--nights", type=int, default=50)
-    options = parser.parse_args()
-    stack = Stack(options.folder.resolve() / "stack", say=lambda text: print(text, flush=True))
-    stack.up()
-    os.environ.update(stack.environment())
-    soak = Soak(options.folder.resolve(), stack)
-    mount = ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(soak.folder / "disk")]
-    (soak.folder / "disk").mkdir(exist_ok=True)
-    subprocess.run(mount, check=True)
-    try:
-        run(soak, options.nights)
-        print(json.dumps(report(soak), indent=1))
-    finally:
-        subprocess.run(["umount", "-l", str(soak.folder / "disk")], check=False)
-        stack.down()
-
-
-if __name__ == "__main__":
-    main()

@@ -1,32 +1,37 @@
-"""Power means and the final score: groups that differ, and one tiny group among others."""
+"""Power means and the final score: groups that differ, and a tiny group among others."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
 
-from benchmarks.coverage.held import Case, Sample, both
+from benchmarks.coverage.case import (
+    CONFIDENCES,
+    TWO_CLASSES_HEAD,
+    Case,
+    Number,
+    Samples,
+    TwoClasses,
+    make_samples,
+)
 from benchmarks.coverage.populations import (
     OFFSETS,
     POWER,
     Floats,
-    levels_of,
-    rounded,
-    shift_of,
-    true_final_score,
+    compute_final_score,
+    find_shift,
+    round_scores,
 )
-from bias_metrics import BiasTable, Difference, MetricValue, Rows
+from bias_metrics import BiasTable, Rows
 from bias_metrics.report.measurement import Measurement
 from bias_metrics.report.steps import ReportOptions
 
-CONFIDENCES = (0.95, 0.9)
 
-
-def reports_of(rows: Rows, scores: Floats, *, power: float = -5.0) -> Iterator[BiasTable]:
-    """Yield what `evaluate_bias` returns at each of `CONFIDENCES`; rows are measured once."""
+def iter_reports(rows: Rows, scores: Floats, *, power: float = POWER) -> Iterator[BiasTable]:
+    """Yield the tables of `evaluate_bias` at `CONFIDENCES`; rows are measured once."""
     measured = Measurement(rows, scores)
     for confidence in CONFIDENCES:
         yield measured.report(
@@ -34,7 +39,7 @@ def reports_of(rows: Rows, scores: Floats, *, power: float = -5.0) -> Iterator[B
         )
 
 
-def numbers_of(report: BiasTable) -> dict[str, MetricValue | Difference]:
+def select_aggregates(report: BiasTable) -> dict[str, Number]:
     """Return the aggregates of a report."""
     means = {
         f"{name} power mean": report.overall[f"{name}_auc"] for name in ("subgroup", "bpsn", "bnsp")
@@ -42,103 +47,63 @@ def numbers_of(report: BiasTable) -> dict[str, MetricValue | Difference]:
     return {**means, "final score": report.overall.final_score}
 
 
-Numbers = Mapping[str, MetricValue | Difference]
-
-
-def samples_of(reports: Iterable[Numbers]) -> dict[str, Sample | None]:
-    """Return the samples of numbers at each of `CONFIDENCES`."""
-    first, second = reports
-    return {
-        name: None if one.value is None else both((one.value, one.low, one.high), second[name].low)
-        for name, one in first.items()
-    }
-
-
 @dataclass(frozen=True)
-class Differing(Case):
-    """The final score of three groups whose scores are shifted, and rows of no group.
-
-    Attributes
-    ----------
-    auc : float
-        Of rows that are not shifted.
-    n_positive, n_negative : int
-        Rows of each group.
-    tied : bool
-        Whether scores are rounded.
-    """
+class Differing(TwoClasses):
+    """The final score of three groups with shifted scores, and rows of no group."""
 
     auc: float
+    """Of rows that are not shifted."""
     n_positive: int
+    """Rows per group."""
     n_negative: int
     tied: bool = False
 
     def truths(self) -> Mapping[str, float]:
         """Return the final score."""
-        return {"final score": true_final_score(shift_of(self.auc), self._step)}
+        return {"final score": compute_final_score(find_shift(self.auc), self._step)}
 
-    def sample(self, rng: np.random.Generator) -> Mapping[str, Sample | None]:
+    def sample(self, rng: np.random.Generator) -> Samples:
         """Draw every group."""
         labels = np.arange(self.n_positive + self.n_negative) < self.n_positive
         group = np.repeat(np.arange(len(OFFSETS)), labels.size)
         labels = np.tile(labels, len(OFFSETS))
-        means = np.array([[low, shift_of(self.auc) + high] for low, high in OFFSETS])
+        means = np.array([[low, find_shift(self.auc) + high] for low, high in OFFSETS])
         scores = rng.standard_normal(labels.size) + means[group, labels.astype(int)]
-        masks = {str(one): group == one for one in range(len(OFFSETS) - 1)}
-        reports = reports_of(Rows(labels, masks), rounded(scores, self._step), power=POWER)
-        return samples_of(map(numbers_of, reports))
-
-    @property
-    def errors(self) -> float:
-        """Expected errors in the smallest class."""
-        return min(self.n_positive, self.n_negative) * (1 - self.auc)
-
-    def described(self) -> list[str]:
-        """Return AUC, sizes and kind."""
-        sizes = [f"{self.n_positive:,}", f"{self.n_negative:,}"]
-        return [f"{self.auc:g}", *sizes, "tied" if self.tied else "distinct"]
-
-    @property
-    def _step(self) -> float:
-        return levels_of(self.auc) if self.tied else 0.0
+        masks = {str(number): group == number for number in range(len(OFFSETS) - 1)}
+        reports = iter_reports(Rows(labels, masks), round_scores(scores, self._step))
+        return make_samples(*map(select_aggregates, reports))
 
 
 @dataclass(frozen=True)
 class OneTiny(Case):
-    """Five groups for which the model is equally good; one of them is tiny.
-
-    Attributes
-    ----------
-    auc : float
-        Of every cell, and so of every aggregate.
-    smallest : int
-        Positives of the tiny group; the others have 60 and 400 negatives, as has it.
-    """
+    """Five groups for which the model is equally good; the first is tiny."""
 
     auc: float
+    """Of every cell, and so of every aggregate."""
     smallest: int
+    """Positives of the tiny group; the others have 60. All groups have 400 negatives."""
 
     def truths(self) -> Mapping[str, float]:
         """Return the power means and the final score."""
-        names = (*(f"{one} power mean" for one in ("subgroup", "bpsn", "bnsp")), "final score")
-        return dict.fromkeys(names, self.auc)
+        means = (f"{name} power mean" for name in ("subgroup", "bpsn", "bnsp"))
+        return dict.fromkeys((*means, "final score"), self.auc)
 
-    def sample(self, rng: np.random.Generator) -> Mapping[str, Sample | None]:
+    def sample(self, rng: np.random.Generator) -> Samples:
         """Draw every group."""
         positives = np.array([self.smallest, 60, 60, 60, 60, 300])
         group = np.repeat(np.tile(np.arange(6), 2), [*positives, *[400] * 5, 2_000])
         labels = np.arange(group.size) < positives.sum()
-        scores = rng.standard_normal(group.size) + shift_of(self.auc) * labels
-        masks = {str(one): group == one for one in range(5)}
-        return samples_of(map(numbers_of, reports_of(Rows(labels, masks), scores)))
+        scores = rng.standard_normal(group.size) + find_shift(self.auc) * labels
+        masks = {str(number): group == number for number in range(5)}
+        return make_samples(*map(select_aggregates, iter_reports(Rows(labels, masks), scores)))
 
-    def described(self) -> list[str]:
+    def describe(self) -> list[str]:
         """Return AUC and size."""
         return [f"{self.auc:g}", f"{self.smallest:,}"]
 
 
-HEAD = ["AUC", "positives", "negatives", "scores"]
-TINY_HEAD = ["AUC", "positives of the tiny group"]
+HEAD = TWO_CLASSES_HEAD
+TINY_HEAD = ["AUC", "positives of the tiny group", "number"]
 DIFFERING = [
     Differing(auc, *sizes, tied)
     for tied, sizes, auc in product(

@@ -8,8 +8,7 @@ from itertools import product
 
 import numpy as np
 
-from benchmarks.coverage.aggregates import samples_of
-from benchmarks.coverage.held import Case, Sample
+from benchmarks.coverage.case import CONFIDENCES, Case, Samples, make_samples
 from bias_metrics import Rows
 from bias_metrics.calibration import MeasuredCalibration
 from bias_metrics.metrics import CALIBRATION_GAP
@@ -26,16 +25,16 @@ class Calibrated(Case):
     prevalence: float
     """Of toxic rows."""
     spread: float
-    """Of the chances, as the total of a beta law: the smaller, the more they differ."""
+    """Total of the chances' beta distribution: the smaller, the more they differ."""
     sharpness: float = 1.0
     n_clusters: int = 0
-    """Clusters of the group, whose rows have one chance; 0 for independent rows."""
+    """Clusters of the group, with the same chance for all rows; 0 for independent rows."""
 
     def truths(self) -> Mapping[str, float]:
         """Return the gap."""
         return {CALIBRATION_GAP: 0.0}
 
-    def sample(self, rng: np.random.Generator) -> Mapping[str, Sample | None]:
+    def sample(self, rng: np.random.Generator) -> Samples:
         """Draw chances, labels and scores."""
         n = self.n + OTHERS
         a, b = self.prevalence * self.spread, (1 - self.prevalence) * self.spread
@@ -49,19 +48,15 @@ class Calibrated(Case):
         odds = self.sharpness * (np.log(chance) - np.log1p(-chance))
         rows = Rows(rng.random(n) < chance, {"group": np.arange(n) < self.n}, clusters=clusters)
         measured = MeasuredCalibration(rows, {"score": 1 / (1 + np.exp(-odds))})
-        wide, narrow = ({CALIBRATION_GAP: measured.report(at).gaps["group"]} for at in (0.95, 0.9))
-        return samples_of((wide, narrow))
+        return make_samples(
+            *({CALIBRATION_GAP: measured.report(level).gaps["group"]} for level in CONFIDENCES)
+        )
 
-    def described(self) -> list[str]:
+    def describe(self) -> list[str]:
         """Return rows, clusters, share, spread and sharpness."""
         kind = f"{self.n_clusters} clusters" if self.n_clusters else "independent"
-        return [
-            str(self.n),
-            kind,
-            f"{self.prevalence:g}",
-            f"{self.spread:g}",
-            f"{self.sharpness:g}",
-        ]
+        numbers = (f"{number:g}" for number in (self.prevalence, self.spread, self.sharpness))
+        return [str(self.n), kind, *numbers]
 
 
 HEAD = ["rows", "kind", "toxic", "spread", "sharpness", "number"]

@@ -10,8 +10,14 @@ from statistics import NormalDist
 
 import numpy as np
 
-from benchmarks.coverage.held import Case, Sample, both
-from benchmarks.coverage.populations import levels_of, rounded, shift_of, true_auc
+from benchmarks.coverage.case import (
+    CONFIDENCES,
+    TWO_CLASSES_HEAD,
+    Samples,
+    TwoClasses,
+    make_samples,
+)
+from benchmarks.coverage.populations import compute_auc, find_shift, round_scores
 from bias_metrics import roc_auc
 
 MISSED = 0.2
@@ -19,64 +25,47 @@ _NORMAL = NormalDist()
 
 
 @dataclass(frozen=True)
-class Cell(Case):
-    """Two classes of normal scores.
-
-    Attributes
-    ----------
-    auc : float
-        Of the population, before rounding.
-    n_positive, n_negative : int
-        Rows of each class.
-    tied : bool
-        Whether scores are rounded to about 20 values.
-    spread : float
-        Standard deviation of the positives; that of the negatives is 1.
-    missed : float
-        A fifth of the positives are so many standard deviations lower than the others.
-    """
+class Cell(TwoClasses):
+    """Two classes of normal scores."""
 
     auc: float
+    """Of the population, before rounding."""
     n_positive: int
     n_negative: int
     tied: bool = False
     spread: float = 1.0
+    """Standard deviation of the positives; that of the negatives is 1."""
     missed: float = 0.0
+    """Standard deviations by which a fifth of the positives are lower than the others."""
 
     def truths(self) -> Mapping[str, float]:
         """Return the AUC of the rounded scores; only scores of equal spread are rounded."""
-        return {"auc": true_auc([0.0], [self._mean()], self._step) if self.tied else self.auc}
+        return {"auc": compute_auc([0.0], [self._mean], self._step) if self.tied else self.auc}
 
-    def sample(self, rng: np.random.Generator) -> Mapping[str, Sample | None]:
+    def sample(self, rng: np.random.Generator) -> Samples:
         """Draw both classes."""
         labels = np.arange(self.n_positive + self.n_negative) < self.n_positive
         scores = rng.standard_normal(labels.size)
         lower = self.missed * (rng.random(self.n_positive) < MISSED)
-        scores[labels] = self._mean() - lower + self.spread * scores[labels]
-        scores = rounded(scores, self._step)
-        one, wide = (roc_auc(labels, scores, confidence=level) for level in (0.95, 0.9))
-        return {"auc": both((float(one), one.low, one.high), wide.low)}
+        scores[labels] = self._mean - lower + self.spread * scores[labels]
+        scores = round_scores(scores, self._step)
+        return make_samples(
+            *({"auc": roc_auc(labels, scores, confidence=level)} for level in CONFIDENCES)
+        )
 
-    @property
-    def errors(self) -> float:
-        """Expected errors in the smaller class."""
-        return min(self.n_positive, self.n_negative) * (1 - self.auc)
-
-    def described(self) -> list[str]:
+    def describe(self) -> list[str]:
         """Return AUC, sizes and kind."""
         kinds = {"tied": self.tied, "a fifth missed": self.missed > 0}
         kinds[f"spread {self.spread:g}"] = self.spread != 1
-        kind = " and ".join(name for name, holds in kinds.items() if holds) or "distinct"
-        return [f"{self.auc:g}", f"{self.n_positive:,}", f"{self.n_negative:,}", kind]
+        kind = " and ".join(name for name, is_so in kinds.items() if is_so)
+        *before, distinct = super().describe()
+        return [*before, kind or distinct]
 
     @property
-    def _step(self) -> float:
-        return levels_of(self.auc) if self.tied else 0.0
-
     def _mean(self) -> float:
-        """Return the mean of the positives that are not lower; that of the negatives is 0."""
+        """Mean of the positives that are not lower; that of the negatives is 0."""
         if self.spread == 1 and not self.missed:
-            return shift_of(self.auc)
+            return find_shift(self.auc)
         scale = math.hypot(1, self.spread)
         low, high = -10.0 * scale, 10.0 * scale + self.missed
         for _ in range(80):
@@ -87,7 +76,7 @@ class Cell(Case):
         return low
 
 
-HEAD = ["AUC", "positives", "negatives", "scores"]
+HEAD = TWO_CLASSES_HEAD
 AUCS = (0.7, 0.9, 0.95, 0.98, 0.99, 0.999)
 POSITIVES = (5, 10, 20, 25, 50, 100, 199, 200, 201, 500, 1_000)
 CELLS = [

@@ -1,4 +1,4 @@
-"""Rows that come in clusters: a score is an effect of its cluster plus a part of its own."""
+"""Rows in clusters: a score is an effect of its cluster plus an effect of its row."""
 
 from __future__ import annotations
 
@@ -9,16 +9,10 @@ from itertools import product
 
 import numpy as np
 
-from benchmarks.coverage.aggregates import CONFIDENCES, reports_of, samples_of
-from benchmarks.coverage.held import Case, Sample
-from benchmarks.coverage.populations import POWER, Floats, shift_of
-from bias_metrics import (
-    BiasTable,
-    Difference,
-    MetricValue,
-    Rows,
-    power_mean,
-)
+from benchmarks.coverage.aggregates import iter_reports
+from benchmarks.coverage.case import CONFIDENCES, Case, Number, Samples, make_samples
+from benchmarks.coverage.populations import POWER, Floats, find_shift
+from bias_metrics import BiasTable, Rows, power_mean
 from bias_metrics.report.measurement import Measurement, Pairing
 from bias_metrics.report.steps import ReportOptions
 
@@ -27,42 +21,29 @@ GROUPS = 3
 
 @dataclass(frozen=True)
 class Clustered(Case):
-    """Three groups and rows of none, in clusters.
-
-    Attributes
-    ----------
-    n_clusters : int
-        Clusters.
-    auc : float
-        Of every cell, and so of every aggregate.
-    correlation : float
-        Of two rows of one cluster.
-    unequal : bool
-        Whether sizes are lognormal with standard deviation 1.
-    nested : bool
-        Whether a cluster holds rows of one group only.
-    few : int
-        Clusters that hold the first group's positives; 0 for all.
-    rows : int
-        Rows of a cluster, on average.
-    models : int
-        With 2, the numbers are differences of two equal models.
-    """
+    """Three groups and rows of no group, in clusters."""
 
     n_clusters: int
     auc: float
+    """Of every cell, and so of every aggregate."""
     correlation: float = 0.3
+    """Of two rows in the same cluster."""
     unequal: bool = True
+    """True if sizes are lognormal with standard deviation 1."""
     nested: bool = False
+    """True if a cluster has rows of a single group."""
     few: int = 0
+    """Number of clusters with positives of the first group; 0 for all."""
     rows: int = 20
+    """Rows of a cluster, on average."""
     models: int = 1
+    """With 2, the numbers are differences of two equal models."""
 
     def truths(self) -> Mapping[str, float]:
         """Return two cells of the first group, a power mean and the final score."""
         return dict.fromkeys(NUMBERS, self.auc if self.models == 1 else 0.0)
 
-    def sample(self, rng: np.random.Generator) -> Mapping[str, Sample | None]:
+    def sample(self, rng: np.random.Generator) -> Samples:
         """Draw clusters, rows and scores."""
         n = self.n_clusters * self.rows
         sizes = np.exp(rng.normal(size=self.n_clusters)) if self.unequal else None
@@ -76,66 +57,59 @@ class Clustered(Case):
         effect = math.sqrt(self.correlation) * rng.normal(size=self.n_clusters)
         own = math.sqrt(1 - self.correlation) * rng.normal(size=n)
         base, shift = effect[codes] + own, self._shifts[group] * y_true
-        masks = {str(one): group == one for one in range(GROUPS)}
+        masks = {str(number): group == number for number in range(GROUPS)}
         rows = Rows(y_true, masks, clusters=codes)
         if self.models == 1:
-            return samples_of(map(_numbers, reports_of(rows, base + shift)))
+            return make_samples(*map(_select_numbers, iter_reports(rows, base + shift)))
         noise = rng.normal(size=(2, n))
         first, second = math.sqrt(0.8) * base + math.sqrt(0.2) * noise + shift
-        both = Pairing(Measurement(rows, first), Measurement(rows, second))
-        options = (
-            ReportOptions.from_arguments(rows, confidence=confidence) for confidence in CONFIDENCES
-        )
-        return samples_of(_numbers(both.compare_models(one)) for one in options)
+        pairing = Pairing(Measurement(rows, first), Measurement(rows, second))
+        options = (ReportOptions.from_arguments(rows, confidence=level) for level in CONFIDENCES)
+        return make_samples(*map(_select_numbers, map(pairing.compare_models, options)))
 
     @property
     def errors(self) -> float:
         """Expected errors in the smallest class: the first group's positives."""
         return self.n_clusters * self.rows / (GROUPS + 1) * 0.3 * (1 - self.auc)
 
-    def described(self) -> list[str]:
+    def describe(self) -> list[str]:
         """Return clusters, rows, kind, correlation and AUC."""
         kind = "unequal" if self.unequal else "equal"
         kind += ", nested" if self.nested else ""
         kind += f", positives in {self.few}" if self.few else ""
-        numbers = (f"{one:,}" for one in (self.n_clusters, self.n_clusters * self.rows))
+        numbers = (f"{n:,}" for n in (self.n_clusters, self.n_clusters * self.rows))
         return [*numbers, kind, f"{self.correlation:g}", f"{self.auc:g}"]
 
     @property
     def _shifts(self) -> Floats:
-        """How far the positives of each group, and of none, score above the negatives."""
-        return np.full(GROUPS + 1, shift_of(self.auc))
+        """Distance of the positives from the negatives, by group, last for rows of no group."""
+        return np.full(GROUPS + 1, find_shift(self.auc))
 
 
 @dataclass(frozen=True)
 class Apart(Clustered):
-    """The same of groups for which the model is not equally good; `auc` is that of the first.
-
-    Attributes
-    ----------
-    others : tuple of float
-        Subgroup and BNSP AUC of the other groups, and of the rows of none.
-    """
+    """Groups for which the model is not equally good; `auc` is that of the first."""
 
     others: tuple[float, ...] = ()
+    """Subgroup and BNSP AUC of the other groups, and of the rows of no group."""
 
     def truths(self) -> Mapping[str, float]:
         """Return two cells of the first group, a power mean and the final score."""
         aucs = [self.auc, *self.others]
-        # Positives outside of a group are of each other one, and of none, as often.
+        # Positives outside of a group are equally often in each other group and in no group.
         bpsn = [(sum(aucs) - auc) / GROUPS for auc in aucs[:GROUPS]]
         own, outside = power_mean(aucs[:GROUPS], POWER), power_mean(bpsn, POWER)
         final = (sum(aucs) / len(aucs) + 2 * own + outside) / 4
         return dict(zip(NUMBERS, (self.auc, self.auc, own, final), strict=True))
 
-    def described(self) -> list[str]:
+    def describe(self) -> list[str]:
         """Return clusters, rows, kind, correlation and AUC."""
-        *before, auc = super().described()
+        *before, auc = super().describe()
         return [*before, f"{auc}; {', '.join(f'{other:g}' for other in self.others)}"]
 
     @property
     def _shifts(self) -> Floats:
-        return np.array([shift_of(auc) for auc in (self.auc, *self.others)])
+        return np.array([find_shift(auc) for auc in (self.auc, *self.others)])
 
 
 @dataclass(frozen=True)
@@ -145,9 +119,9 @@ class OneAuc(Case):
     n_clusters: int
     auc: float
     correlation: float
-    """Of two rows of one cluster."""
+    """Of two rows in the same cluster."""
     unequal: bool
-    """Whether sizes are lognormal with standard deviation 1."""
+    """True if sizes are lognormal with standard deviation 1."""
     rows: int = 6
     """Rows of a cluster, on average."""
 
@@ -155,7 +129,7 @@ class OneAuc(Case):
         """Return the AUC."""
         return {"auc": self.auc}
 
-    def sample(self, rng: np.random.Generator) -> Mapping[str, Sample | None]:
+    def sample(self, rng: np.random.Generator) -> Samples:
         """Draw clusters, rows and scores."""
         n = self.n_clusters * self.rows
         sizes = np.exp(rng.normal(size=self.n_clusters) * self.unequal)
@@ -163,16 +137,16 @@ class OneAuc(Case):
         y_true = rng.random(n) < 0.3
         effect = math.sqrt(self.correlation) * rng.normal(size=self.n_clusters)
         own = math.sqrt(1 - self.correlation) * rng.normal(size=n)
-        scores = effect[codes] + own + shift_of(self.auc) * y_true
+        scores = effect[codes] + own + find_shift(self.auc) * y_true
         auc = Measurement(Rows(y_true, {}, clusters=codes), scores).overall
-        return samples_of({"auc": auc.compute_value(confidence)} for confidence in CONFIDENCES)
+        return make_samples(*({"auc": auc.compute_value(level)} for level in CONFIDENCES))
 
     @property
     def errors(self) -> float:
         """Expected errors in the smaller class."""
         return self.n_clusters * self.rows * 0.3 * (1 - self.auc)
 
-    def described(self) -> list[str]:
+    def describe(self) -> list[str]:
         """Return clusters, rows, kind, correlation and AUC."""
         rows, kind = f"{self.n_clusters * self.rows:,}", "unequal" if self.unequal else "equal"
         return [f"{self.n_clusters:,}", rows, kind, f"{self.correlation:g}", f"{self.auc:g}"]
@@ -181,15 +155,10 @@ class OneAuc(Case):
 NUMBERS = ("subgroup AUC", "BNSP AUC", "bnsp power mean", "final score")
 
 
-def _numbers(report: BiasTable) -> dict[str, MetricValue | Difference]:
-    cells = report.subgroups["0"]
-    found = (
-        cells.subgroup_auc,
-        cells.bnsp_auc,
-        report.overall.bnsp_auc,
-        report.overall.final_score,
-    )
-    return dict(zip(NUMBERS, found, strict=True))
+def _select_numbers(report: BiasTable) -> dict[str, Number]:
+    cells, overall = report.subgroups["0"], report.overall
+    numbers = (cells.subgroup_auc, cells.bnsp_auc, overall.bnsp_auc, overall.final_score)
+    return dict(zip(NUMBERS, numbers, strict=True))
 
 
 HEAD = ["clusters", "rows", "kind", "correlation", "AUC", "number"]
@@ -240,7 +209,7 @@ MANY = [
         (False, True),
     )
 ]
-# Of `MANY`, those whose width is near what is asked: more samples tell.
+# The cases of `MANY` whose width is near the limit, with more samples.
 WIDE = [
     OneAuc(100, 0.97, 0.7, unequal=True, rows=40),
     OneAuc(1000, 0.97, 0.1, unequal=True),

@@ -1,4 +1,4 @@
-"""One AUC where few clusters, or few rows, decide it: what a sample may not have seen."""
+"""One AUC that depends on few clusters, or few rows, which a sample may lack."""
 
 from __future__ import annotations
 
@@ -10,40 +10,32 @@ from statistics import NormalDist
 
 import numpy as np
 
-from benchmarks.coverage.held import Case, Sample, both
+from benchmarks.coverage.case import CONFIDENCES, Case, Samples, make_samples
 from bias_metrics import Rows, evaluate_bias
 from bias_metrics.parts import find_dominant_units
 
-FAILING, LOW, GOOD = 0.1, 0.3, 2.6  # Clusters in which positives score as low as this, not as high
-LIMIT = 1.3  # Scores below it are drawn more rarely, if rows have weights
+FAILING, LOW, GOOD = 0.1, 0.3, 2.6  # Share of clusters in which positives score LOW, not GOOD
+LIMIT = 1.3  # With weights, scores below it are drawn more rarely
 _NORMAL = NormalDist()
 
 
 @dataclass(frozen=True)
 class Rare(Case):
-    """Threads of 8 to 25 rows; in a tenth of them the model takes toxic rows for harmless ones.
-
-    Attributes
-    ----------
-    n_clusters : int
-        Threads.
-    largest : float
-        Share of all rows that one of them has; 0: as many as another.
-    one_in : int
-        Of rows with a low score one in so many is drawn, and weighs so much.
-    """
+    """Threads of 8 to 25 rows; in a tenth the model mistakes toxic rows for harmless rows."""
 
     n_clusters: int
     largest: float = 0.0
+    """Share of all rows in the largest thread; 0 for threads of equal size."""
     one_in: int = 1
+    """Inverse of the chance that a row with a low score is drawn, and its weight."""
 
     def truths(self) -> Mapping[str, float]:
-        """Return the AUC, which is the same of pairs from one thread and from two."""
+        """Return the AUC, which is the same for pairs from one thread and from two."""
         low, good = (_NORMAL.cdf(mean / math.sqrt(2)) for mean in (LOW, GOOD))
         return dict.fromkeys(NUMBERS, FAILING * low + (1 - FAILING) * good)
 
-    def sample(self, rng: np.random.Generator) -> Mapping[str, Sample | None]:
-        """Draw threads, and of their rows those that are rated."""
+    def sample(self, rng: np.random.Generator) -> Samples:
+        """Draw threads and their rated rows."""
         sizes = rng.integers(8, 26, self.n_clusters)
         if self.largest:
             sizes[0] = sizes[1:].sum() * self.largest / (1 - self.largest)
@@ -55,27 +47,22 @@ class Rare(Case):
         drawn = rng.random(clusters.size) * weights < 1
         weighted = {} if self.one_in == 1 else {"sample_weight": weights[drawn]}
         rows = Rows(y_true[drawn], {}, clusters=clusters[drawn], **weighted)
-        one, wide = (
-            evaluate_bias(
-                rows.y_true, scores[drawn], {}, clusters=rows.clusters, confidence=level, **weighted
-            ).overall.auc
-            for level in (0.95, 0.9)
-        )
-        found = both((float(one), one.low, one.high), wide.low)
-        return dict(
-            zip(NUMBERS, (found, None if find_dominant_units(rows) else found), strict=True)
-        )
+        [auc] = make_samples(
+            *(
+                {"auc": evaluate_bias(rows, scores[drawn], confidence=level).overall.auc}
+                for level in CONFIDENCES
+            )
+        ).values()
+        return dict(zip(NUMBERS, (auc, None if find_dominant_units(rows) else auc), strict=True))
 
-    def described(self) -> list[str]:
-        """Return threads, and what is rare."""
-        rare = {
+    def describe(self) -> list[str]:
+        """Return threads, and the kind of rare rows."""
+        kinds = {
             f"one has {self.largest:.0%} of all rows": self.largest,
             f"low scores weigh {self.one_in}": self.one_in > 1,
         }
-        return [
-            f"{self.n_clusters}",
-            " and ".join(one for one, is_so in rare.items() if is_so) or "equal",
-        ]
+        kind = " and ".join(name for name, is_so in kinds.items() if is_so)
+        return [f"{self.n_clusters}", kind or "equal"]
 
 
 HEAD = ["threads", "rows", "number"]

@@ -1,4 +1,4 @@
-"""Weighted rows: a sample drawn by unequal chances, and what undoes them."""
+"""Weighted rows: a sample drawn by unequal chances, with their inverses as weights."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.coverage.aggregates import numbers_of, reports_of, samples_of
-from benchmarks.coverage.held import Case, Sample
-from benchmarks.coverage.populations import Floats, shift_of
+from benchmarks.coverage.aggregates import iter_reports, select_aggregates
+from benchmarks.coverage.case import Case, Samples, make_samples
+from benchmarks.coverage.populations import Floats, find_shift
 from bias_metrics import Rows
 
 DESIGNS: dict[str, Callable[[Floats, np.random.Generator], Floats]] = {
@@ -28,48 +28,41 @@ GROUPS = 2
 
 @dataclass(frozen=True)
 class Weighted(Case):
-    """Two groups and rows of none, drawn by chances that hang on the score.
-
-    Attributes
-    ----------
-    design : str
-        One of `DESIGNS`: the chances.
-    auc : float
-        Of every cell, and so of every aggregate.
-    n : int
-        Rows of the sample.
-    n_clusters : int
-        Clusters, which have an effect on scores; 0 if rows are independent.
-    """
+    """Two groups and rows of no group, drawn by chances that depend on the score."""
 
     design: str
+    """The chances: a key of `DESIGNS`."""
     auc: float
+    """Of every cell, and so of every aggregate."""
     n: int
+    """Rows of the sample."""
     n_clusters: int = 0
+    """Clusters, which have an effect on scores; 0 if rows are independent."""
 
     def truths(self) -> Mapping[str, float]:
         """Return a cell, a power mean and the final score."""
         return dict.fromkeys(NUMBERS, self.auc)
 
-    def sample(self, rng: np.random.Generator) -> Mapping[str, Sample | None]:
+    def sample(self, rng: np.random.Generator) -> Samples:
         """Draw rows until there are enough, and weight them."""
-        own, codes, chance = self._drawn(rng)
+        own, codes, chance = self._draw_rows(rng)
         y_true = rng.random(self.n) < 0.3
         group = rng.integers(0, GROUPS + 1, self.n)
-        scores = own + shift_of(self.auc) * y_true
-        masks = {str(one): group == one for one in range(GROUPS)}
+        scores = own + find_shift(self.auc) * y_true
+        masks = {str(number): group == number for number in range(GROUPS)}
         rows = Rows(y_true, masks, sample_weight=1 / chance, clusters=codes)
-        found = samples_of(
-            {NUMBERS[0]: one.subgroups["0"].bnsp_auc, **numbers_of(one)}
-            for one in reports_of(rows, scores)
+        return make_samples(
+            *(
+                {"BNSP AUC": report.subgroups["0"].bnsp_auc, **select_aggregates(report)}
+                for report in iter_reports(rows, scores)
+            )
         )
-        return {name: found[name] for name in NUMBERS}
 
-    def described(self) -> list[str]:
+    def describe(self) -> list[str]:
         """Return design, rows, clusters and AUC."""
         return [self.design, f"{self.n:,}", f"{self.n_clusters or 'none'}", f"{self.auc:g}"]
 
-    def _drawn(
+    def _draw_rows(
         self, rng: np.random.Generator
     ) -> tuple[Floats, npt.NDArray[np.intp] | None, Floats]:
         """Return the drawn rows' scores without the label's shift, clusters and chances."""

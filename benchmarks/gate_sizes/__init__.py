@@ -1,1 +1,1 @@
-"""What policies decide on sets of the sizes that teams have, by simulation."""
+"""Decisions of policies on sets of common sizes, by simulation."""

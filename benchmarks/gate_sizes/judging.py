@@ -1,44 +1,32 @@
-"""One sample judged as an evaluation judges it, and what is kept of the verdict."""
+"""Verdicts of single samples, by the code of an evaluation, and the parts that are saved."""
 
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
+from support.judging import CHOICES, evidence_of, report_of
 
-from benchmarks.gate_sizes.populations import Line, sample
+from benchmarks.gate_sizes.populations import REAL, Line, draw_rows
 from bias_metrics import compare_bias, evaluate_bias
 from bias_metrics.gate.outcome import read_number
 from bias_metrics.gate.rules import LEAST_ROWS
 from bias_metrics.gate.verdict import RuleResult
 from bias_metrics.metrics import METRICS
-from biasgate.tasks.evidence.file import FILE, EvidenceFile, EvidenceRecord
-from biasgate.tasks.evidence.join import build_table
 from biasgate.tasks.evidence.rows import EvidenceRows
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.policy_rules import NotMeasuredSettings
 from biasgate.tasks.gating.verdict import build_verdict
-from biasgate.tasks.records import (
-    Bound,
-    Choices,
-    Compared,
-    EvaluationSetRecord,
-    LookFirst,
-    ModelRecord,
-    Report,
-    ReportedChoices,
-    Verdict,
-)
-from biasgate.tasks.records.numbers import CONFIDENCE
+from biasgate.tasks.records import Compared, Verdict
 
 TODAY = date(2026, 1, 1)
 Draw = dict[str, Any]
-# Which rows of the identity a number compares.
+# Classes of the identity's rows that a number compares.
 _COMPARED = {
     "subgroup_auc": ("positive", "negative"),
     "bpsn_auc": ("negative",),
@@ -48,59 +36,44 @@ _COMPARED = {
 }
 
 
-def draw(line: Line, number: int, policy: Policy, folder: Path) -> Draw:
-    """Draw one sample and judge it.
+def judge_draw(line: Line, number: int, policy: Policy, folder: Path) -> Draw:
+    """Draw a sample and judge it.
 
-    Parameters
-    ----------
-    line : Line
-        The population and the situation.
-    number : int
-        Of the sample; with the line's name it is the seed.
-    policy : Policy
-        The rules.
-    folder : Path
-        Where the evidence is written.
+    The seed is the line's name with the number of the sample. Evidence is written to the folder.
 
     Returns
     -------
     dict
-        `outcome`; `excepted`, whether a pass has exceptions; `against`, the results that block;
+        `outcome`; `excepted`, true if a pass has exceptions; `against`, the results that block;
         `alone`, the checks of identities that are judged in a category, each with the loss that is
-        not excluded (None if there is no bound); `worse`, the cells shown to be worse by bounds
-        that hold together. Both come with the fewest rows of the identity in a compared class.
+        not excluded (None without a bound); `worse`, the cells that are significantly worse by
+        joint bounds. Both have the fewest rows of the identity in a compared class.
     """
-    name = " ".join([line.scores, line.situation.name, str(line.n_identities), str(line.n_rows)])
-    rows = sample(line, np.random.default_rng([zlib.crc32(name.encode()), number]))
-    verdict = judge(rows, listed(policy, rows, line.situation.group), folder)
-    alone = [one for one in verdict.results if one.judged_in is not None]
+    name = " ".join([REAL, line.situation.name, str(line.n_identities), str(line.n_rows)])
+    rows = draw_rows(line, np.random.default_rng([zlib.crc32(name.encode()), number]))
+    verdict = judge(rows, except_identities(policy, rows, line.situation.group), folder)
     return {
         "outcome": verdict.outcome,
         "excepted": bool(verdict.exceptions),
         "named": sorted({entry.group or "" for entry in verdict.exceptions}),
         "holds_for": len(verdict.holds_for.identities),
         "against": [
-            [one.rule, one.group, one.outcome]
-            for one in verdict.results
-            if one.is_counted and one.outcome != "pass"
+            [result.rule, result.group, result.outcome]
+            for result in verdict.results
+            if result.is_counted and result.outcome != "pass"
         ],
-        "alone": _losses(rows, alone, policy),
+        "alone": _list_possible_losses(rows, verdict.results, policy),
         "worse": [
-            [
-                cell.metric,
-                cell.group,
-                _rounded(cell.worse_by_at_least),
-                _fewest(rows, cell),
-            ]
+            [cell.metric, cell.group, round(cell.worse_by_at_least, 5), _count_fewest(rows, cell)]
             for cell in verdict.worsened
         ],
     }
 
 
-def listed(policy: Policy, rows: EvidenceRows, harmed: str | None = None) -> Policy:
-    """Return the policy with the identities that a sample cannot measure: by counts alone.
+def except_identities(policy: Policy, rows: EvidenceRows, harmed: str | None = None) -> Policy:
+    """Return the policy with the identities that have too few rows in `not_measured`.
 
-    But for the one that is `harmed`: a pass is not about an identity that is listed.
+    The identity `harmed` is not listed, since a pass does not hold for listed identities.
     """
     few = [
         name
@@ -114,78 +87,52 @@ def listed(policy: Policy, rows: EvidenceRows, harmed: str | None = None) -> Pol
 
 def judge(rows: EvidenceRows, policy: Policy, folder: Path) -> Verdict:
     """Return the verdict of an evaluation on some rows."""
-    members = dict(rows.members.items())
-    columns: dict[str, Any] = {"id": np.arange(rows.labels.size), "label": rows.labels}
+    members, n = dict(rows.members.items()), rows.labels.size
+    columns: dict[str, Any] = {"id": np.arange(n), "label": rows.labels}
     columns |= {f"identity/{name}": pa.array(mask) for name, mask in members.items()}
     columns |= {f"score/{role}": scores for role, scores in rows.scores.items()}
-    if rows.clusters is not None:
-        columns["cluster"] = rows.clusters
-    n = rows.labels.size
-    choices = Choices(
-        label_threshold=0.5,
-        identity_threshold=0.5,
-        identity_rows="all",
-        background="outside_subgroup",
-        n_rows=n,
-        n_rows_rated=n,
-        n_rows_measured=n,
-        confidence=CONFIDENCE,
-        n_clusters=None,
+    choices = dict.fromkeys(("n_rows", "n_rows_rated", "n_rows_measured"), n)
+    choices = CHOICES | choices | {"identity_rows": "all"}
+    digests = {role: role for role in rows.scores}
+    evidence = evidence_of(
+        folder, columns, set_digest="set", choices=choices, power_mean_groups=None, scores=digests
     )
-    no_files = Bound(what="nothing", digest=None, files=[], not_bound="Simulated.")
-    record = EvidenceRecord(
-        set_digest="set",
-        choices=choices,
-        power_mean_groups=None,
-        scores={role: role for role in rows.scores},
-        bound=dict.fromkeys(rows.scores, no_files),
-    )
-    path = folder / FILE
-    pq.write_table(build_table(columns, record), path)
-    candidate = rows.scores["candidate"]
-    report = Report(
-        schema_version=1,
-        evaluation_set=EvaluationSetRecord(
-            name="simulated",
-            digest="set",
-            choices=ReportedChoices(**vars(choices), split="all", source={}),
-        ),
-        candidate=ModelRecord(name="candidate", kind="scores", digest="candidate", bound=no_files),
-        bias=evaluate_bias(rows.labels, candidate, members, intervals=False),
-        harms={},
-        thresholds={},
-        look_first=LookFirst(subgroup=None, metric=None, sentence=""),
-        warnings=[],
-    )
+    bias = evaluate_bias(rows.labels, rows.scores["candidate"], members, intervals=False)
+    candidate = {"name": "candidate", "digest": "candidate"}
+    report = report_of(bias, on="simulated", digest="set", choices=choices, candidate=candidate)
     rivals = {"champion": Compared(name="champion", kind="scores")}
-    return build_verdict(report, policy, EvidenceFile(path), rivals, n_candidates=1, today=TODAY)
+    return build_verdict(report, policy, evidence, rivals, n_candidates=1, today=TODAY)
 
 
-def _losses(rows: EvidenceRows, alone: list[RuleResult], policy: Policy) -> list[list[Any]]:
-    """Return each check's metric, group, category, loss that is not excluded, and fewest rows."""
-    against = [one for one in alone if one.kind == "champion"]
-    if not against:
+def _list_possible_losses(
+    rows: EvidenceRows, results: Sequence[RuleResult], policy: Policy
+) -> list[list[Any]]:
+    """Return the losses that checks of identities in a category do not exclude.
+
+    Each has metric, group, category, loss and fewest rows.
+    """
+    checks = [
+        result for result in results if result.judged_in is not None and result.kind == "champion"
+    ]
+    if not checks:
         return []
-    names = {str(one.group): rows.members[str(one.group)] for one in against}
+    names = {str(check.group): rows.members[str(check.group)] for check in checks}
     scores = rows.scores["candidate"], rows.scores["champion"]
     level = policy.decision_rules()[0].level
-    compared = compare_bias(rows.labels, *scores, names, clusters=rows.clusters, confidence=level)
-    found = []
-    for one in against:
-        is_gap = METRICS[one.metric].is_gap
-        change = read_number(compared.subgroups[one.group][one.metric], is_gap=is_gap)
+    compared = compare_bias(rows.labels, *scores, names, confidence=level)
+    losses = []
+    for check in checks:
+        is_gap = METRICS[check.metric].is_gap
+        change = read_number(compared.subgroups[check.group][check.metric], is_gap=is_gap)
         bound = change.high if is_gap else change.low
-        loss = bound if is_gap or bound is None else -bound
-        found.append([one.metric, one.group, one.judged_in, _rounded(loss), _fewest(rows, one)])
-    return found
+        loss = None if bound is None else round(bound if is_gap else -bound, 5)
+        fewest = _count_fewest(rows, check)
+        losses.append([check.metric, check.group, check.judged_in, loss, fewest])
+    return losses
 
 
-def _fewest(rows: EvidenceRows, cell: Any) -> int:
+def _count_fewest(rows: EvidenceRows, cell: Any) -> int:
     """Return the fewest rows of the identity in a class that a number compares."""
     inside = rows.members[cell.group]
-    of_class = {"positive": inside & rows.labels, "negative": inside & ~rows.labels}
-    return min(int(of_class[name].sum()) for name in _COMPARED[cell.metric])
-
-
-def _rounded(number: float | None) -> float | None:
-    return None if number is None else round(number, 5)
+    classes = {"positive": inside & rows.labels, "negative": inside & ~rows.labels}
+    return min(int(classes[name].sum()) for name in _COMPARED[cell.metric])

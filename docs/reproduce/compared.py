@@ -4,7 +4,7 @@ pip install ".[text]" alt-profanity-check
 BIASGATE_REAL_DATA=FOLDER BIASGATE_ENCODER=FOLDER python docs/reproduce/compared.py STORE
 
 prints a part of docs/evidence/numbers.md, and writes docs/evidence/compared.csv. STORE is a new
-folder; MLflow and results are there afterwards (`biasgate ui --store STORE`).
+folder for MLflow and results (`biasgate ui --store STORE`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ import numpy as np
 from served import served
 
 from benchmarks._measurement import describe_machine
-from bias_metrics import MetricValue
 from biasgate.flows.evaluate import evaluate
 from biasgate.flows.score import train
 from biasgate.tasks.data.freezing import freeze_source
@@ -36,7 +35,7 @@ from biasgate.tasks.scoring.scored import score_rows
 from biasgate.tasks.store import Workplace
 
 CONFIG = Path(__file__).with_name("compared.yaml")
-DOORS = ("baseline", "baseline registered", "baseline served")
+SAME_MODEL = ("baseline", "baseline registered", "baseline served")
 PAGE = """\
 ## Candidates of every kind
 
@@ -62,14 +61,14 @@ The largest difference between a score and the baseline's own score, over all co
 
 | set | comments | registered (`mlflow`) | served (`http`) |
 |---|--:|--:|--:|
-{doors}
+{differences}
 """
 HEAD = ("set", "comments", "toxic", "candidate", "AUC", "final score", "worst BPSN AUC", "of")
 TABLE = Path(__file__).parents[1] / "evidence" / "compared.csv"
 
 
 def main() -> None:
-    """Train, serve, score, evaluate, print the part."""
+    """Train, serve, score, evaluate, print a part of the page."""
     store = Path(sys.argv[1]).resolve()
     candidates = train(str(CONFIG), str(store))
     place = Workplace(store)
@@ -78,21 +77,20 @@ def main() -> None:
     with served(candidates[0].uri, log, place.gateway.uri) as address:
         os.environ["BIASGATE_SERVED"] = address
         sources = read_evaluation(CONFIG).evaluation_sets
-        pinned = [
-            one.model_copy(update={"url": address}) if one.kind == "http" else one
-            for one in candidates
-        ]
         scored = {
-            (source.name, one.name): timed_scores(one, source, place)
+            (source.name, candidate.name): time_scoring(candidate, source, place)
             for source in sources
-            for one in pinned
+            for candidate in (
+                known.model_copy(update={"url": address}) if known.kind == "http" else known
+                for known in candidates
+            )
         }
         summary: Any = evaluate(str(CONFIG), str(store / "results"), str(store))
     with TABLE.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow([*HEAD, "verdict", "rows a second"])
         for source in sources:
-            writer.writerows(table(source.name, summary, scored, store))
+            writer.writerows(iter_rows(source.name, summary, scored, store))
     training = freeze_source(candidates[0].train_on, store)
     machine = describe_machine()
     print(
@@ -103,18 +101,18 @@ def main() -> None:
             load=machine["load in the last minute"] or 0,
             versions=", ".join(
                 [f"Python {platform.python_version()}"]
-                + [f"{one} {version(one)}" for one in ("torch", "transformers", "scikit-learn")]
+                + [f"{name} {version(name)}" for name in ("torch", "transformers", "scikit-learn")]
             ),
-            doors="\n".join(doors(source.name, scored) for source in sources),
+            differences="\n".join(format_differences(source.name, scored) for source in sources),
         ),
         end="",
     )
 
 
-def timed_scores(
+def time_scoring(
     candidate: CandidateSettings, source: SourceSettings, place: Workplace
 ) -> tuple[np.ndarray, float]:
-    """Return scores and rows in a second; the evaluation finds the scores kept."""
+    """Return scores and rows per second; the evaluation reuses the scores."""
     rows = freeze_source(source, place.store)
     start = time.perf_counter()
     with candidate.open(place) as scorer:
@@ -123,36 +121,33 @@ def timed_scores(
     return scores.table()["score"].to_numpy(), rows.n_rows / seconds
 
 
-def table(
-    of_set: str,
+def iter_rows(
+    set_name: str,
     summary: Summary,
     scored: Mapping[tuple[str, str], tuple[np.ndarray, float]],
     store: Path,
 ) -> Iterator[list[str]]:
-    """Yield the rows of one set."""
+    """Yield the rows of a set."""
     for verdict in summary.verdicts:
-        if verdict.evaluation_set.name != of_set:
+        if verdict.evaluation_set.name != set_name:
             continue
         name = verdict.candidate.name
-        report = store / "results" / of_set / name / "report.json"
+        report = store / "results" / set_name / name / "report.json"
         bias = Report.read(report.read_text("utf-8")).bias
         worst, rows = bias.worst("bpsn_auc"), bias.counts[None]
-        columns = [name, interval(bias.overall.auc), interval(bias.overall.final_score)]
-        columns += [interval(worst.value), str(worst.subgroup), verdict.outcome]
-        n = str(rows.n), str(rows.n_positive)
-        yield [of_set, *n, *columns, f"{scored[of_set, name][1]:.0f}"]
+        numbers = (bias.overall.auc, bias.overall.final_score, worst.value)
+        columns = ("undefined" if number.value is None else str(number) for number in numbers)
+        n, rate = (str(rows.n), str(rows.n_positive)), scored[set_name, name][1]
+        yield [set_name, *n, name, *columns, str(worst.subgroup), verdict.outcome, f"{rate:.0f}"]
 
 
-def interval(number: MetricValue) -> str:
-    """Return a value with its interval, as far as there is one."""
-    return "undefined" if number.value is None else str(number)
-
-
-def doors(of_set: str, scored: Mapping[tuple[str, str], tuple[np.ndarray, float]]) -> str:
-    """Return the row of one set: how far apart the doors are."""
-    own, *others = (scored[of_set, name][0] for name in DOORS)
-    shown = [f"{np.abs(other - own).max():.1g}" for other in others]
-    return "| " + " | ".join([of_set, f"{len(own):,}", *shown]) + " |"
+def format_differences(
+    set_name: str, scored: Mapping[tuple[str, str], tuple[np.ndarray, float]]
+) -> str:
+    """Return the row of a set: the largest differences from the baseline's own scores."""
+    own, *others = (scored[set_name, name][0] for name in SAME_MODEL)
+    differences = [f"{np.abs(other - own).max():.1g}" for other in others]
+    return "| " + " | ".join([set_name, f"{len(own):,}", *differences]) + " |"
 
 
 def _gpu() -> str:

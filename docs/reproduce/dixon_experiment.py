@@ -1,10 +1,10 @@
 """The experiment of Dixon et al. (2018) on a small scale: Tables 4 and 5, Figures 3 to 5.
 
-The baseline learns 3,500 Wikipedia talk comments, the bias-mitigated model the same and the
-article sentences that the authors added to balance identity terms. Both are word TF-IDF with
-a logistic regression, trained ten times on other draws of the comments; the paper trained a
-convolutional network on 127,820. The comments left out are the general test set; the
-phrases are the paper's own, made from templates.
+The baseline learns 3,500 Wikipedia talk comments. The bias-mitigated model also learns the article
+sentences that the authors added to balance identity terms. Both are word TF-IDF with a logistic
+regression, trained ten times on other draws of the comments; the paper trained a convolutional
+network on 127,820. The comments left out are the general test set; the phrases are those of the
+paper, made from templates.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def draw_dixon(folder: Path) -> dict[str, Figure]:
     added = added.loc[added["split"] == "train", "comment"].to_list()
     phrases = pd.read_csv(folder / "bias_madlibs_77k.csv.gz")
     y_phrases = (phrases["Label"] == "BAD").to_numpy()
-    masks = _terms(phrases)
+    masks = _find_terms(phrases)
     aucs: dict[str, list[tuple[float, float]]] = defaultdict(list)
     runs: dict[str, dict[str, list[dict[str, Any]]]] = {name: defaultdict(list) for name in FIGURES}
     rng = np.random.default_rng(0)
@@ -52,12 +52,12 @@ def draw_dixon(folder: Path) -> dict[str, Figure]:
         order = rng.permutation(len(comments))
         train, test = comments.iloc[order[:N_TRAIN]], comments.iloc[order[N_TRAIN:]]
         for model in MODELS:
-            more = added if model == MODELS[1] else []
+            sentences = added if model == MODELS[1] else []
             classifier = make_pipeline(
                 TfidfVectorizer(sublinear_tf=True, min_df=2), LogisticRegression(C=10)
-            ).fit([*train["comment_text"], *more], [*train["toxic"], *(0 for _ in more)])
-            general = test["toxic"] == 1, _score(classifier, test["comment_text"])
-            rows = y_phrases, _score(classifier, phrases["Text"])
+            ).fit([*train["comment_text"], *sentences], [*train["toxic"], *(0 for _ in sentences)])
+            general = test["toxic"] == 1, classifier.predict_proba(test["comment_text"])[:, 1]
+            rows = y_phrases, classifier.predict_proba(phrases["Text"])[:, 1]
             aucs[model].append((roc_auc(*general).value, roc_auc(*rows).value))
             metrics = (
                 partial(fped, threshold_set=general),
@@ -67,21 +67,17 @@ def draw_dixon(folder: Path) -> dict[str, Figure]:
             for name, metric in zip(FIGURES, metrics, strict=True):
                 runs[name][model].append(metric(*rows, masks).to_dict())
     return {
-        "own-dixon-table4": _means(aucs),
-        "own-dixon-table5": _sums(runs, len(masks)),
+        "own-dixon-table4": _draw_means(aucs),
+        "own-dixon-table5": _draw_sums(runs, len(masks)),
         **{
-            f"own-dixon-figure{number}": _scatter(runs[name], name, number)
+            f"own-dixon-figure{number}": _draw_scatter(runs[name], name, number)
             for name, (number, _) in FIGURES.items()
         },
     }
 
 
-def _score(classifier: Any, texts: pd.Series) -> np.ndarray:
-    return classifier.predict_proba(texts)[:, 1]
-
-
-def _terms(phrases: pd.DataFrame) -> dict[str, np.ndarray]:
-    """Mark the phrases of each term; one template is a verb and the bare term."""
+def _find_terms(phrases: pd.DataFrame) -> dict[str, np.ndarray]:
+    """Mark the phrases by term; a template has only a verb and the term."""
     bare = phrases.loc[phrases["Template"] == "verb_adj", "Text"].str.lower()
     texts = phrases["Text"].str.lower()
     return {
@@ -90,11 +86,11 @@ def _terms(phrases: pd.DataFrame) -> dict[str, np.ndarray]:
     }
 
 
-def _means(aucs: dict[str, list[tuple[float, float]]]) -> Figure:
+def _draw_means(aucs: dict[str, list[tuple[float, float]]]) -> Figure:
     return printed_table(
         {
-            model: [Printed(f"{mean:.3f}", "auc") for mean in np.mean(found, axis=0)]
-            for model, found in aucs.items()
+            model: [Printed(f"{mean:.3f}", "auc") for mean in np.mean(pairs, axis=0)]
+            for model, pairs in aucs.items()
         },
         ["General\ntest set", "Phrase\ntemplates"],
         title=f"{OURS}: mean AUC\n{AFTER} Table 4",
@@ -102,18 +98,18 @@ def _means(aucs: dict[str, list[tuple[float, float]]]) -> Figure:
     )
 
 
-def _sums(runs: dict[str, dict[str, list[dict[str, Any]]]], n_terms: int) -> Figure:
+def _draw_sums(runs: dict[str, dict[str, list[dict[str, Any]]]], n_terms: int) -> Figure:
     sums = {
-        name: [sum(run["value"] for run in of_metric[model]) for model in MODELS]
-        for name, of_metric in runs.items()
+        name: [sum(run["value"] for run in by_model[model]) for model in MODELS]
+        for name, by_model in runs.items()
     }
     return printed_table(
         {
             FIGURES[name][1]: [
-                Printed(f"{one:.2f}", "equality_difference", one / n_terms / TRAININGS)
-                for one in found
+                Printed(f"{value:.2f}", "equality_difference", value / n_terms / TRAININGS)
+                for value in values
             ]
-            for name, found in sums.items()
+            for name, values in sums.items()
         },
         MODELS,
         title=f"{OURS}:\nequality differences, {AFTER} Table 5",
@@ -121,7 +117,7 @@ def _sums(runs: dict[str, dict[str, list[dict[str, Any]]]], n_terms: int) -> Fig
     )
 
 
-def _scatter(models: dict[str, list[dict[str, Any]]], name: str, number: int) -> Figure:
+def _draw_scatter(models: dict[str, list[dict[str, Any]]], name: str, number: int) -> Figure:
     figure = per_term_scatter(models, metric=name, lowest=0.5 if name == "pinned AUC" else 0.0)
     figure.suptitle(f"{OURS}, {AFTER} Figure {number}", fontsize=11, x=0.01, ha="left")
     return figure

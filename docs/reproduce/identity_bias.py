@@ -4,7 +4,7 @@
     found = bias.compute(references=toxic, predictions=scores, subgroups={"gay": mentions_gay})
     found["subgroups"]["gay"]["bpsn_auc"]  # {"value": ..., "low": ..., "high": ...}
 
-The numbers are those of `evaluate_bias`: one that is undefined is None with a reason.
+The numbers are those of `evaluate_bias`: undefined numbers are None with a reason.
 """
 
 from collections.abc import Mapping
@@ -31,10 +31,10 @@ class IdentityBias(evaluate.Metric):
     def _compute(self, predictions: Any, references: Any, **options: Any) -> dict[str, Any]:
         """Measure; options are those of `evaluate_bias`: `subgroups`, `clusters`, `confidence`."""
         table = evaluate_bias(references, predictions, **options)
-        return {"overall": _plain(table.overall)} | {
-            "subgroups": {name: _plain(numbers) for name, numbers in table.subgroups.items()}
+        return {"overall": _to_plain(table.overall)} | {
+            "subgroups": {name: _to_plain(numbers) for name, numbers in table.subgroups.items()}
         }
 
 
-def _plain(numbers: Mapping[str, MetricValue]) -> dict[str, Any]:
+def _to_plain(numbers: Mapping[str, MetricValue]) -> dict[str, Any]:
     return {metric: number.to_dict(interval=True) for metric, number in numbers.items()}

@@ -1,4 +1,4 @@
-"""Table 7 and Figure 2 of Borkan et al. (2019), drawn on other scores than the paper's."""
+"""Table 7 and Figure 2 of Borkan et al. (2019), drawn with other scores."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ def draw_borkan(folder: Path) -> dict[str, Figure]:
             title=f"{OURS}, after Borkan et al. 2019, Table 7",
         )
     }
-    for of, aeg in (("negative", negative_aeg), ("positive", positive_aeg)):
-        title = f"{OURS}, {of}s, after Borkan et al. 2019, Figure 2"
+    for kind, aeg in (("negative", negative_aeg), ("positive", positive_aeg)):
+        title = f"{OURS}, {kind}s, after Borkan et al. 2019, Figure 2"
         figure = Figure(figsize=(8, 9), layout="constrained")
         figure.suptitle(title, fontsize=11)
-        figure.supxlabel(f"share of the background's {of}s at or above a threshold", fontsize=9)
-        figure.supylabel(f"share of the identity's {of}s", fontsize=9)
+        figure.supxlabel(f"share of the background's {kind}s at or above a threshold", fontsize=9)
+        figure.supylabel(f"share of the identity's {kind}s", fontsize=9)
         panels = figure.subplots(3, 3, sharex=True, sharey=True).flat
-        of_class = arrays[0] == (of == "positive")
+        in_class = arrays[0] == (kind == "positive")
         for axes, (name, mask) in zip(panels, masks.items(), strict=True):
-            own, others = (np.sort(arrays[1][of_class & one]) for one in (mask, ~mask))
+            own, others = (np.sort(arrays[1][in_class & rows]) for rows in (mask, ~mask))
             thresholds = np.unique(np.concatenate((own, others)))
-            y, x = (1 - np.searchsorted(each, thresholds) / each.size for each in (own, others))
+            y, x = (1 - np.searchsorted(side, thresholds) / side.size for side in (own, others))
             axes.plot([0, 1], [0, 1], color="0.45", linestyle="--", linewidth=0.8)
             axes.plot([*x, 0], [*y, 0], color="black", linewidth=1.2)
             axes.set_title(f"{name}\nAEG {aeg(*arrays, mask).value:+.3f}", fontsize=9)
-        drawn[f"own-borkan-figure2-{of}"] = figure
+        drawn[f"own-borkan-figure2-{kind}"] = figure
     return drawn

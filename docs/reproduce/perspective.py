@@ -53,31 +53,34 @@ def main() -> None:
     print(f"{len(phrases):,} phrases of {phrases['template'].nunique()} templates")
     print(f"errors times {growth.min():.0f} to {growth.max():.0f}, median {growth.median():.0f}")
     for metric in SUBGROUP_METRICS[:3]:
-        print(_counts(metric, plain, clustered))
+        print(_count_changes(metric, plain, clustered))
     with TABLE.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(HEAD)
         for term in sorted(masks, key=lambda name: -(plain[name]["bpsn_auc"].value or 0)):
-            one, other = plain[term]["bpsn_auc"], clustered[term]["bpsn_auc"]
-            values = f"{one.second:.3f}", f"{one.first:.3f}", f"{one.value:+.3f}"
-            shown = _interval(one), _interval(other), _shown(other)
-            writer.writerow([term, templates[term], *values, *shown])
+            by_row, by_template = plain[term]["bpsn_auc"], clustered[term]["bpsn_auc"]
+            values = f"{by_row.second:.3f}", f"{by_row.first:.3f}", f"{by_row.value:+.3f}"
+            intervals = _format_interval(by_row), _format_interval(by_template)
+            writer.writerow(
+                [term, templates[term], *values, *intervals, _describe_change(by_template)]
+            )
 
 
-def _counts(metric: str, plain: dict, clustered: dict) -> str:
-    found = [_shown(of_term[metric]) for of_term in clustered.values()]
-    alone = [_shown(of_term[metric]) for of_term in plain.values()]
-    columns = [found.count(one) for one in ("improved", "got worse", "not shown", TOO_FEW)]
-    return "| " + " | ".join(map(str, [metric, *columns, alone.count("improved")])) + " |"
+def _count_changes(metric: str, plain: dict, clustered: dict) -> str:
+    by_template = [_describe_change(cells[metric]) for cells in clustered.values()]
+    by_row = [_describe_change(cells[metric]) for cells in plain.values()]
+    kinds = ("improved", "got worse", "not shown", TOO_FEW)
+    counts = [*map(by_template.count, kinds), by_row.count("improved")]
+    return "| " + " | ".join(map(str, [metric, *counts])) + " |"
 
 
-def _interval(difference: Difference) -> str:
+def _format_interval(difference: Difference) -> str:
     if difference.low is None or difference.high is None:
         return TOO_FEW
     return f"[{difference.low:+.3f}, {difference.high:+.3f}]"
 
 
-def _shown(difference: Difference) -> str:
+def _describe_change(difference: Difference) -> str:
     if difference.low is None or difference.high is None:
         return TOO_FEW
     if difference.low > 0:

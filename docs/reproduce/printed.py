@@ -1,4 +1,4 @@
-"""Published tables, drawn with the colours of every other picture."""
+"""Published tables, drawn with the colours of all pictures."""
 
 from __future__ import annotations
 
@@ -20,31 +20,19 @@ def published_report(
     *,
     n: str | None = None,
 ) -> dict[str, Any]:
-    """Turn one model of a published table into the mapping that `plot.heatmap` reads.
+    """Turn a model of a published table into the mapping that `plot.heatmap` reads.
 
-    Draw it with `intervals=False`: published tables have no intervals.
+    Draw it with `intervals=False`: published tables have no intervals. An empty cell has the value
+    None, other cells keep up to three printed decimals.
 
     Parameters
     ----------
     rows : iterable of mappings
-        One per identity, as `csv.DictReader` gives them, with its name in `subgroup`.
+        Rows of `csv.DictReader`, with the name of an identity in `subgroup`.
     columns : str
-        What stands before `_subgroup_auc` and so on in the names of the model's columns.
+        Prefix of the model's columns, before `_subgroup_auc` and so on.
     n : str, optional
         The column with the number of rows.
-
-    Returns
-    -------
-    dict
-        With `subgroups`; an empty cell has the value None, the others keep the decimals they
-        were printed with, three at most.
-
-    Raises
-    ------
-    KeyError
-        If a column is missing.
-    ValueError
-        If a cell is neither a finite number nor empty, or an identity comes twice.
     """
     subgroups: dict[str, dict[str, Any]] = {}
     for row in rows:
@@ -52,21 +40,21 @@ def published_report(
         if identity in subgroups:
             msg = f"`rows` must name each subgroup once; got {identity!r} twice."
             raise ValueError(msg)
-        cells = {metric: _printed(row, f"{columns}_{metric}") for metric in SUBGROUP_METRICS}
-        count = None if n is None else _number(row, n)
+        cells = {metric: _read_cell(row, f"{columns}_{metric}") for metric in SUBGROUP_METRICS}
+        count = None if n is None else _read_number(row, n)
         subgroups[identity] = {"n": None if count is None else int(count), **cells}
     return {"subgroups": subgroups}
 
 
-def _printed(row: Mapping[str, Any], column: str) -> dict[str, Any]:
-    """Return a value with the decimals it was printed with, three at most."""
-    value = _number(row, column)
+def _read_cell(row: Mapping[str, Any], column: str) -> dict[str, Any]:
+    """Return a value with its number of printed decimals, three at most."""
+    value = _read_number(row, column)
     text = str(row[column]).strip().lower()
     decimals = 3 if "e" in text else len(text.partition(".")[2])
     return {"value": value, "digits": min(decimals, 3)}
 
 
-def _number(row: Mapping[str, Any], column: str) -> float | None:
+def _read_number(row: Mapping[str, Any], column: str) -> float | None:
     text = str(row[column]).strip()
     if not text:
         return None
@@ -82,25 +70,17 @@ def _number(row: Mapping[str, Any], column: str) -> float | None:
 
 @dataclass(frozen=True)
 class Printed:
-    """A cell of a published table.
-
-    Attributes
-    ----------
-    text : str
-        As it was printed.
-    metric : str, optional
-        Decides the colour, as in every picture; without one the cell is white.
-    value : float, optional
-        What is coloured, where it is not the printed number itself.
-    """
+    """A cell of a published table, with its printed text."""
 
     text: str
     metric: str | None = None
+    """The metric that determines the colour; cells without a metric are white."""
     value: float | None = None
+    """The number that determines the colour, if it is not the printed number."""
 
     @property
     def colour(self) -> Colour:
-        """The same colour that the value has in every picture."""
+        """The colour of the value in all pictures."""
         if self.metric is None:
             return (1.0, 1.0, 1.0, 1.0)
         return get_colour(self.metric, float(self.text) if self.value is None else self.value)
@@ -113,25 +93,10 @@ def printed_table(
     title: str,
     note: str = "",
 ) -> Figure:
-    """Draw a table whose columns are not the five metrics, coloured as every other picture.
+    """Draw a table with other columns than the five metrics, in the colours of all pictures.
 
-    Parameters
-    ----------
-    rows : mapping of str to sequence of Printed or None
-        By the row's name, one cell per column; None is grey and says "none".
-    columns : sequence of str
-        Names of the columns; a line break is allowed.
-    title, note : str
-        Above the table, and small below it.
-
-    Returns
-    -------
-    Figure
-
-    Raises
-    ------
-    ValueError
-        If a row has not one cell per column.
+    The rows have a cell per column; None is grey with the text "none". The title is above the
+    table, the note below it.
     """
     figure = Figure(
         figsize=(2.6 + 1.35 * len(columns), 1.5 + 0.32 * max(len(rows), 1)), layout="constrained"

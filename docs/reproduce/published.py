@@ -2,10 +2,10 @@
 
 python docs/reproduce/published.py --reference FOLDER --data FOLDER --output FOLDER
 
-`--reference` is a folder of published values; the tables among them are drawn from it, no
-value is part of this repository. `--data` (or BIASGATE_REAL_DATA) is the folder of real data:
-the figures whose own data is not public are drawn on it, and say so. Either alone will do.
-`docs/evidence/numbers.md` says what each value is.
+`--reference` is a folder of published values, from which tables are drawn; this repository does not
+contain any. `--data` (or BIASGATE_REAL_DATA) is the folder of real data: figures without public
+data are drawn with it, and their titles state it. Either folder is enough.
+`docs/evidence/numbers.md` describes each value.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from own_data import draw_borkan
 from printed import Printed, printed_table, published_report
 
 from bias_metrics import evaluate_bias, pinned_auc, roc_auc
+from bias_metrics.metrics import SUBGROUP_METRICS
 from bias_metrics.plot import distribution_panels, heatmap
 from bias_metrics.plot._report import read_cells
 
@@ -32,8 +33,7 @@ BORKAN, DIXON = "Borkan et al. 2019", "Dixon et al. 2018"
 TABLE_2 = f"the distributions of Table 2 ({BORKAN})"
 PHRASES = f"phrases, as printed ({BORKAN}, Table 3)"
 SHORT = f"short comments, as printed ({BORKAN}, Table 6)"
-METRICS = ("subgroup_auc", "bpsn_auc", "bnsp_auc", "positive_aeg", "negative_aeg")
-# The columns of Table 2 and the distributions that they were drawn from.
+# The columns of Table 2 and their distributions.
 COLUMNS = {
     "A": "small_right_shift(A?)",
     "B": "large_right_shift(B)",
@@ -47,7 +47,7 @@ MODELS = {"baseline": "baseline", "control": "random control", "debias": "bias-m
 
 
 def main() -> None:
-    """Draw what the folders allow."""
+    """Draw the pictures for which the folders have data."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--reference", type=Path, help="folder of published values")
     parser.add_argument("--data", type=Path, help="folder of real data, else BIASGATE_REAL_DATA")
@@ -55,7 +55,7 @@ def main() -> None:
     arguments = parser.parse_args()
     given = os.environ.get("BIASGATE_REAL_DATA")
     data = arguments.data or (Path(given) if given else None)
-    folders = [one for one in (arguments.reference, data) if one is not None]
+    folders = [folder for folder in (arguments.reference, data) if folder is not None]
     if not folders:
         parser.error("give --reference, --data (or set BIASGATE_REAL_DATA), or both")
     for folder in folders:
@@ -73,43 +73,43 @@ def main() -> None:
 
 
 def draw_published(folder: Path) -> dict[str, Figure]:
-    """Draw every table that the folder holds values for."""
+    """Draw every table for which the folder has values."""
     values = json.loads((folder / "published_values.json").read_text("utf-8"))
     dixon = values["dixon2018"]
     return {
-        **_borkan_2(
+        **_draw_borkan_2(
             values["table2_as_printed"], json.loads((folder / "borkan_table2.json").read_text())
         ),
-        **_borkan_3_and_6(folder),
-        "borkan-table5": _borkan_5(_rows(folder / "borkan_table5.csv")),
-        "dixon-table3": _dixon_3(dixon["table3_pinned"]),
-        "dixon-table4": _dixon_4(dixon["table4_mean_auc"]),
-        "dixon-table5": _dixon_5(dixon["table5_sums"]),
+        **_draw_borkan_3_and_6(folder),
+        "borkan-table5": _draw_borkan_5(_read_rows(folder / "borkan_table5.csv")),
+        "dixon-table3": _draw_dixon_3(dixon["table3_pinned"]),
+        "dixon-table4": _draw_dixon_4(dixon["table4_mean_auc"]),
+        "dixon-table5": _draw_dixon_5(dixon["table5_sums"]),
     }
 
 
-def _rows(path: Path) -> list[dict[str, str]]:
+def _read_rows(path: Path) -> list[dict[str, str]]:
     with path.open(newline="", encoding="utf-8") as stream:
         return list(csv.DictReader(stream))
 
 
-def _borkan_2(printed: dict[str, Any], drawn: dict[str, Any]) -> dict[str, Figure]:
-    """Table 2: the distributions, what the paper printed and what our functions measure."""
+def _draw_borkan_2(printed: dict[str, Any], drawn: dict[str, Any]) -> dict[str, Figure]:
+    """Draw Table 2: the distributions, the printed numbers, and the numbers of our functions."""
     rows, panels = [], {}
     for letter, name in COLUMNS.items():
-        one, gaps = printed[letter], printed[letter]["aegs"]
-        # The table names the gaps of G in the other order.
+        column, gaps = printed[letter], printed[letter]["aegs"]
+        # The table has the gaps of G in reverse order.
         positive, negative = gaps[::-1] if letter == "G" else gaps
-        cells = one["sub"], one["bpsn"], one["bnsp"], positive, negative
-        named = zip(METRICS, map(str, cells), strict=True)
-        rows.append({"subgroup": letter} | {f"T_{metric}": cell for metric, cell in named})
+        cells = column["sub"], column["bpsn"], column["bnsp"], positive, negative
+        pairs = zip(SUBGROUP_METRICS, map(str, cells), strict=True)
+        rows.append({"subgroup": letter} | {f"T_{metric}": cell for metric, cell in pairs})
         panels[f"{letter}  {name.partition('(')[0].replace('_', ' ')}"] = column_of_table_2(
             drawn[name]
         )
     printed = published_report(rows, "T")
     ours: dict[str, Mapping[str, Any]] = {}
-    for name, one in panels.items():
-        ours |= read_cells(evaluate_bias(*one[:2], {name: one[2]}))
+    for name, (y_true, y_score, members) in panels.items():
+        ours |= read_cells(evaluate_bias(y_true, y_score, {name: members}))
     return {
         "borkan-table2": heatmap(
             printed, title=f"As printed: columns A to G on {TABLE_2}", intervals=False
@@ -121,9 +121,9 @@ def _borkan_2(printed: dict[str, Any], drawn: dict[str, Any]) -> dict[str, Figur
     }
 
 
-def _borkan_3_and_6(folder: Path) -> dict[str, Figure]:
-    third = _rows(folder / "borkan_table3_transcribed.csv")
-    sixth = _rows(folder / "borkan_table6_short.csv")
+def _draw_borkan_3_and_6(folder: Path) -> dict[str, Figure]:
+    third = _read_rows(folder / "borkan_table3_transcribed.csv")
+    sixth = _read_rows(folder / "borkan_table6_short.csv")
     tables = [
         ("borkan-table3-at1", third, "T1", "TOXICITY@1", PHRASES, None),
         ("borkan-table3-at6", third, "T6", "TOXICITY@6", PHRASES, None),
@@ -147,7 +147,7 @@ def _borkan_3_and_6(folder: Path) -> dict[str, Figure]:
     }
 
 
-def _borkan_5(rows: list[dict[str, str]]) -> Figure:
+def _draw_borkan_5(rows: list[dict[str, str]]) -> Figure:
     return printed_table(
         {
             row["subgroup"]: [
@@ -162,7 +162,7 @@ def _borkan_5(rows: list[dict[str, str]]) -> Figure:
     )
 
 
-def _dixon_3(printed: dict[str, Any]) -> Figure:
+def _draw_dixon_3(printed: dict[str, Any]) -> Figure:
     y_true, y_score, groups = heights(4000)
     rows: dict[str, list[Printed | None]] = {
         "combined": [
@@ -173,14 +173,14 @@ def _dixon_3(printed: dict[str, Any]) -> Figure:
         ]
     }
     for name, mask in groups.items():
-        found = (
+        ours = (
             roc_auc(y_true[mask], y_score[mask]).value,
             pinned_auc(y_true, y_score, mask).value,
         )
         rows[name] = [
             Printed(text, "auc")
-            for one, ours in zip(printed[name], found, strict=True)
-            for text in (str(one), f"{ours:.3f}")
+            for theirs, value in zip(printed[name], ours, strict=True)
+            for text in (str(theirs), f"{value:.3f}")
         ]
     return printed_table(
         rows,
@@ -190,7 +190,7 @@ def _dixon_3(printed: dict[str, Any]) -> Figure:
     )
 
 
-def _dixon_4(printed: dict[str, Any]) -> Figure:
+def _draw_dixon_4(printed: dict[str, Any]) -> Figure:
     return printed_table(
         {
             name: [Printed(f"{value:.3f}", "auc") for value in printed[key]]
@@ -206,7 +206,7 @@ def _dixon_4(printed: dict[str, Any]) -> Figure:
     )
 
 
-def _dixon_5(printed: dict[str, Any]) -> Figure:
+def _draw_dixon_5(printed: dict[str, Any]) -> Figure:
     names = {
         "tnr/fpr_equality_difference": "false positive",
         "fnr_equality_difference": "false negative",

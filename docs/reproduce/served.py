@@ -1,4 +1,4 @@
-"""A model of the registry behind `mlflow models serve`, as anybody would run it."""
+"""A model of the registry behind `mlflow models serve`."""
 
 from __future__ import annotations
 
@@ -21,19 +21,8 @@ PATIENCE_S = 180
 def served(model: str, log: Path, tracking_uri: str | None = None) -> Iterator[str]:
     """Start the server, yield the address of its scoring, stop it.
 
-    Parameters
-    ----------
-    model : str
-        Folder, or `models:/name/version`.
-    log : Path
-        File for what the server says.
-    tracking_uri : str, optional
-        Where the registry is.
-
-    Raises
-    ------
-    RuntimeError
-        If it does not start, with the end of its log.
+    `model` is a folder, or `models:/name/version` in the registry at `tracking_uri`. A server that
+    does not start raises a RuntimeError with the end of its log.
     """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -53,7 +42,7 @@ def served(model: str, log: Path, tracking_uri: str | None = None) -> Iterator[s
             env=environment,
         )
         try:
-            _wait(f"http://127.0.0.1:{port}/ping", server, log)
+            _wait_for_server(f"http://127.0.0.1:{port}/ping", server, log)
             yield f"http://127.0.0.1:{port}/invocations"
         finally:
             with suppress(ProcessLookupError):  # it has ended by itself
@@ -61,7 +50,7 @@ def served(model: str, log: Path, tracking_uri: str | None = None) -> Iterator[s
             server.wait()
 
 
-def _wait(ping: str, server: subprocess.Popen[bytes], log: Path) -> None:
+def _wait_for_server(ping: str, server: subprocess.Popen[bytes], log: Path) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline and server.poll() is None:
         try:

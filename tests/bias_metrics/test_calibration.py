@@ -426,7 +426,7 @@ def test_a_calibrated_group_with_few_positives_is_not_shown_to_be_off(n, share, 
     """By influences alone, the truth was held in 64 to 82 of 100 samples."""
     calibrated = pytest.importorskip("benchmarks.coverage.calibrated")
     case = calibrated.Calibrated(n, share, spread=5, n_clusters=clusters)
-    for name, held in case.hold(100).items():
+    for name, held in case.measure_coverage(100).items():
         assert held.covered > 0.93 - 3 * 0.0255, name
         assert held.passed < 0.05 + 3 * 0.0218, name
 

@@ -23,7 +23,5 @@ def test_a_disturbed_promotion_is_healed_by_the_next_run(world, kind, step):
     if kind == "disk full" and not can_mount():
         pytest.skip("a small disk to fill needs the right to mount one")
     trial = run_trial(world, kind, step)
-    assert trial.fired
+    assert trial.n_fired
     assert trial.problems == []
-    # Before the alias is set it has not moved, after that it has.
-    assert trial.moved == (STEPS.index(step) > STEPS.index("move champion"))

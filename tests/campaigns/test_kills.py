@@ -28,7 +28,7 @@ def undisturbed(tmp_path_factory, prefect_server):
 @pytest.mark.parametrize(("point", "n_kept"), KEPT.items())
 def test_a_killed_evaluation_is_gone_on_with(undisturbed, point, n_kept):
     trial = run_trial(undisturbed, point)
-    assert trial.fired
+    assert trial.n_fired
     assert trial.problems == []
     assert trial.n_finished == n_kept
     assert trial.n_again == 2 * N_ROWS - n_kept

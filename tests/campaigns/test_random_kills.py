@@ -1,4 +1,4 @@
-"""Commands killed at random times leave no process, and the next run leaves nothing else."""
+"""Commands killed at random times leave no process, and the next run leaves no other trace."""
 
 import subprocess
 import sys
@@ -21,6 +21,6 @@ def test_commands_killed_at_random_times_leave_nothing_after_the_next_run():
         "evaluate",
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    rows = [one.split("|")[1:-1] for one in done.stdout.splitlines() if one.startswith("| `")]
-    assert sum(int(killed) for _, _, killed, _, _ in rows) >= 1
+    rows = [line.split("|")[1:-1] for line in done.stdout.splitlines() if line.startswith("| `")]
+    assert sum(int(n_killed) for _, _, n_killed, _ in rows) >= 1
     assert [wrong.strip() for *_, wrong in rows] == ["0"] * len(rows), done.stderr

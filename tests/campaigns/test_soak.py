@@ -1,4 +1,4 @@
-"""Nights in a row on the stack, with faults that are seen to happen."""
+"""Nights in a row on the stack, during which faults happen."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ NIGHTS = int(os.environ.get("BIASGATE_SOAK_NIGHTS", "15"))
 
 @pytest.fixture(scope="module")
 def soak():
-    """All nights, and what is left after them."""
+    """All nights, and the stack after them."""
     with running_stack() as (home, stack):
         disk = home / "disk"
         disk.mkdir()
@@ -36,54 +36,54 @@ def soak():
 
 
 def test_every_night_ends_with_a_verdict_or_says_what_failed(soak):
-    assert [one.number for one in soak.nights] == list(range(1, NIGHTS + 1))
-    for one in soak.nights:
-        assert one.ended in {*VERDICTS, "failed", "killed"}, one
-        assert one.said or one.ended == "killed", one
-        if one.fault is None:
-            assert one.ended in VERDICTS, one
+    assert [night.number for night in soak.nights] == list(range(1, NIGHTS + 1))
+    for night in soak.nights:
+        assert night.ending in {*VERDICTS, "failed", "killed"}, night
+        assert night.message or night.ending == "killed", night
+        if night.fault is None:
+            assert night.ending in VERDICTS, night
 
 
 def test_every_kind_of_fault_happened_while_a_night_ran(soak):
-    fired = {one.fault for one in soak.nights if one.fault}
+    fired = {night.fault for night in soak.nights if night.fault}
     assert fired == {*FAULTS, soaking.DISK}
 
 
 def test_nothing_is_left_running(soak):
-    assert soaking.left_running(soak) == []
+    assert soaking.list_open_runs(soak) == []
 
 
 def test_the_trend_has_each_night_that_ended_with_a_verdict(soak):
-    judged = sum(night.ended in VERDICTS for night in soak.nights)
+    judged = sum(night.ending in VERDICTS for night in soak.nights)
     # A fault may come after the verdict: the night is remembered, and its run has failed.
-    late = sum(night.ended not in VERDICTS and night.fault is not None for night in soak.nights)
-    numbers = [night["number"] for night in soaking.remembered(soak)]
+    late = sum(night.ending not in VERDICTS and night.fault is not None for night in soak.nights)
+    numbers = [night["number"] for night in soaking.read_trend(soak)]
     assert len(numbers) == len(set(numbers))
     assert judged <= len(numbers) <= judged + late
 
 
 def test_the_store_does_not_grow_without_end(soak):
-    sizes = [one.size for one in soak.nights]  # by then each night has its three candidates
+    sizes = [night.size for night in soak.nights]  # by then each night has its three candidates
     middle, last = sizes[NIGHTS // 3 : 2 * NIGHTS // 3], sizes[2 * NIGHTS // 3 :]
     assert max(last) < 1.5 * max(middle)
 
 
 def test_nothing_is_kept_for_ever_but_what_moved_the_champion(soak):
-    promoted, pinned = soaking.promotions(soak).total(), soak.nights[-1].pinned
+    promoted, pinned = soaking.count_promotions(soak).total(), soak.nights[-1].pinned
     assert promoted
     assert set(pinned) == {"sets", "scores"}
     assert all(0 < n_pinned <= promoted for n_pinned in pinned.values())
 
 
 def test_no_version_is_downloaded_twice_but_before_it_becomes_champion(soak):
-    known, disturbed = soaking.versions(soak), sum(one.fault is not None for one in soak.nights)
-    again = 0
-    for run_id, count in soaking.downloads(soak).items():
-        if run_id in known:
-            _, promoted = known[run_id]
-            assert count >= 1
-            again += max(0, count - 1 - promoted)
-    assert again <= disturbed  # a download that a fault cut
+    promotions = soaking.count_promotions_by_run(soak)
+    again = sum(
+        max(0, n_downloads - 1 - promotions[run_id])
+        for run_id, n_downloads in soaking.count_downloads(soak).items()
+        if run_id in promotions
+    )
+    # A fault may cut a download.
+    assert again <= sum(night.fault is not None for night in soak.nights)
 
 
 def test_the_champion_verifies_afterwards(soak):

@@ -7,8 +7,17 @@ from pathlib import Path
 import mitigation_experiment
 import numpy as np
 import pytest
-from mitigation_experiment import MIN_ROWS, Numbers, Scored, _measure, harm, overall, seeded, tables
-from over_splits import OverSplits, covariance, recovered
+from mitigation_experiment import (
+    MIN_ROWS,
+    Numbers,
+    Scored,
+    _add_numbers,
+    compute_harm,
+    iter_tables,
+    measure_overall,
+    set_seed,
+)
+from over_splits import OverSplits, compute_covariance, compute_recovery
 
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 
@@ -65,7 +74,7 @@ def test_they_hold_for_what_depends_on_the_rows_left_out(n_out, most):
 def test_fiellers_interval_solves_its_equation():
     biased, mitigated = over(1.0, 1.1, 1.0, 1.1), over(0.5, 0.4, 0.6, 0.5)
     clean = over(0.1, 0.0, 0.1, 0.1)
-    found = recovered(biased, mitigated, clean, 0.4)
+    found = compute_recovery(biased, mitigated, clean, 0.4)
     gains, wholes = (biased - mitigated).values, (biased - clean).values
     spread = np.cov(gains, wholes) * (1 / 4 + 1.5)
     for end in (found.low, found.high):
@@ -77,18 +86,18 @@ def test_fiellers_interval_solves_its_equation():
 
 def test_a_bias_that_is_not_shown_cannot_be_recovered():
     nothing = over(0.0, 0.0, 0.0)
-    assert math.isnan(recovered(over(1.0, -1.0, 1.5), nothing, nothing, 0.2).value)
-    assert math.isnan(recovered(nothing, nothing, nothing, 0.2).value)
+    assert math.isnan(compute_recovery(over(1.0, -1.0, 1.5), nothing, nothing, 0.2).value)
+    assert math.isnan(compute_recovery(nothing, nothing, nothing, 0.2).value)
 
 
 def test_the_jackknife_of_a_mean_is_its_standard_error():
     values = np.random.default_rng(2).normal(0, 1, 40)
     left_out = (values.sum() - values) / 39
-    [[variance]] = covariance(left_out[None])
+    [[variance]] = compute_covariance(left_out[None])
     assert variance == pytest.approx(values.var(ddof=1) / 40)
     # What moves up on one split moves down on the other; and two quantities have a covariance.
-    assert covariance(np.array([[0.0, 1.0], [1.0, 0.0]])).tolist() == [[0.0]]
-    two = covariance(np.array([[0.0, 1.0]]), np.array([[0.0, -2.0]]))
+    assert compute_covariance(np.array([[0.0, 1.0], [1.0, 0.0]])).tolist() == [[0.0]]
+    two = compute_covariance(np.array([[0.0, 1.0]]), np.array([[0.0, -2.0]]))
     assert two.tolist() == [[0.25, -0.5], [-0.5, 1.0]]
 
 
@@ -96,9 +105,9 @@ def test_a_set_is_measured_without_each_part_and_without_small_identities():
     labels, scores = np.array([0, 1, 0, 1] * 10, bool), np.linspace(0, 1, 40)
     masks = {"gay": np.ones(40, bool), "few": np.arange(40) < 2 * MIN_ROWS - 2}
     found, rows = Numbers(), Scored(labels, scores, masks, np.arange(40) % 4)
-    _measure(found, "set", rows, 0.5)
+    _add_numbers(found, "set", rows, 0.5)
     assert {identity for _, identity, _ in found.identities} == {"gay"}
-    assert found.left_out["auc/set"][1] == overall(rows.without(1), 0.5)["auc"]
+    assert found.left_out["auc/set"][1] == measure_overall(rows.without(1), 0.5)["auc"]
     assert {len(values) for values in found.left_out.values()} == {4}
 
 
@@ -108,7 +117,7 @@ def test_a_method_that_could_not_be_done_on_every_split_is_in_no_table():
 
     trials = [{"baseline": numbers(2.0), "random": numbers(1.0), "swap": numbers(1.0)}]
     trials.append({"baseline": numbers(2.2), "random": numbers(1.0)})
-    mean, minus, *_ = tables(trials)
+    mean, minus, *_ = iter_tables(trials)
     assert "swap" not in mean + minus
     assert "| baseline | 2.100 [" in mean
     assert "| random | -1.100 [" in minus
@@ -145,7 +154,7 @@ def test_an_encoder_is_fine_tuned_by_another_seed(tmp_path):
     phrases = {"name": "t", "source": "templates", "terms": ["gay", "tall"]}
     options = {"name": "e", "kind": "transformer", "folder": str(tmp_path), "train_on": phrases}
     candidate = CANDIDATES.validate_python(options | {"fine_tuning": {"max_epochs": 7}})
-    other = seeded(candidate, 1003)
+    other = set_seed(candidate, 1003)
     assert (other.fine_tuning.seed, other.fine_tuning.max_epochs) == (1003, 7)
 
 
@@ -158,4 +167,4 @@ def test_an_encoder_is_fine_tuned_by_another_seed(tmp_path):
     ],
 )
 def test_harm_is_above_0_if_a_number_became_worse(metric, before, after, worse):
-    assert harm(metric, before, after) == pytest.approx(worse)
+    assert compute_harm(metric, before, after) == pytest.approx(worse)

@@ -26,7 +26,7 @@ def read_rows(path):
 
 def test_the_tables_of_the_page_are_those_of_its_csv():
     page = packages.PAGE.read_text("utf-8")
-    assert packages.with_tables(page, read_rows(packages.TABLE)) == page
+    assert packages.replace_tables(page, read_rows(packages.TABLE)) == page
 
 
 def test_every_package_is_evaluated_at_its_version():
@@ -49,9 +49,9 @@ def test_pairs_in_order_count_ties_half(monkeypatch):
 
     monkeypatch.setattr(packages, "score_texts", score)
     # Of 16 pairs, seven are in order by the lowest or the highest score; nine are ties.
-    assert packages.share_in_order("any", "english") == (7 + 9 / 2) / 16
+    assert packages.compute_order("any", "english") == (7 + 9 / 2) / 16
     scores.update({"thank you for the helpful answer": 0.9, "you are a fucking idiot": 0.1})
-    assert packages.share_in_order("any", "english") == (9 / 2) / 16
+    assert packages.compute_order("any", "english") == (9 / 2) / 16
 
 
 def test_the_highest_gap_has_an_interval_that_allows_for_choosing_it():
@@ -59,13 +59,13 @@ def test_the_highest_gap_has_an_interval_that_allows_for_choosing_it():
         "gay": MetricValue(0.2, low=0.1, high=0.3),
         "muslim": MetricValue(-0.5, low=-0.9, high=-0.1),
     }
-    name, gap = packages.highest_gap(gaps)
+    name, gap = packages.find_highest_gap(gaps)
     assert (name, gap.value) == ("gay", 0.2)
     # Of two gaps, each at 97.5%: its ends lie as much farther as the normal quantile is larger.
     farther = 0.1 * NormalDist().inv_cdf(0.9875) / NormalDist().inv_cdf(0.975)
     assert (gap.low, gap.high) == pytest.approx((0.2 - farther, 0.2 + farther))
     gaps["gay"] = MetricValue(0.2, "16 clusters where 20 are needed")
-    assert packages.highest_gap(gaps) == ("gay", gaps["gay"])
+    assert packages.find_highest_gap(gaps) == ("gay", gaps["gay"])
 
 
 def test_the_sentences_of_the_page_follow_from_its_csv():

@@ -58,7 +58,7 @@ def test_a_command_that_explains_a_section_leads_to_its_keys(site, pages):
     assert "[`biasgate schema http`](../reference/evaluation-file.md#http)" in guide
     assert "`biasgate schema KIND` explains" in guide
     page = {"PolicyRule": "policy"}
-    found = site._SECTION.sub(partial(site.keys_linked, "..", page), "`biasgate schema PolicyRule`")
+    found = site._SECTION.sub(partial(site.link_keys, "..", page), "`biasgate schema PolicyRule`")
     assert found == "[`biasgate schema PolicyRule`](../policy.md#policyrule)"
 
 

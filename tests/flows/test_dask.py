@@ -34,5 +34,5 @@ def test_workers_with_the_resources_share_a_candidate_and_give_the_same_scores(
 
 def test_a_killed_worker_costs_the_shard_that_it_was_at(undisturbed):
     trial = kill_worker(undisturbed)
-    assert trial.fired
+    assert trial.n_fired
     assert trial.problems == []

@@ -15,11 +15,10 @@ from typing import Any
 import yaml
 from support.hashed import KILL_AT, MEETING, NAME, NOTES, until
 
+from benchmarks.campaigns.disturbing import Trial, join_python_path
 from benchmarks.campaigns.kills import (
-    HERE,
     N_ROWS,
     WORKER,
-    Trial,
     World,
     make_inputs,
     score_bytes,
@@ -48,8 +47,7 @@ def evaluate_on_cluster(
     content["candidates"][1] |= {"call": "support.hashed:score_and_note", **options}
     config.write_text(yaml.safe_dump(content), "utf-8")
     notes.mkdir()
-    paths = os.pathsep.join([str(HERE), str(HERE.parent), os.environ.get("PYTHONPATH", "")])
-    known = os.environ | {"PYTHONPATH": paths, "PREFECT_API_URL": world.api}
+    known = os.environ | {"PYTHONPATH": join_python_path(), "PREFECT_API_URL": world.api}
     known |= {"DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": "300s"}  # of a busy machine
     known |= {NOTES: str(notes), KILL_AT: kill_at or "nowhere", MEETING: str(meeting)}
     command = [sys.executable, "-m", "biasgate", "evaluate", str(config), "--verbose"]
@@ -77,8 +75,8 @@ def kill_worker(world: World, turn: int = 0) -> Trial:
             problems.append("not every row was scored exactly once")
         if scores_in(folder / "store") != {score_bytes(one) for one in world.scored()}:
             problems.append("scores are not those of an undisturbed run")
-        fired = (folder / "notes" / "killed").exists()
-        return Trial(WORKER, fired, 0, len(every), problems)
+        is_killed = (folder / "notes" / "killed").exists()
+        return Trial(kind=WORKER, n_fired=is_killed, problems=problems)
 
 
 def scores_in(store: Path) -> set[bytes]:

@@ -14,5 +14,5 @@ def test_a_comment_scores_the_share_of_its_words_that_are_on_the_list():
 def test_another_list_has_another_digest():
     lists = [["idiot"], ["idiot", "fool"]]
     options = [{"name": "list", "kind": "keywords", "words": words} for words in lists]
-    first, second = [CANDIDATES.validate_python(one).open(None).digest for one in options]
+    first, second = [CANDIDATES.validate_python(option).open(None).digest for option in options]
     assert first != second

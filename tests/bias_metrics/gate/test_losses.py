@@ -10,7 +10,7 @@ from bias_metrics.metrics import SUBGROUP_METRICS
 
 simulated = pytest.importorskip("benchmarks._worsening")
 CHANGES = {one.name: one for one in simulated.CHANGES}
-FEW, DRAWS = 60, 400  # the documentation shows the shares of 2,000
+FEW, DRAWS = 60, 400
 
 
 def build_cell(first, second, low, high, **sizes):

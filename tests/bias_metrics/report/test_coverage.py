@@ -41,9 +41,9 @@ CASES = [
 @pytest.mark.slow
 @pytest.mark.parametrize(("case", "draws"), CASES)
 def test_intervals_hold(case, draws):
-    faults = _find_faults(case.hold(draws))
+    faults = _find_faults(case.measure_coverage(draws))
     if faults:  # by chance, or because intervals are too short: more samples tell
-        faults = _find_faults(case.hold(MORE * draws))
+        faults = _find_faults(case.measure_coverage(MORE * draws))
     assert faults == {}
 
 
@@ -54,31 +54,31 @@ def test_intervals_hold(case, draws):
     ids=str,
 )
 def test_where_few_decide_nearly_every_sample_is_warned_of(case):
-    every, unwarned = case.hold(100).values()
+    every, unwarned = case.measure_coverage(100).values()
     assert every.missing == 0
     assert unwarned.missing >= 0.9
 
 
 @pytest.mark.slow
 def test_where_threads_are_alike_no_sample_is_warned_of():
-    every, unwarned = rare.Rare(100).hold(50).values()
+    every, unwarned = rare.Rare(100).measure_coverage(50).values()
     assert every == unwarned
 
 
 def _find_faults(results):
-    faults = {name: list(result.faults(0, ALLOWED)) for name, result in results.items()}
+    faults = {name: list(result.find_faults(0, ALLOWED)) for name, result in results.items()}
     return {name: texts for name, texts in faults.items() if texts}
 
 
 @pytest.mark.evaluates
 def test_a_floor_at_the_truth_rarely_passes_where_few_positives_are_widely_spread():
-    found = cells.Cell(0.95, 25, 1_000, spread=5.0).hold(200)["auc"]
+    found = cells.Cell(0.95, 25, 1_000, spread=5.0).measure_coverage(200)["auc"]
     assert found.passed <= 0.12
     assert found.covered >= 0.9
 
 
 def test_intervals_are_not_too_wide_where_positives_rank_almost_alike():
-    found = cells.Cell(0.6, 25, 1_000, spread=0.2).hold(100)["auc"]
+    found = cells.Cell(0.6, 25, 1_000, spread=0.2).measure_coverage(100)["auc"]
     assert found.ratio <= 1.3
     assert found.covered >= 0.88
 
@@ -86,16 +86,18 @@ def test_intervals_are_not_too_wide_where_positives_rank_almost_alike():
 @pytest.mark.evaluates
 def test_positives_in_few_clusters_are_no_evidence():
     case = clustered.Clustered(200, 0.9, unequal=False, few=10)
-    assert {number.missing for number in case.hold(20).values()} == {1.0}
+    assert {number.missing for number in case.measure_coverage(20).values()} == {1.0}
 
 
 def test_a_campaign_resumes_where_it_stopped(tmp_path, monkeypatch):
     monkeypatch.setattr(campaign, "RESULTS", tmp_path / "coverage.json")
     both = [cells.Cell(0.7, 20, 30), cells.Cell(0.8, 20, 30)]
-    first = campaign.Section("cells", cells.HEAD, both[:1], draws=10)
-    known = campaign.draw([first], workers=1)
+    first = campaign.Section("cells", "", cells.HEAD, both[:1], draws=10)
+    known = campaign.draw_cases([first], workers=1)
     stored = (tmp_path / "coverage.json").read_text()
     (tmp_path / "coverage.json").write_text(stored.replace('"draws": 10', '"draws": 11'))
-    again = campaign.draw([campaign.Section("cells", cells.HEAD, both, draws=10)], workers=1)
+    again = campaign.draw_cases(
+        [campaign.Section("cells", "", cells.HEAD, both, draws=10)], workers=1
+    )
     assert len(known) == 1
     assert [number["auc"].draws for number in again.values()] == [11, 10]

@@ -134,9 +134,9 @@ def test_a_rare_event_in_clusters_passes_no_ceiling_too_often(n_clusters, rows, 
     """At a rate of 2 %, counting rows passed a ceiling at the truth in 10 to 18 of 100."""
     rates = pytest.importorskip("benchmarks.coverage.rates")
     case = rates.Rates(n_clusters, 0.02, correlation, rows=rows)
-    [held] = case.hold(400).values()
+    [held] = case.measure_coverage(400).values()
     assert held.missing == 0
-    assert list(held.faults(errors=0, allowed=3)) == []
+    assert list(held.find_faults(errors=0, allowed=3)) == []
 
 
 def test_where_both_shares_vary_with_the_same_clusters_their_gap_does_not():

@@ -151,4 +151,4 @@ def test_what_has_a_meaning_in_addresses_is_refused_and_nothing_is_written(tmp_p
 def test_no_store_dies_while_it_is_made(tmp_path, kind, times):
     trials = list(campaign(tmp_path, kind, times))
     assert len(trials) == times
-    assert [trial for trial in trials if trial.problem] == []
+    assert [trial for trial in trials if trial.problems] == []
