@@ -132,13 +132,11 @@ def _quick():
 
 
 @pytest.fixture(autouse=True)
-def _steps_as_they_were():
-    """A test that runs the command here would keep what is said from the tests after it."""
+def _reset_step_logger():
+    """Undo what a command in this process, maybe of a module's fixture, set on the logger."""
     steps = logging.getLogger("biasgate.steps")
-    before = steps.level, steps.propagate, steps.handlers
-    yield
-    level, steps.propagate, steps.handlers = before
-    steps.setLevel(level)
+    steps.propagate, steps.handlers = True, []
+    steps.setLevel(logging.NOTSET)
 
 
 @pytest.fixture(autouse=True)

@@ -347,7 +347,7 @@ def gateway(tmp_path, monkeypatch):
 def test_a_command_on_a_registry_names_its_store(gateway):
     found = gateway.format_command("promote", MODEL, "VERSION", "--reset", "--reason", "TEXT")
     assert found == ("biasgate promote 'my model' VERSION --reset --reason TEXT --store 'my store'")
-    assert parsed(found.removeprefix("biasgate "))[1]["store"] == Path(STORE)
+    assert Path(parsed(found.removeprefix("biasgate "))[1]["store"]) == Path(STORE)
     assert Gateway.from_uri("http://127.0.0.1:9").format_command("ui") == "biasgate ui"
 
 

@@ -127,7 +127,7 @@ def same(found, expected):
 
 
 def submission(folder):
-    frame = pd.read_csv(folder / "submission.csv", dtype={"id": str})
+    frame = pd.read_csv(folder / "submission.csv", dtype={"id": str}, float_precision="round_trip")
     return dict(zip(frame["id"], frame["prediction"], strict=True))
 
 

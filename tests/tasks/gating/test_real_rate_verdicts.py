@@ -53,7 +53,7 @@ COUNTS = {"given": AT_HALF, "equal_errors": AT_EQUAL}
 @pytest.fixture(scope="module")
 def table(real_data):
     labels = pd.read_parquet(real_data / "civil_comments_test_identities.parquet")
-    scores = pd.read_csv(real_data / "toxic_bert_submission.csv")
+    scores = pd.read_csv(real_data / "toxic_bert_submission.csv", float_precision="round_trip")
     return labels.merge(scores, on="id", validate="one_to_one")
 
 

@@ -8,7 +8,9 @@ from support.registry import run_together
 
 from biasgate.output import print_history
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.promoting import by_hand
+from biasgate.tasks.promoting.champion import Transition, settle_stale_entries
 from biasgate.tasks.promoting.decisions import promote_candidates
 from biasgate.tasks.promoting.succession import JudgedCandidate, SuccessionRule
 
@@ -102,3 +104,23 @@ def test_of_two_approvals_at_once_one_makes_the_champion(registry):
     done = [item for item in history if item.state == "done"]
     assert [item.by for item in done if item.action == "promotion"] in (["Ann"], ["Bo"])
     assert registry.find_alias() == done[0].version
+
+
+def test_an_owner_that_closes_its_entry_and_ends_meanwhile_keeps_its_state(
+    registry, proposed, monkeypatch
+):
+    version, verdict, *_ = proposed
+    ledger = Ledger(registry.gateway, MODEL)
+    move = Transition("promotion", version, None, [verdict], "good").to_move()
+    with ledger.open(move, None) as queued:
+        entry = ledger.claim(queued, ledger.chain)
+        snapshots = [ledger.read_entries()]
+        ledger.close(entry, "done", "closed after the first reading")
+    read_entries = Ledger.read_entries
+
+    def read_late(self):
+        return snapshots.pop() if snapshots else read_entries(self)
+
+    monkeypatch.setattr(Ledger, "read_entries", read_late)
+    assert settle_stale_entries(ledger) == []
+    assert [entry.state for entry in ledger.read_entries()] == ["done"]
