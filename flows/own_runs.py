@@ -56,9 +56,11 @@ def record_own_run(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -
             client.update_flow_run(flow_run.id, infrastructure_pid=describe_this_process())
         else:
             client.update_flow_run_labels(flow_run.id, {PROCESS: describe_this_process()})
-        abandoned = [
-            run for run in _list_running(client) if run.id != flow_run.id and is_abandoned(run)
-        ]
+        ended = {
+            run.id for run in _list_running(client) if run.id != flow_run.id and is_abandoned(run)
+        }
+        # A process may have finished its run between the reading and its end.
+        abandoned = [run for run in _list_running(client) if run.id in ended] if ended else []
         for run_id in _include_nested(client, abandoned):
             crashed: State[Any] = Crashed(message="Its process was killed.")
             client.set_flow_run_state(run_id, crashed, force=True)

@@ -153,7 +153,8 @@ def normalize_address(uri: str) -> str:
 
     Examples
     --------
-    >>> place_of("HTTP://me:secret@127.0.0.1:80/mlflow/./") == place_of("http://localhost/mlflow")
+    >>> address = normalize_address("HTTP://me:secret@127.0.0.1:80/mlflow/./")
+    >>> address == normalize_address("http://localhost/mlflow")
     True
     """
     parts = urlsplit(uri)

@@ -145,9 +145,9 @@ def escape_github(text: str) -> str:
 
     Examples
     --------
-    >>> inert("a|b")
+    >>> escape_github("a|b")
     'a&#124;b'
-    >>> inert("@octocat")
+    >>> escape_github("@octocat")
     '&#64;<!-- -->octocat'
     """
     shown = escape_invisible(text)

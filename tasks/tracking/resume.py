@@ -51,7 +51,10 @@ def settle_abandoned_runs(gateway: Gateway, experiment_id: str, key: str, evalua
 
     `evaluation` is the digest of the evaluation and its scores.
     """
-    abandoned = [run for run in gateway.list_unfinished(experiment_id) if _is_abandoned(run)]
+    ended = {run.run_id for run in gateway.list_unfinished(experiment_id) if _is_abandoned(run)}
+    # A process may have finished its run between the reading and its end.
+    unfinished = gateway.list_unfinished(experiment_id) if ended else []
+    abandoned = [run for run in unfinished if run.run_id in ended]
     resumed = next((run for run in abandoned if run.tags.get(EVALUATION) == evaluation), None)
     if resumed is not None:
         gateway.log(

@@ -82,6 +82,23 @@ def test_runs_of_another_evaluation_that_died_end_as_killed(gateway, experiment,
     assert gateway.find_run(experiment, "new") is None
 
 
+def test_a_run_that_finished_before_its_process_ended_stays_finished(
+    gateway, experiment, left, dead, monkeypatch
+):
+    runs = left(dead, evaluation="other")
+    snapshots = [gateway.list_unfinished(experiment)]
+    for run in runs:
+        gateway.end_run(run, "FINISHED")
+    list_unfinished = Gateway.list_unfinished
+
+    def list_late(self, experiment_id):
+        return snapshots.pop() if snapshots else list_unfinished(self, experiment_id)
+
+    monkeypatch.setattr(Gateway, "list_unfinished", list_late)
+    settle_abandoned_runs(gateway, experiment, "new", "same")
+    assert statuses(gateway, runs) == ["FINISHED", "FINISHED"]
+
+
 def test_of_two_that_died_the_newer_goes_on_and_the_other_ends(gateway, experiment, left, dead):
     older = left(dead)
     time.sleep(0.01)  # MLflow counts milliseconds
