@@ -43,12 +43,12 @@ from biasgate.output import (
     report_step,
 )
 from biasgate.running import (
+    build_evaluation_file,
     check_count_file,
-    check_input,
-    check_places,
+    check_folders,
     check_sets,
-    describe_table,
     keep_evaluation_file,
+    load_evaluation,
     read_table_options,
     run_evaluation,
     run_flow,
@@ -185,7 +185,7 @@ def evaluate(
             if table is None:
                 save_included(config, save)
             else:
-                write_new_file(save, describe_table(config, table))
+                write_new_file(save, build_evaluation_file(config, table))
             argument = shorten_argument(str(save.absolute()))
             command = format_command("evaluate", argument, "--output", "out")
             print_sentence(f"saved {save}: change it, then run `{command}`")
@@ -213,7 +213,7 @@ def evaluate(
             check_count_file(config, output, store)
             set_task_runner(task_runner, task_runner_options)
             _evaluate_counts(config, output, store, as_json=as_json)
-        check_input(config, output, store, outcome_of, overwrite=overwrite, sample=sample)
+        load_evaluation(config, output, store, outcome_of, overwrite=overwrite, sample=sample)
         set_task_runner(task_runner, task_runner_options)
         summary = run_evaluation(
             "evaluate",
@@ -240,7 +240,7 @@ def train(
 ) -> None:
     """Train and register the models of an evaluation file."""
     with report_errors(verbose=verbose, quiet=as_json or quiet, places={"store": store}):
-        check_input(config, None, store, sample=sample)
+        load_evaluation(config, None, store, sample=sample)
         candidates = run_flow("train", config, store=store, sample=sample)
         if as_json:
             print_json([{"candidate": each.name, "version": each.uri} for each in candidates])
@@ -281,7 +281,7 @@ def nightly(
         if as_json and cron is not None:
             msg = "`--json` must be given without `--cron`, which keeps the command running."
             raise InputError(msg)
-        check_input(config, output, store, outcome_of, sample=sample)
+        load_evaluation(config, output, store, outcome_of, sample=sample)
         set_task_runner(task_runner, task_runner_options)
         if cron is not None:
             from biasgate.deployments.nightly import serve  # noqa: PLC0415
@@ -357,7 +357,7 @@ def mitigate(
 
         verdict = load_blocked(blocked, output)
         file = str(config or find_results_config(blocked))
-        evaluation = check_input(file, output, store)
+        evaluation = load_evaluation(file, output, store)
         check_sets(lambda: check_mitigation(evaluation, candidate, store, verdict), store)
         summary = run_evaluation(
             "mitigate",
@@ -385,7 +385,7 @@ def demo(
     """
     store = Path(f"{output if output.name else output.resolve()}-store")
     with report_errors(verbose=verbose, quiet=as_json or quiet, places={"output": output}):
-        check_places(output, store)
+        check_folders(output, store)
         summary = run_evaluation("evaluate", "demo", str(output), store=store)
         if as_json:
             print_json(summary)

@@ -24,21 +24,20 @@ if TYPE_CHECKING:
     from biasgate.tasks.mlflow_server.runs import Gateway
     from biasgate.tasks.table_evaluation import TableOptions
 
-# Suffixes of tables, and of other files that are never evaluation files.
+# A file with such a suffix is read as a table; some formats are refused later.
 _TABLE_SUFFIXES = {".csv", ".tsv", ".parquet", ".pq", ".jsonl", ".ndjson"}
 _TABLE_SUFFIXES |= {".txt", ".tab", ".dat", ".xlsx", ".xls", ".ods"}
-_EVALUATION_SUFFIXES = {".yaml", ".yml"}
 
 
 def read_table_options(config: str, values: Mapping[str, Any]) -> TableOptions | None:
     """Return the settings of a table from the values of options; None for an evaluation file.
 
-    A file with another suffix is a table if any of the options is given.
+    A file with an unknown suffix counts as a table if any of the options is given.
     """
     given = [option for option, value in values.items() if value not in (None, [])]
-    suffixes = {suffix.lower() for suffix in Path(config).suffixes[-2:]}
-    may_be_table = not _EVALUATION_SUFFIXES & suffixes and config not in list_included_names()
-    if not _TABLE_SUFFIXES & suffixes and not (given and may_be_table):
+    suffixes = [suffix.lower() for suffix in Path(config).suffixes[-2:]]  # as in table.csv.gz
+    is_evaluation = suffixes[-1:] in [[".yaml"], [".yml"]] or config in list_included_names()
+    if is_evaluation or not (given or _TABLE_SUFFIXES.intersection(suffixes)):
         if given:
             msg = f"`{given[0]}` must be given with a table; {config} is an evaluation file."
             raise InputError(msg)
@@ -65,7 +64,7 @@ def read_table_options(config: str, values: Mapping[str, Any]) -> TableOptions |
     )
 
 
-def describe_table(config: str, options: TableOptions, store: Path | None = None) -> str:
+def build_evaluation_file(config: str, options: TableOptions, store: Path | None = None) -> str:
     """Return the evaluation file of a table; report the recognised columns, and check the rows.
 
     With a store, the rows are frozen in it, and the scores are checked as well.
@@ -85,8 +84,8 @@ def describe_table(config: str, options: TableOptions, store: Path | None = None
 
 def keep_evaluation_file(config: str, options: TableOptions, store: Path) -> str:
     """Write the evaluation file of a table to the store; return its path."""
-    check_places(None, store)
-    text = describe_table(config, options, store)
+    check_folders(None, store)
+    text = build_evaluation_file(config, options, store)
     name = f"{Path(config).name.partition('.')[0]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
     path = store / "evaluations" / f"{name}.yaml"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -95,7 +94,7 @@ def keep_evaluation_file(config: str, options: TableOptions, store: Path) -> str
     return str(path)
 
 
-def check_input(
+def load_evaluation(
     config: str,
     output: Path | None,
     store: Path,
@@ -113,7 +112,7 @@ def check_input(
 
         server.read_address(server.TRACKING)
         server.read_address(server.REGISTRY)
-        check_places(output, store)
+        check_folders(output, store)
         evaluation = read_evaluation(config, outcome_of, sample)
         if output is not None and not overwrite:
             from biasgate.tasks.reporting.publish import require_own_output  # noqa: PLC0415
@@ -128,11 +127,11 @@ def check_count_file(config: str, output: Path, store: Path) -> None:
     with show_activity("reading"):
         from biasgate.tasks.counting.settings import read_count_file  # noqa: PLC0415
 
-        check_places(output, store)
+        check_folders(output, store)
         read_count_file(Path(config))
 
 
-def check_places(output: Path | None, store: Path) -> None:
+def check_folders(output: Path | None, store: Path) -> None:
     """Refuse folders that cannot be written to, or that contain each other."""
     from biasgate.tasks.common.files import require_separate_folders, require_writable  # noqa: PLC0415
 
@@ -210,7 +209,7 @@ def open_gateway(store: Path, *, is_new: bool = False, hint: str = "") -> Gatewa
 def open_registry(
     store: Path, *, quiet: bool, is_new: bool = False, hint: str = ""
 ) -> Iterator[Gateway]:
-    """Yield the gateway of a registry; exit as for a block if verification fails in the body."""
+    """Yield the gateway of a registry; exit with BLOCKED if verification fails in the body."""
     with report_errors(quiet=quiet, places={"store": store}):
         report_step("opening the registry")
         with show_activity("loading"):

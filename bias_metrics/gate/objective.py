@@ -54,10 +54,11 @@ class Objective:
 
 
 def measure_objective(metric: str, evidence: Evidence, confidence: float) -> Objective:
-    """Read the objective from the evidence over all rows.
+    """Measure the objective over all rows, with its difference from the champion's.
 
-    The evidence has intervals of two-sided confidence `2 * confidence - 1`. Without a champion, the
-    objective has a value but no difference.
+    Bounds are one-sided: the evidence has intervals of two-sided confidence `2 * confidence - 1`.
+    Without a champion, the objective has a value but no difference. A metric that is not in
+    `OBJECTIVES` raises a ValueError.
     """
     if metric not in OBJECTIVES:
         msg = f"`metric` must be one of {', '.join(OBJECTIVES)}; got {metric!r}."

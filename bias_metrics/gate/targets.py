@@ -27,7 +27,7 @@ class _EffectiveCounts(dict[str, int]):
 
 @dataclass(frozen=True)
 class Target:
-    """A number of a table, with its numbers of rows."""
+    """A number that a rule checks, with its row counts."""
 
     scope: str
     """`overall`, `aggregate`, `worst`, `subgroup` or `category`."""
@@ -42,7 +42,7 @@ class Target:
     members: tuple[Target, ...] = ()
     """For `worst`, the compared subgroups; for `aggregate`, the covered subgroups."""
     categories: tuple[Lack, ...] = ()
-    """The lacks of the categories in which the group might have been judged."""
+    """Why each category that contains the group has too few rows to be judged in its place."""
 
     def find_estimate(self, table: BiasTable, kind: Kind) -> Estimate:
         """Return the number, or its difference from a rival's."""
@@ -123,7 +123,11 @@ def list_targets(
 def count_target_rows(
     table: BiasTable, names: Sequence[str], shared_background: ClassCounts | None
 ) -> dict[str, tuple[ClassCounts, ClassCounts]]:
-    """Return the rows by class of subgroups, or categories, and of their backgrounds."""
+    """Return the rows by class of subgroups, or categories, and of their backgrounds.
+
+    With sampling weights, effective sample sizes. Otherwise the background is `shared_background`,
+    or by default all other rows.
+    """
     overall, rows = _count_classes(table.counts[None]), {}
     for name in names:
         own = _count_classes(table.counts[name])

@@ -71,10 +71,11 @@ def rate_gaps(
     Notes
     -----
     The interval is the union of Newcombe's hybrid score interval and that of Agresti and Caffo. The
-    latter keeps its level for few rows and rates near 0. With clusters it uses the effective sample
-    size; while fewer than ten clusters have an error, this is the number of clusters. It is at
-    least as wide as the interval of the linearised variance with Student's quantile. It is narrower
-    than for independent rows only if 40 clusters have an error, and 40 have none.
+    latter keeps its level for few rows and rates near 0. With clusters the union uses the effective
+    sample size; while fewer than ten clusters have an error, this is the number of clusters. The
+    union is at least as wide as the interval of the linearised variance with Student's quantile. It
+    is narrower than for independent rows only if 40 clusters have an error, and 40 have a row
+    without.
 
     References
     ----------
@@ -126,9 +127,9 @@ def compare_rate_gaps(
     Returns
     -------
     BiasTable
-        Differences of the gaps, and bounds on the growth of the gap's size from the second model to
-        the first (`size_low`, `size_high`). Models with the same decisions have the difference 0
-        with zero width. Also `newly_flagged` and `newly_missed`: shares of changed decisions.
+        Differences of the gaps, and confidence bounds of |first gap| - |second gap| (`size_low`,
+        `size_high`). Models with the same decisions have the difference 0 with zero width. Also
+        `newly_flagged` and `newly_missed`: shares of changed decisions.
 
     Raises
     ------
@@ -228,23 +229,24 @@ class MeasuredRates:
         return counts
 
     def _build_table(
-        self, cells: Mapping[str, Mapping[str, Estimate]], at: str, confidence: float
+        self, cells: Mapping[str, Mapping[str, Estimate]], threshold_name: str, confidence: float
     ) -> BiasTable:
         return BiasTable(
-            key_numbers(cells, at),
+            key_numbers(cells, threshold_name),
             {name: self._row_counts[name] for name in (None, *cells)},
             confidence,
             self.rows.background,
             thresholds={
-                (at, rival): value
-                for rival, value in zip((None, SECOND), self.thresholds, strict=False)
+                (threshold_name, model): value
+                for model, value in zip((None, SECOND), self.thresholds, strict=False)
             },
         )
 
     def _find_gaps(self, ranges: Sequence[Range], names: Iterable[str] | None) -> Gaps:
         """Return gaps that allow for the ranges of estimated thresholds."""
+        # Each is a tuple of all models' thresholds: the given, the lower and the upper ones.
         given, *ends = zip(
-            *([own, *(span or ())] for own, span in zip(self.thresholds, ranges, strict=True)),
+            *([own, *(limits or ())] for own, limits in zip(self.thresholds, ranges, strict=True)),
             strict=True,
         )
         gaps = self._count_errors(given)

@@ -58,9 +58,14 @@ class EventsByCluster:
     events: tuple[npt.NDArray[np.int32], ...]
 
     @classmethod
-    def count_events(cls, codes: Places, n: int, happened: Sequence[BoolArray]) -> EventsByCluster:
-        """Count rows and events, given each row's cluster code below `n`."""
-        events = (np.bincount(codes[has_event], minlength=n) for has_event in happened)
+    def count_events(
+        cls, codes: Places, n: int, event_masks: Sequence[BoolArray]
+    ) -> EventsByCluster:
+        """Count rows and events, given each row's cluster code below `n`.
+
+        `event_masks` has a mask for each model: True for rows with the event.
+        """
+        events = (np.bincount(codes[has_event], minlength=n) for has_event in event_masks)
         return cls(
             np.bincount(codes, minlength=n).astype(np.float64),
             tuple(counts.astype(np.int32) for counts in events),
@@ -92,55 +97,60 @@ class EventsByCluster:
 class EventCounts:
     """Numbers of rows and events, also by cluster if rows come in clusters.
 
-    For a background, counts by cluster are kept only for clusters that also have rows of the
-    subgroup (`near`); all other clusters are summed (`far`).
+    A subgroup has the counts of all its clusters in `by_cluster`. A background has there only the
+    clusters that also have rows of the subgroup; `remaining` has the sums over its other clusters.
     """
 
     n: int  # Rows of the classes that the metric counts
     events: tuple[int, ...]  # Rows with the event, by model
     both: int  # Rows with the event under all models
-    near: EventsByCluster | None = None
-    far: EventSums | None = None
+    by_cluster: EventsByCluster | None = None
+    remaining: EventSums | None = None
 
     @classmethod
-    def count_events(cls, n: int, happened: Sequence[BoolArray]) -> EventCounts:
-        """Count events among `n` rows; `happened` marks the rows with the event, by model."""
-        events = tuple(int(np.count_nonzero(has_event)) for has_event in happened)
-        return cls(n, events, int(np.count_nonzero(reduce(np.logical_and, happened))))
+    def count_events(cls, n: int, event_masks: Sequence[BoolArray]) -> EventCounts:
+        """Count events among `n` rows; `event_masks` has a mask for each model."""
+        events = tuple(int(np.count_nonzero(has_event)) for has_event in event_masks)
+        return cls(n, events, int(np.count_nonzero(reduce(np.logical_and, event_masks))))
 
     def subtract_rows(self, other: EventCounts) -> EventCounts:
         """Return the counts without some of the rows, whose counts are `other`."""
         events = zip(self.events, other.events, strict=True)
-        near = self.near
-        if near is not None and other.near is not None:
-            near = near.subtract_rows(other.near)
+        by_cluster = self.by_cluster
+        if by_cluster is not None and other.by_cluster is not None:
+            by_cluster = by_cluster.subtract_rows(other.by_cluster)
         return EventCounts(
             self.n - other.n,
             tuple(a - b for a, b in events),
             self.both - other.both,
-            near,
-            self.far,
+            by_cluster,
+            self.remaining,
         )
 
     def split_clusters(self, clusters: Places | None) -> EventCounts:
         """Return the counts with only some clusters kept separate, and the others summed."""
-        if clusters is None or self.near is None:
+        if clusters is None or self.by_cluster is None:
             return self
-        near = EventsByCluster(
-            self.near.rows[clusters], tuple(counts[clusters] for counts in self.near.events)
+        by_cluster = EventsByCluster(
+            self.by_cluster.rows[clusters],
+            tuple(counts[clusters] for counts in self.by_cluster.events),
         )
-        return replace(self, near=near, far=self.near.sums.subtract_clusters(near.sums))
+        return replace(
+            self,
+            by_cluster=by_cluster,
+            remaining=self.by_cluster.sums.subtract_clusters(by_cluster.sums),
+        )
 
     def compute_share(self, mix: Mix) -> float:
-        """Return the share of rows with the event, combined over models."""
+        """Return a model's share of rows with the event, or a difference of two such shares."""
         return sum(sign * self.events[model] for model, sign in mix) / self.n
 
     def compute_influence(self, mix: Mix) -> Floats:
-        """Return the influences of the clusters in `near` on the share."""
+        """Return the influences of the clusters in `by_cluster` on the share."""
         if mix not in self._influences:
-            assert self.near is not None  # noqa: S101
-            events = [sign * self.near.events[model] for model, sign in mix]
-            excess = sum(events[1:], events[0]) - self.compute_share(mix) * self.near.rows
+            assert self.by_cluster is not None  # noqa: S101
+            events = [sign * self.by_cluster.events[model] for model, sign in mix]
+            excess = sum(events[1:], events[0]) - self.compute_share(mix) * self.by_cluster.rows
             self._influences[mix] = excess / self.n
         return self._influences[mix]
 
@@ -148,27 +158,34 @@ class EventCounts:
     def _influences(self) -> dict[Mix, Floats]:
         return {}
 
-    def sum_far_squares(self, mix: Mix) -> float:
-        """Return the sum of squared influences of the clusters in `far`."""
-        return self.far.sum_squares(mix, self.compute_share(mix)) / self.n**2 if self.far else 0.0
+    def sum_remaining_squares(self, mix: Mix) -> float:
+        """Return the sum of squared influences of the clusters in `remaining`."""
+        return (
+            self.remaining.sum_squares(mix, self.compute_share(mix)) / self.n**2
+            if self.remaining
+            else 0.0
+        )
 
     @cached_property
     def _parts(self) -> list[EventSums]:
-        """Sums over the clusters in `near`, and over those in `far`."""
-        assert self.near is not None  # noqa: S101
-        return [self.near.sums, *([] if self.far is None else [self.far])]
+        """Sums over the clusters in `by_cluster`, and over those in `remaining`."""
+        assert self.by_cluster is not None  # noqa: S101
+        return [self.by_cluster.sums, *([] if self.remaining is None else [self.remaining])]
 
     @property
     def n_clusters(self) -> int:
         """Clusters with rows."""
         return sum(part.n_clusters for part in self._parts)
 
-    def count_mixed(self) -> tuple[int, ...]:
-        """Return the smaller of the numbers of clusters with and without an event, by model."""
+    def count_smaller_clusters(self) -> tuple[int, ...]:
+        """Return the number of clusters with an event, or with a row without, if that is smaller.
+
+        One number for each model. A cluster may count as both.
+        """
         models = range(len(self.events))
-        hit = [sum(part.n_with_event[model] for part in self._parts) for model in models]
-        spared = [sum(part.n_without_event[model] for part in self._parts) for model in models]
-        return tuple(map(min, hit, spared))
+        n_with = [sum(part.n_with_event[model] for part in self._parts) for model in models]
+        n_without = [sum(part.n_without_event[model] for part in self._parts) for model in models]
+        return tuple(map(min, n_with, n_without))
 
     @property
     def n_disagreeing(self) -> int:
@@ -181,15 +198,15 @@ class EventCounts:
         squares = sum(part.squared_rows for part in self._parts)
         return max(float(self.n) ** 2 / squares - 1, 1.0)
 
-    def list_numbers(self) -> tuple[LinearSummary, ...]:
+    def summarize_shares(self) -> tuple[LinearSummary, ...]:
         """Return each model's share with its clustered standard error; empty without clusters."""
-        if self.near is None or not self.n:
+        if self.by_cluster is None or not self.n:
             return ()
         return tuple(
-            build_number(
+            build_summary(
                 self.compute_share(mix),
                 self.compute_influence(mix),
-                self.sum_far_squares(mix),
+                self.sum_remaining_squares(mix),
                 [self],
                 bounds=(0.0, 1.0),
             )
@@ -202,17 +219,21 @@ def list_single_mixes(n_models: int) -> list[Mix]:
     return [((model, 1),) for model in range(n_models)]
 
 
-def build_number(
+def build_summary(
     value: float,
     influence: Floats,
-    squares: float,
+    remaining_squares: float,
     counts: Sequence[EventCounts],
     bounds: tuple[float, float] = (-math.inf, math.inf),
 ) -> LinearSummary:
-    """Return a number with the influences of some clusters and the sum of squares of the rest."""
+    """Return an estimate with its clustered standard error and degrees of freedom.
+
+    `influence` has the influences of separate clusters, `remaining_squares` the sum of squared
+    influences of all other clusters.
+    """
     return LinearSummary(
         value,
-        math.sqrt(max(inner_product(influence, influence) + squares, 0.0)),
+        math.sqrt(max(inner_product(influence, influence) + remaining_squares, 0.0)),
         min(part.freedom for part in counts),
         min(part.n for part in counts),
         bounds,

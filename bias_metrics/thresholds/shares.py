@@ -50,7 +50,7 @@ from bias_metrics.thresholds.share_counts import (
     EventCounts,
     EventsByCluster,
     Mix,
-    build_number,
+    build_summary,
     list_single_mixes,
 )
 
@@ -75,10 +75,10 @@ class Share:
     @classmethod
     def from_counts(cls, counts: EventCounts) -> Share:
         """Return the share without its counts by cluster."""
-        numbers, totals = counts.list_numbers(), (counts.n, counts.events, counts.both)
+        numbers, totals = counts.summarize_shares(), (counts.n, counts.events, counts.both)
         if not numbers:
             return cls(*totals)
-        return cls(*totals, numbers, counts.count_mixed(), counts.n_disagreeing)
+        return cls(*totals, numbers, counts.count_smaller_clusters(), counts.n_disagreeing)
 
     def get_value(self, model: int) -> float:
         """Return a model's share."""
@@ -147,14 +147,14 @@ class ShareGap:
     @classmethod
     def from_counts(cls, own: EventCounts, background: EventCounts, name: str) -> ShareGap:
         """Return the gap without its counts by cluster."""
-        if own.near is None or not own.n or not background.n:
+        if own.by_cluster is None or not own.n or not background.n:
             return cls(Share.from_counts(own), Share.from_counts(background), name)
         counts = [own, background]
 
         def contrast_models(mix: Mix) -> LinearSummary:
-            squares = own.sum_far_squares(mix) + background.sum_far_squares(mix)
+            squares = own.sum_remaining_squares(mix) + background.sum_remaining_squares(mix)
             influence = own.compute_influence(mix) - background.compute_influence(mix)
-            return build_number(
+            return build_summary(
                 own.compute_share(mix) - background.compute_share(mix), influence, squares, counts
             )
 
@@ -336,7 +336,7 @@ class Events:
 
     rows: Rows
     counted: BoolArray  # Rows of the classes that the metric counts
-    happened: Sequence[BoolArray]  # Rows with the event, by model
+    event_masks: Sequence[BoolArray]  # Rows with the event, by model
     name: str = "rows"  # Name of the counted rows
 
     @classmethod
@@ -351,8 +351,8 @@ class Events:
         """Count events among all rows."""
         if self.rows.clusters is not None:
             return self.count_among(np.arange(self.rows.n))
-        happened = [self.counted & has_event for has_event in self.happened]
-        return EventCounts.count_events(int(self.counted.sum()), happened)
+        event_masks = [self.counted & has_event for has_event in self.event_masks]
+        return EventCounts.count_events(int(self.counted.sum()), event_masks)
 
     def count_among(self, places: Places, own_clusters: Places | None = None) -> EventCounts:
         """Count events among some rows.
@@ -360,8 +360,8 @@ class Events:
         `own_clusters` are their sorted clusters, for counts by these clusters only.
         """
         places = places[self.counted[places]]
-        happened = [has_event[places] for has_event in self.happened]
-        counts = EventCounts.count_events(places.size, happened)
+        event_masks = [has_event[places] for has_event in self.event_masks]
+        counts = EventCounts.count_events(places.size, event_masks)
         clusters = self.rows.clusters
         if clusters is None:
             return counts
@@ -370,7 +370,7 @@ class Events:
             position = np.zeros(n, np.intp)
             position[own_clusters] = np.arange(own_clusters.size)
             codes, n = position[codes], own_clusters.size
-        return replace(counts, near=EventsByCluster.count_events(codes, n, happened))
+        return replace(counts, by_cluster=EventsByCluster.count_events(codes, n, event_masks))
 
     def list_gaps(self, names: Iterable[str] | None = None) -> Iterator[tuple[str, ShareGap]]:
         """Yield the gaps by subgroup; `names` selects subgroups."""

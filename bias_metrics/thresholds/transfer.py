@@ -120,8 +120,9 @@ def transfer_threshold(
     Returns
     -------
     ThresholdTransfer
-        The successor's threshold: its score with the nearest rate, the higher of two. The change of
-        flagged rows overall and by subgroup; intervals take both thresholds as given.
+        The successor's threshold with the closest rate, the highest of several; or
+        `threshold_after`. The change of flagged rows overall and by subgroup; intervals take both
+        thresholds as given.
 
     Raises
     ------
@@ -173,6 +174,7 @@ def transfer_threshold(
     n = int(counted.sum())
 
     def measure_change(members: BoolArray) -> FlagChange:
+        """Return the change of flagged rows among some rows, with its interval."""
         before, now = old[members], new[members]
         n, gained, lost = before.size, int((now & ~before).sum()), int((before & ~now).sum())
         counts = n, int(before.sum()), int(now.sum()), gained, lost
@@ -182,14 +184,15 @@ def transfer_threshold(
         low, high = paired_change_interval(gained, lost, n, student_quantile(level))
         if codes is None:
             return FlagChange(*counts, MetricValue(value, low=max(low, -1.0), high=min(high, 1.0)))
-        position = np.unique(codes[members], return_inverse=True)[1]
-        sums = np.bincount(position, now * 1.0 - before - value) / n
-        if reason := explain_few_clusters(sums.size):
-            return FlagChange(*counts, MetricValue(value, reason, n_clusters=sums.size))
-        error = math.sqrt(sums.size / (sums.size - 1) * float(sums @ sums))
-        reach = error * student_quantile(level, sums.size - 1.0)
-        low, high = max(min(low, value - reach), -1.0), min(max(high, value + reach), 1.0)
-        return FlagChange(*counts, MetricValue(value, low=low, high=high, n_clusters=sums.size))
+        cluster_index = np.unique(codes[members], return_inverse=True)[1]
+        cluster_sums = np.bincount(cluster_index, now * 1.0 - before - value) / n
+        n_clusters = cluster_sums.size
+        if reason := explain_few_clusters(n_clusters):
+            return FlagChange(*counts, MetricValue(value, reason, n_clusters=n_clusters))
+        error = math.sqrt(n_clusters / (n_clusters - 1) * float(cluster_sums @ cluster_sums))
+        half_width = error * student_quantile(level, n_clusters - 1.0)
+        low, high = max(min(low, value - half_width), -1.0), min(max(high, value + half_width), 1.0)
+        return FlagChange(*counts, MetricValue(value, low=low, high=high, n_clusters=n_clusters))
 
     return ThresholdTransfer(
         float(threshold),

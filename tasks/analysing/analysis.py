@@ -36,7 +36,7 @@ class MeasuredRows:
     """
 
     evidence: EvidenceFile
-    """The rows and scores."""
+    """The evidence file, with measured rows and scores."""
     frozen: EvaluationSet
     """All rows of the set."""
     source: SourceSettings
@@ -85,7 +85,7 @@ class MeasuredRows:
 
 
 def build_record(table: BiasTable, group: str) -> dict[str, Any]:
-    """Return the row counts and the numbers of a group as plain values."""
+    """Return a group's row counts and metric values as plain values."""
     counts = table.counts[group]
     return {"n": counts.n, **counts.to_dict(), **convert_to_plain(table.subgroups[group])}
 
@@ -124,7 +124,8 @@ class Analysis(Settings):
     def objection(self, source: SourceSettings) -> str | None:
         """Return the reason why the options of a set do not allow this analysis, or None.
 
-        It is called before any work, so it must not depend on the content of files.
+        The reason continues "analysis KIND: evaluation set NAME must have ...". It must not depend
+        on the content of files, since the method is called before any work.
         """
         if source.is_weighted and source.weight_kind == "probability":
             return "no sampling weights; it has `weight`"
@@ -138,7 +139,7 @@ class Analysis(Settings):
         raise NotImplementedError
 
     def refuse(self, frozen: EvaluationSet, rule: str, found: str) -> NoReturn:
-        """Raise the error for a set that cannot be analysed.
+        """Raise the error for a set that must have `rule`, but `found`.
 
         Raises
         ------

@@ -65,8 +65,8 @@ def limit_duration(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def limited_function(*args: P.args, **kwargs: P.kwargs) -> R:
-        # Workers receive this function by value, with all names in it. A context variable cannot
-        # be sent.
+        # Workers receive this function pickled by value, with its globals. A context variable
+        # cannot be pickled, so `_limit_time` reads it.
         with _limit_time():
             return function(*args, **kwargs)
 

@@ -279,7 +279,7 @@ class CivilCommentsSource(SourceSettings):
         return self
 
     def downloads(self, cache: Path) -> dict[str, int | None]:
-        """Return the archive, unless it is in the cache or a folder is given."""
+        """Return the archive's name and bytes; empty if cached, or if a folder is given."""
         archive = locate_download(cache, self._archive_url)
         if self.folder is not None or archive.exists():
             return {}
@@ -287,7 +287,7 @@ class CivilCommentsSource(SourceSettings):
         return {archive.name: size}
 
     def prepare(self, cache: Path) -> Self:
-        """Download the archive and extract the needed files; return the source of that folder."""
+        """Download the archive, extract the needed files, and return a source that reads them."""
         if self.folder is not None:
             return self
         archive, (size, sha256) = locate_download(cache, self._archive_url), self.expected_archive

@@ -8,6 +8,7 @@ import pytest
 import yaml
 from support.evaluations import run
 
+from biasgate.running import read_table_options
 from biasgate.tasks import table_evaluation
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data import chunks
@@ -404,3 +405,11 @@ def test_save_writes_the_file_that_would_be_run(tmp_path):
     assert [one.name for one in read_evaluation(tmp_path / "mine.yaml").candidates] == ["b"]
     again = run("evaluate", tmp_path / "rows.csv", *given, "--save", tmp_path / "mine.yaml")
     assert again[0] == 2
+
+
+@pytest.mark.parametrize("name", ["night.yaml", "comments.csv.yaml", "comments.csv.YML"])
+def test_the_last_suffix_decides_that_a_file_is_an_evaluation_file(name):
+    options = {"--label": None, "--identities": None, "--score": []}
+    assert read_table_options(name, options) is None
+    with pytest.raises(InputError, match=f"{name} is an evaluation file"):
+        read_table_options(name, options | {"--label": "toxic"})
