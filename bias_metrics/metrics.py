@@ -70,6 +70,11 @@ class Rate:
             raise ValueError(msg)
 
     @property
+    def counts_flagged(self) -> bool:
+        """True if the event is to be flagged, False if it is not to be."""
+        return {"flagged": True, "not flagged": False}[self.event]
+
+    @property
     def rows(self) -> str:
         """The counted rows as a noun."""
         return f"{self.classes[0]}s" if len(self.classes) == 1 else "rows"

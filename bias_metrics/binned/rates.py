@@ -167,7 +167,7 @@ class FlaggedBins:
         events = [(low + high) // 2 for low, high in zip(fewest, most, strict=True)]
         low = self.wide_bins.count_both_flagged((a, b, pair_counts), self.sure)[0]
         high = self.wide_bins.count_both_flagged((a, b, pair_counts), self.possible)[1]
-        if rate.event != "flagged":
+        if not rate.counts_flagged:
             events = [n - event for event in events]
             low, high = max(n - sum(most) + low, 0), n - sum(fewest) + high
         slack = (sum(most) - sum(fewest) + 2) / n if sum(most) > sum(fewest) else 0.0
@@ -196,7 +196,7 @@ def bound_share(
 ) -> tuple[Share, Share]:
     """Return the smallest and the largest possible share of rows with the event."""
     sure, possible = counts.find_flagged_bins(threshold)
-    if rate.event != "flagged":
+    if not rate.counts_flagged:
         sure, possible = ~possible, ~sure
     counted = rows[[CLASSES.index(label) for label in rate.classes]].sum(axis=0)
     n, fewest, most = int(counted.sum()), int(counted[sure].sum()), int(counted[possible].sum())

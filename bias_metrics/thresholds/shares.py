@@ -344,8 +344,7 @@ class Events:
         """Return the events of a metric at a threshold, given the rows that each model flags."""
         classes: dict[Class, BoolArray] = {"positive": rows.y_true, "negative": ~rows.y_true}
         counted = np.logical_or.reduce([classes[label] for label in rate.classes])
-        is_flagged = rate.event == "flagged"
-        return cls(rows, counted, [flagged == is_flagged for flagged in flags], rate.rows)
+        return cls(rows, counted, [flagged == rate.counts_flagged for flagged in flags], rate.rows)
 
     def count_all(self) -> EventCounts:
         """Count events among all rows."""

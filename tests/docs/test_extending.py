@@ -129,7 +129,8 @@ def test_its_trained_kind_is_registered_and_scores(installed, tmp_path, monkeypa
 
 
 def test_the_page_s_row_is_all_that_its_metric_needs(tmp_path):
-    shutil.copytree(ROOT / "bias_metrics", tmp_path / "bias_metrics")
+    for name in ("bias_metrics", "tasks", "flows", "deployments", "biasgate"):
+        shutil.copytree(ROOT / name, tmp_path / name, symlinks=True)
     table = tmp_path / "bias_metrics" / "metrics.py"
     row = FILES["bias_metrics/metrics.py"].partition("\n")[2]
     before, end, after = table.read_text("utf-8").partition("\n)\n\nMETRICS = ")
@@ -137,6 +138,16 @@ def test_the_page_s_row_is_all_that_its_metric_needs(tmp_path):
     test = "tests/bias_metrics/thresholds/test_flag_rate_gap.py"
     told = python("-m", "pytest", "-q", write(tmp_path, [test]) / test, cwd=tmp_path, path=tmp_path)
     assert "2 passed" in told
+    lines = [f"{n},text {n},{n % 2},{n // 2 % 2},{(n * 7 % 10) / 10}" for n in range(400)]
+    content = "\n".join(["id,text,toxic,gay,score", *lines])
+    (tmp_path / "table.csv").write_text(content, "utf-8")
+    columns = ["--label", "toxic", "--identities", "gay", "--score", "score"]
+    options = [*columns, "--threshold", "0.5", "--output", "out", "--store", "store"]
+    command = ["-m", "biasgate", "evaluate", "table.csv", *options]
+    environ = environment(tmp_path) | {"HOME": str(tmp_path)}
+    subprocess.run([sys.executable, *command], cwd=tmp_path, env=environ, check=False)
+    assert "flag_rate_gap" in next((tmp_path / "out").rglob("bias_metrics.csv")).read_text("utf-8")
+    assert (tmp_path / "out" / "report.html").is_file()
 
 
 def test_packages_import_what_stays():

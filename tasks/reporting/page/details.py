@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
@@ -103,11 +104,12 @@ def write_details(details: Details, folder: Path) -> None:
 
 
 def read_details(folder: Path, report: Report, verdict: Verdict) -> Details:
-    """Read `details.json`; measure again if it is missing, or of another report."""
+    """Read `details.json`; measure again if it is missing, or of another report or version."""
     if (folder / FILE).exists():
-        details = Details.read((folder / FILE).read_bytes())
-        if details.report_digest == json_digest(report):
-            return details
+        with suppress(ValueError):  # another version of biasgate wrote other fields
+            details = Details.read((folder / FILE).read_bytes())
+            if details.report_digest == json_digest(report):
+                return details
     return measure_details(report, verdict, EvidenceFile(folder / EVIDENCE))
 
 
@@ -249,7 +251,7 @@ def _insert_reported(
     for group, rates in subgroups.items():
         for name, rate in list_error_rates(at.subgroups[group]).items():
             getattr(rates, name)[position] = rate.value
-        for metric in list_threshold_metrics():
+        for metric in RATE_OF_GAP:
             cell = gaps[group][metric]
             getattr(rates, metric)[position] = [cell.value, cell.low, cell.high]
 

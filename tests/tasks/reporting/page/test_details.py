@@ -1,5 +1,6 @@
 """The numbers of a page that the report lacks, beside naive counts and the library."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -190,9 +191,14 @@ def test_details_are_read_as_they_were_written(tmp_path, judged):
     )
 
 
-@pytest.mark.parametrize("left", ["nothing", "those of another"])
+@pytest.mark.parametrize("left", ["nothing", "those of another", "those of another version"])
 def test_missing_details_and_those_of_another_report_are_measured_again(tmp_path, columns, left):
     report, verdict, details = judge(tmp_path, columns)
+    if left == "those of another version":
+        write_details(details, tmp_path)
+        content = json.loads((tmp_path / module.FILE).read_text("utf-8"))
+        del content["curves"]["overall"]
+        (tmp_path / module.FILE).write_text(json.dumps(content), "utf-8")
     if left == "those of another":
         scores = replace(details.scores, subgroups={})
         write_details(replace(details, report_digest="of another", scores=scores), tmp_path)
