@@ -176,7 +176,7 @@ class Transformer(HuggingFaceModel):
             return open_version(version, workplace, make)
         return make(self.fetch_files())
 
-    def find_head(self, config: dict[str, Any]) -> Head:
+    def find_head(self, config: dict[str, Any]) -> ClassifierHead:
         """Return the toxic output of a classifier with this configuration."""
         return choose_head(config, self.described, self._toxic_label, self.activation)
 
@@ -246,7 +246,7 @@ _DEFAULT = {"0": "LABEL_0", "1": "LABEL_1"}
 
 
 @dataclass(frozen=True)
-class Head:
+class ClassifierHead:
     """The toxic output of a classifier."""
 
     column: int
@@ -270,7 +270,7 @@ class Head:
 
 def choose_head(
     config: Mapping[str, Any], model: str, toxic_label: str | None, activation: Activation | None
-) -> Head:
+) -> ClassifierHead:
     """Find the toxic output in a model's `config.json`.
 
     `config`: with `id2label` and `problem_type`, by default those of transformers. `toxic_label`:
@@ -293,8 +293,8 @@ def choose_head(
         if len(labels) > 1 and not is_unnamed:
             msg = f"{model} has several labels: set `toxic_label` to one of {shown}."
             raise InputError(msg)
-        return Head(len(labels) - 1, activation)
+        return ClassifierHead(len(labels) - 1, activation)
     if labels.count(toxic_label) != 1:
         msg = f"`toxic_label` of {model} must be one of {shown}; got {toxic_label!r}."
         raise InputError(msg)
-    return Head(labels.index(toxic_label), activation)
+    return ClassifierHead(labels.index(toxic_label), activation)

@@ -82,7 +82,7 @@ class FineTuner:
                 raise InputError(msg)
         training, validation = np.flatnonzero(~held_out), np.flatnonzero(held_out)
         is_balanced = self._options.class_weight is not None
-        loss_function = Loss(positive, weights, training, balanced=is_balanced)
+        loss_function = TrainingLoss(positive, weights, training, balanced=is_balanced)
         with self._seed_torch():
             try:
                 self._train(training, validation, loss_function, log)
@@ -109,7 +109,11 @@ class FineTuner:
         return np.array(held_out, dtype=bool)
 
     def _train(
-        self, training: np.ndarray, validation: np.ndarray, loss_function: Loss, log: LogMetrics
+        self,
+        training: np.ndarray,
+        validation: np.ndarray,
+        loss_function: TrainingLoss,
+        log: LogMetrics,
     ) -> None:
         options, rng = self._options, np.random.default_rng(self._options.seed)
         self.model.to(self._device)
@@ -173,7 +177,7 @@ class FineTuner:
         for number in rng.permutation(len(batches)):
             yield batches[number]
 
-    def _compute_loss(self, loss_function: Loss, batch: np.ndarray) -> Any:
+    def _compute_loss(self, loss_function: TrainingLoss, batch: np.ndarray) -> Any:
         loss = loss_function(self._compute_logits(batch), batch)
         if not torch.isfinite(loss):
             msg = (
@@ -183,7 +187,7 @@ class FineTuner:
             raise InputError(msg)
         return loss
 
-    def _validate(self, validation: np.ndarray, loss_function: Loss) -> tuple[float, float]:
+    def _validate(self, validation: np.ndarray, loss_function: TrainingLoss) -> tuple[float, float]:
         """Return AUC and loss on the held-out rows."""
         self.model.eval()
         order = validation[np.argsort(self._lengths[validation], kind="stable")]
@@ -244,7 +248,7 @@ class FineTuner:
             yield
 
 
-class Loss:
+class TrainingLoss:
     """Mean cross entropy of a batch, weighted by row and by class.
 
     The mean divides only by the weights of the classes, so that a batch of heavy rows counts more

@@ -26,7 +26,7 @@ transformers = pytest.importorskip("transformers", reason="needs the extra `text
 
 from support.encoders import WORDS, save  # noqa: E402 - needs torch
 
-from biasgate.tasks.scoring.kinds.transformer_training import FineTuner, Loss  # noqa: E402 - needs torch
+from biasgate.tasks.scoring.kinds.transformer_training import FineTuner, TrainingLoss  # noqa: E402 - needs torch
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
@@ -200,7 +200,7 @@ def test_without_weights_the_loss_is_torchs_own(balanced):
     expected = torch.nn.CrossEntropyLoss(of_class)(
         logits[batch], torch.tensor(positive[batch], dtype=torch.long)
     )
-    loss = Loss(positive, np.full(60, 3.0), training, balanced=balanced)
+    loss = TrainingLoss(positive, np.full(60, 3.0), training, balanced=balanced)
     torch.testing.assert_close(loss(logits[batch], batch), expected)
 
 
@@ -210,9 +210,9 @@ def test_a_row_of_weight_2_counts_as_two_rows(balanced):
     positive, logits = rng.random(40) < 0.4, torch.tensor(rng.normal(size=(40, 2)))
     weights = rng.integers(0, 4, 40).astype(float)
     repeated = np.repeat(np.arange(40), weights.astype(int))
-    alone = Loss(positive, weights, np.arange(40), balanced=balanced)
+    alone = TrainingLoss(positive, weights, np.arange(40), balanced=balanced)
     all_rows = np.arange(len(repeated))
-    many = Loss(positive[repeated], np.ones(len(repeated)), all_rows, balanced=balanced)
+    many = TrainingLoss(positive[repeated], np.ones(len(repeated)), all_rows, balanced=balanced)
 
     def compute_gradient(loss, rows, of):
         given = logits.clone().requires_grad_()

@@ -8,7 +8,7 @@ import pytest
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.scoring.kinds import hugging_face
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
-from biasgate.tasks.scoring.kinds.transformer import Head, choose_head
+from biasgate.tasks.scoring.kinds.transformer import ClassifierHead, choose_head
 
 MULTI = {"problem_type": "multi_label_classification"}
 
@@ -20,16 +20,20 @@ def make_config(*labels):
 @pytest.mark.parametrize(
     ("config", "label", "expected"),
     [
-        (make_config("LABEL_0"), None, Head(0, "sigmoid")),
-        (make_config("toxic"), "toxic", Head(0, "sigmoid")),
-        (make_config("LABEL_0") | {"problem_type": "regression"}, None, Head(0, "none")),
-        ({}, None, Head(1, "softmax")),
-        (make_config("LABEL_0", "LABEL_1"), None, Head(1, "softmax")),
-        (make_config("toxic", "neutral"), "toxic", Head(0, "softmax")),
-        (make_config("neutral", "toxic"), "toxic", Head(1, "softmax")),
-        (make_config("obscene", "toxic", "insult") | MULTI, "toxic", Head(1, "sigmoid")),
-        (make_config("fine", "rude", "toxic"), "toxic", Head(2, "softmax")),
-        ({"id2label": {"10": "k", "2": "c", "1": "b", "0": "a"}}, "k", Head(3, "softmax")),
+        (make_config("LABEL_0"), None, ClassifierHead(0, "sigmoid")),
+        (make_config("toxic"), "toxic", ClassifierHead(0, "sigmoid")),
+        (make_config("LABEL_0") | {"problem_type": "regression"}, None, ClassifierHead(0, "none")),
+        ({}, None, ClassifierHead(1, "softmax")),
+        (make_config("LABEL_0", "LABEL_1"), None, ClassifierHead(1, "softmax")),
+        (make_config("toxic", "neutral"), "toxic", ClassifierHead(0, "softmax")),
+        (make_config("neutral", "toxic"), "toxic", ClassifierHead(1, "softmax")),
+        (make_config("obscene", "toxic", "insult") | MULTI, "toxic", ClassifierHead(1, "sigmoid")),
+        (make_config("fine", "rude", "toxic"), "toxic", ClassifierHead(2, "softmax")),
+        (
+            {"id2label": {"10": "k", "2": "c", "1": "b", "0": "a"}},
+            "k",
+            ClassifierHead(3, "softmax"),
+        ),
     ],
 )
 def test_the_toxic_output_is_found(config, label, expected):
@@ -59,15 +63,21 @@ def test_a_label_that_is_not_evident_or_unknown_is_refused(config, label, messag
 
 def test_scores_are_what_the_activations_say():
     logits = np.array([[0.0, np.log(3)], [np.log(3), 0.0]], dtype=np.float32)
-    assert Head(1, "softmax").compute_scores(logits).tolist() == pytest.approx([0.75, 0.25])
-    assert Head(1, "sigmoid").compute_scores(logits).tolist() == pytest.approx([0.75, 0.5])
-    assert Head(1, "none").compute_scores(logits).tolist() == pytest.approx([np.log(3), 0.0])
+    assert ClassifierHead(1, "softmax").compute_scores(logits).tolist() == pytest.approx(
+        [0.75, 0.25]
+    )
+    assert ClassifierHead(1, "sigmoid").compute_scores(logits).tolist() == pytest.approx(
+        [0.75, 0.5]
+    )
+    assert ClassifierHead(1, "none").compute_scores(logits).tolist() == pytest.approx(
+        [np.log(3), 0.0]
+    )
 
 
 @pytest.mark.parametrize("activation", ["sigmoid", "softmax"])
 def test_large_logits_keep_their_order(activation):
     logits = np.array([[0, 20], [0, 25], [0, 30]], dtype=np.float32)
-    scores = Head(1, activation).compute_scores(logits)
+    scores = ClassifierHead(1, activation).compute_scores(logits)
     assert (np.diff(scores) > 0).all()
 
 
