@@ -268,7 +268,7 @@ def test_a_model_that_is_judged_again_is_the_same_one(world, first):
         if model.name == "shifted"
     )
     again = world.gateway.ensure_logged_model(
-        run.info.experiment_id, model.tags["biasgate.candidate_key"], "shifted", **key
+        run.info.experiment_id, model.tags["biasgate.candidate_key"], "shifted", version=None, **key
     )
     assert again == model.model_id
 

@@ -11,6 +11,7 @@ from statistics import NormalDist
 import pandas as pd
 import pyarrow as pa
 import pytest
+from pyarrow import csv
 from support.judging import evidence_of, given, report_of, with_gaps
 
 from bias_metrics import equal_error_range, evaluate_bias
@@ -53,7 +54,7 @@ COUNTS = {"given": AT_HALF, "equal_errors": AT_EQUAL}
 @pytest.fixture(scope="module")
 def table(real_data):
     labels = pd.read_parquet(real_data / "civil_comments_test_identities.parquet")
-    scores = pd.read_csv(real_data / "toxic_bert_submission.csv", float_precision="round_trip")
+    scores = csv.read_csv(real_data / "toxic_bert_submission.csv").to_pandas()
     return labels.merge(scores, on="id", validate="one_to_one")
 
 
